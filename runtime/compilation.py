@@ -393,9 +393,10 @@ class Compilation:
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
     def explain(self) -> "Explanation":
-        """Explains the device choice for every operation, and lists steps that run on the CPU for now.
+        """Explains the device choice for every operation.
 
-        `str()` formats the explanation as text.
+        The notes list steps that currently run on the CPU device. `str()` formats the explanation
+        as text.
         """
         notes = [
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"

@@ -1,4 +1,4 @@
-"""MemoryDesc: declares how a memory will be used, so that a device can keep it in its own memory."""
+"""MemoryDesc: declares how a memory will be used, so that a device can allocate it."""
 
 import logging
 from dataclasses import dataclass

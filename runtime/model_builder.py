@@ -374,7 +374,7 @@ class ModelBuilder:
     def _gather_referenced(
         self, used: set[int], pools: tuple[Memory, ...]
     ) -> tuple[tuple[Subgraph, ...], tuple[Memory, ...], dict[int, int]]:
-        """Returns the graphs of referenced models, all pools, and the graph of each MODEL operand."""
+        """Returns the graphs of referenced models, all pools, and each MODEL operand's graph."""
         graphs: list[Subgraph] = []
         first_graph: dict[int, int] = {}
         graph_of: dict[int, int] = {}

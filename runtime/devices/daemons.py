@@ -58,7 +58,7 @@ class DaemonConnection:
 
         Args:
             deadline_s: when the daemon must have answered, on the clock of `time.monotonic()`.
-            token_file: copy of the daemon's token file to use from now on; None for the current one.
+            token_file: copy of the daemon's token file to use from now on; None for no change.
 
         Raises:
             UnavailableDevice: the daemon cannot be reached; the message says why.

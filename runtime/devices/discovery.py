@@ -140,7 +140,7 @@ def verdicts_in_execution_order(
 
 
 def check_devices(devices: Sequence[Device]) -> None:
-    """Raises BadData unless the argument is a non-empty sequence of devices with different names."""
+    """Raises BadData unless the argument is a non-empty sequence of distinct devices."""
     if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
         raise BadData(f"the devices are {shown(devices)}; a list of devices is expected")
     if not devices:

@@ -164,7 +164,7 @@ class ExecutionArguments:
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of `memory` at `offset` as an output; see `set_input_from_memory`."""
+        """Binds bytes of a memory as an output; see `set_input_from_memory`."""
         operand = self._slot(self._outputs, self._output_operands, index, "output")
         if memory is None:
             raise UnexpectedNull(f"output {index}: the memory is None")
@@ -259,7 +259,7 @@ class ExecutionArguments:
                 reached, reached_output, reached_by = end, is_output, what
 
     def rebind_string_outputs(self) -> None:
-        """Binds the buffers of the string outputs again, after they were replaced by larger ones."""
+        """Binds the buffers of the string outputs again after they were replaced by larger ones."""
         for index, output in self._string_outputs.items():
             self._outputs[index] = _BoundArgument(Argument(pool=0, length=output.memory.size), output.memory)
 
@@ -276,7 +276,7 @@ class ExecutionArguments:
 
 
 def _place(bound: _BoundArgument) -> tuple[int, int] | None:
-    """Returns the start and end address of an argument's bytes; None if it has none in this process."""
+    """Returns the start and end address of an argument; None if it is not in this process."""
     argument = bound.argument
     if bound.memory is None or isinstance(bound.memory, TrackedBuffer) or not argument.length:
         return None

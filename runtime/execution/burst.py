@@ -68,7 +68,7 @@ class Burst:
 
         Args:
             step: a step of the compilation's plan.
-            prepared_model: of the step; a new one if the device died and the step was prepared again.
+            prepared_model: of the step; a new one if the step was prepared again.
             request: for the step.
             options: for the step.
 

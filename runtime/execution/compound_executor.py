@@ -198,7 +198,7 @@ class _ProgramRun:
         return request
 
     def _input_storage(self, step: ExecutionStep) -> list[ValueStorage]:
-        """Returns the storage of a step's inputs, after copying values on other devices to the host."""
+        """Returns the storage of a step's inputs, copied to the host if on another device."""
         storage = [self.temporaries.storage[number] for number in step.reads]
         if self.temporaries.has_residents:
             for position, number in enumerate(step.reads):

@@ -65,7 +65,7 @@ class Computation:
         return not (self._stateful or self._has_strings or self._has_device_memory)
 
     def require_shapes(self, result: ExecutionResult) -> None:
-        """Raises OpFailed if a reported output shape contradicts the one that the application set."""
+        """Raises OpFailed if a reported output shape contradicts the application's."""
         _require_shapes(self._request, result)
 
     def run(self, options: ExecuteOptions, burst: Burst | None = None) -> ExecutionResult:

@@ -104,7 +104,9 @@ class Execution:
     def set_input(
         self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
     ) -> None:
-        """Binds an array as an input; None omits an optional one. See `ExecutionArguments.set_input`.
+        """Binds an array as an input; None omits an optional one.
+
+        See `neurald.runtime.execution.arguments.ExecutionArguments.set_input`.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
@@ -116,7 +118,9 @@ class Execution:
             self._arguments.set_input(index, array, dimensions)
 
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
-        """Binds an array as an output, which is written in place. See `ExecutionArguments.set_output`.
+        """Binds an array as an output, which is written in place.
+
+        See `neurald.runtime.execution.arguments.ExecutionArguments.set_output`.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -131,7 +135,9 @@ class Execution:
     def set_input_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of `memory` at `offset` as an input. See `ExecutionArguments.set_input_from_memory`.
+        """Binds `length` bytes of `memory`, from `offset`, as an input.
+
+        See `neurald.runtime.execution.arguments.ExecutionArguments.set_input_from_memory`.
 
         Raises:
             BadData: there is no such input, the range is outside the memory, or its length is not
@@ -146,7 +152,7 @@ class Execution:
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of `memory` at `offset` as an output; see `set_input_from_memory`."""
+        """Binds bytes of a memory as an output; see `set_input_from_memory`."""
         with self._lock:
             self._require_preparation()
             self._arguments.set_output_from_memory(index, memory, offset, length, dimensions)

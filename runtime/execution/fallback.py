@@ -188,7 +188,7 @@ class RecoveringStep:
         options: ExecuteOptions,
         call: Callable[[PreparedModel], ExecutionResult] | None,
     ) -> ExecutionResult:
-        """Executes the step on its device. An exception of an in-process driver is a failure, too."""
+        """Executes the step on its device. Any exception of an in-process driver is a failure."""
         with convert_driver_faults(self._step.device.name):
             return prepared.execute(request, options) if call is None else call(prepared)
 
@@ -315,7 +315,7 @@ class RecoveringStep:
                 self._record_failure(error)
 
     def _clear_failure(self, error: Error) -> None:
-        """Clears the device's failure if the CPU failed in the same way: the request is at fault."""
+        """Clears the device's failure if the CPU failed, too, because the request is at fault."""
         with self._lock:
             if self._prepared is not None and self._code is error.code:
                 self._failures = 0
@@ -466,8 +466,8 @@ class Recovery:
             id(step): RecoveringStep(step, preparer, may_fall_back=may_fall_back) for step in steps
         }
         has_other_device = any(step.device is not cpu_device() for step in steps)
-        #: Used if an execution fails although its steps could fall back; None if that is not allowed
-        #: or cannot help.
+        #: Used if an execution fails although its steps could fall back. None if that is not
+        #: allowed or cannot help.
         self._whole_model = (
             WholeModelFallback(model, preparer)
             if may_fall_back

@@ -1,9 +1,9 @@
-"""Runs small models again without the cost of binding their arguments again.
+"""Repeats runs of small models without binding their arguments each time.
 
-Binding arguments takes tens of microseconds, which is more than a small model takes to compute. A
-reusable execution binds them once. Here each thread keeps reusable executions whose arguments are
-arrays of its own. A run copies its inputs there, computes, and returns copies of the outputs, which
-is fast while the arrays are small.
+Binding arguments takes tens of microseconds, which is more than a small model takes to compute.
+Therefore each thread keeps reusable executions, whose arguments are arrays of their own. A run
+copies its inputs to these arrays, computes, and returns copies of the outputs, which is fast for
+small arrays.
 """
 
 import threading
@@ -16,16 +16,17 @@ import numpy as np
 from neurald.hal.model.types import Dimensions, value_size
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.execution import Execution
+from neurald.runtime.execution.state import Array
 
-Array = np.ndarray[Any, Any]
 #: Shapes and types of the inputs of a run.
-_Form: TypeAlias = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+_InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
-#: Maximum size of the inputs and outputs of a run, in bytes. Copying more would take longer than
-#: binding it.
+#: Maximum total size of the inputs and outputs of a run, in bytes. Copying more than this takes
+#: longer than binding arguments.
 MAX_BYTES = 64 << 10
-#: Forms for which a thread keeps an execution; the least recently used one is dropped.
-FORM_CACHE_SIZE = 4
+#: Number of input signatures for which a thread keeps an execution. The least recently used one is
+#: dropped.
+SIGNATURE_CACHE_SIZE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,49 +45,50 @@ class _QuickRun:
 
 
 class QuickRuns:
-    """The executions that the threads of a process keep for one compilation. Thread-safe."""
+    """The executions of one compilation that the threads of the process keep. Thread-safe."""
 
     def __init__(self) -> None:
         self._local = threading.local()
 
     def run(self, arrays: Sequence[Any]) -> list[Array] | None:
-        """Runs the model on inputs like those of an earlier run of this thread.
+        """Runs the model on inputs of the same signature as in an earlier run of this thread.
 
         Returns:
-            The outputs; None if there was no such run, or if it is still running.
+            The outputs; None if there was no such run, or if its execution is in use.
 
         Raises:
             Error: the execution failed.
         """
-        forms: dict[_Form, _QuickRun] | None = getattr(self._local, "forms", None)
-        if not forms:
+        by_signature: dict[_InputSignature, _QuickRun] | None = getattr(self._local, "by_signature", None)
+        if not by_signature:
             return None
         try:
-            form = tuple([(array.shape, array.dtype) for array in arrays])
-            # A signal handler or a finalizer may run the model on this thread meanwhile, so the
-            # execution is not in the table while it computes. Nor is one that failed afterwards.
-            quick_run = forms.pop(form, None)
+            signature = tuple([(array.shape, array.dtype) for array in arrays])
+            # A signal handler or a finalizer may run the model on this thread in the meantime, so
+            # the execution is removed while it computes. After a failure it is not put back.
+            quick_run = by_signature.pop(signature, None)
         except (AttributeError, TypeError):
             return None
         if quick_run is None:
             return None
         outputs = quick_run(arrays)
-        forms[form] = quick_run
+        by_signature[signature] = quick_run
         return outputs
 
     def first_run(
         self, compilation: CompiledModel, inputs: Sequence[Array | None], output_shapes: Sequence[Dimensions]
     ) -> list[Array] | None:
-        """Runs the model and keeps its execution for later runs on such inputs.
+        """Runs the model and keeps its execution for later runs on inputs of the same signature.
 
         Args:
-            compilation: the compilation, or a weak proxy of it: it owns this object, and executions
-                refer to it.
-            inputs: an array of the operand's type for each input; None for one that is omitted.
-            output_shapes: the shapes of the outputs as far as they are known.
+            compilation: the compilation, or a weak proxy of it. (The compilation owns this object,
+                and executions refer to the compilation.)
+            inputs: an array of the operand's type for each input; None for an omitted input.
+            output_shapes: the shapes of the outputs, as far as they are known.
 
         Returns:
-            The outputs; None if the model, or an input or output, does not allow it.
+            The outputs; None if an input is omitted or has strings, if an output has an unknown
+                size, or if the arrays are too large.
 
         Raises:
             Error: the execution failed.
@@ -115,8 +117,8 @@ class QuickRuns:
         self._keep(tuple([(array.shape, array.dtype) for array in given]), quick_run)
         return results
 
-    def _keep(self, form: _Form, quick_run: _QuickRun) -> None:
-        forms = self._local.__dict__.setdefault("forms", {})
-        forms[form] = quick_run
-        if len(forms) > FORM_CACHE_SIZE:
-            del forms[next(iter(forms))]
+    def _keep(self, signature: _InputSignature, quick_run: _QuickRun) -> None:
+        by_signature = self._local.__dict__.setdefault("by_signature", {})
+        by_signature[signature] = quick_run
+        if len(by_signature) > SIGNATURE_CACHE_SIZE:
+            del by_signature[next(iter(by_signature))]

@@ -123,7 +123,7 @@ class StatefulRuns:
             create: creates the function for a request that includes the variables.
 
         Returns:
-            The function, or None unless the last runs alternated between two requests and the device
+            The function. None unless the last runs alternated between two requests and the device
                 has a fast path for both.
         """
         last = self._last

@@ -18,8 +18,8 @@ from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.plan.plan import ExecutionStep
 
 #: Runs one step and returns a result that `checked_step_result` has validated. The executor of a
-#: plan calls it for each step; it calls it again in loops, and when a result did not fit its buffer.
-#: A runner may use the CPU device after a failure, or a burst.
+#: plan calls it for each step, and again in loops and when a result did not fit its buffer. A
+#: runner may use the CPU device after a failure, or a burst.
 Runner: TypeAlias = Callable[[ExecutionStep, Request, ExecuteOptions], ExecutionResult]
 
 

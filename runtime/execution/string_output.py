@@ -1,4 +1,4 @@
-"""Fills string outputs, which are arrays of objects, from an internal buffer that grows as needed."""
+"""Fills string outputs, which are arrays of objects, from buffers that grow as needed."""
 
 import math
 from collections.abc import Mapping

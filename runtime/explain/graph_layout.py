@@ -21,7 +21,7 @@ class NodePosition:
 def layered_positions(after: Sequence[Sequence[int]]) -> list[NodePosition]:
     """Returns the position of each node.
 
-    Nodes of a layer are at least one column apart, and as near to their predecessors as that allows.
+    Nodes of a layer are at least one column apart, and otherwise near to their predecessors.
 
     Args:
         after: the predecessors of each node.

@@ -59,7 +59,7 @@ class Nesting:
             self.unrolled[number] = min(count, MAX_UNROLLED_OPERATIONS + 1)
 
     def placed_graphs(self) -> tuple[int, ...]:
-        """Returns the graphs whose operations are placed: the main one and interpretable branches."""
+        """Returns the graphs with operations to place: the main one and interpretable branches."""
         found = {MAIN: None}
         pending = [MAIN]
         while pending:

@@ -18,7 +18,7 @@ def slice_for(
 ) -> tuple[Model, tuple[int, ...]]:
     """Builds a model of the main graph's operations in `level`, except those in `without`.
 
-    Operands that dropped operations write become inputs, and operands that they read become outputs.
+    Operands that dropped operations write become inputs, and those that they read become outputs.
 
     Returns:
         The slice, which is the model itself if nothing is dropped, and the position of each of its
@@ -37,7 +37,7 @@ def slice_for(
 
 
 def _operation_levels(model: Model) -> Sequence[FeatureLevel]:
-    """Returns the feature level of each operation. The result is cached, as every device needs it."""
+    """Returns the feature level of each operation, cached because every device needs it."""
     if model not in _levels:
         _levels[model] = operation_levels(model)
     return _levels[model]

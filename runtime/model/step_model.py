@@ -116,7 +116,7 @@ class ModelPart:
         return operand
 
     def referenced(self) -> tuple[Subgraph, ...]:
-        """Copies the graphs used so far, and all graphs that they refer to, by their new numbers."""
+        """Copies the graphs used so far, and all that they refer to, by their new numbers."""
         made: list[Subgraph] = []
         while len(made) < len(self._graphs):
             original = self._model.referenced[list(self._graphs)[len(made)]]

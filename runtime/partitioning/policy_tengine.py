@@ -58,7 +58,7 @@ def place_operations(
 def group_consecutive_operations(
     model: Model, placements: Mapping[int, Sequence[Placement]]
 ) -> tuple[Group, ...]:
-    """Groups consecutive operations on the same device into steps, in the order of the main graph."""
+    """Groups consecutive operations of the main graph on the same device into steps."""
     runs: list[tuple[int, list[int]]] = []
     for position, placement in enumerate(placements[MAIN]):
         if runs and runs[-1][0] == placement.device:
@@ -151,7 +151,7 @@ class _TengineChooser:
                 chosen[position] = (cpu, reason)
 
     def _preferred_device(self, position: int) -> tuple[int, str]:
-        """Returns the device for an operation if only that operation is considered, and the reason."""
+        """Returns the device for an operation that is considered alone, and the reason."""
         wished, rule = self._requested_device(position)
         if wished is not None:
             return wished, rule

@@ -289,7 +289,7 @@ class _CachedPreparation:
         if self._options.deadline_s is not None:
             left_s = self._options.deadline_s - time.monotonic()
             wait_s = min(wait_s, left_s * (1 - _MIN_COMPILE_SHARE))
-        # If the wait is over, the model is compiled without the lock; at worst it is compiled twice.
+        # After the wait the model is compiled even without the lock; at worst it is compiled twice.
         with self._cache.lock(self._key, wait_s):
             yield
 
@@ -310,8 +310,8 @@ class _CachedPreparation:
         ):
             raise
         except Exception as error:
-            # This includes exceptions that no driver should raise: an unusable artifact must have no
-            # effect other than a recompilation.
+            # This includes exceptions that no driver should raise: an unusable artifact must have
+            # no effect other than a recompilation.
             logger.info("%s cannot load its cached artifact: %s", self._device.name, error)
             self._cache.remove(self._key.hex())
             if isinstance(error, DeadObject) and self._device.is_remote:

@@ -1,10 +1,11 @@
 """The `neurald` command.
 
-Every command follows three rules. Results go to stdout, as one JSON document with `--json`. Errors
-go to stderr as one sentence, with exit status 1, or 2 if the command line itself is wrong; never as
-a traceback. Ctrl-C ends with 130.
+Every command follows three rules. Results go to stdout, with `--json` as one JSON document. Errors
+go to stderr as one sentence, never as a traceback; the exit status is 1, or 2 if the command line
+itself is wrong. After Ctrl-C the exit status is 130.
 
-Nothing heavy may be imported here, since it would slow down `neurald --help`.
+This module and those of the commands must not import anything that takes long, since that would
+slow down `neurald --help`.
 """
 
 import os
@@ -26,10 +27,11 @@ from neurald.service.cli.new_driver import new_driver
 from neurald.service.cli.run import run
 from neurald.service.sandbox.mode import OWN_PROCESS
 
-#: If set, unexpected errors end in a traceback.
+#: If this variable is set, unexpected errors are shown with a traceback.
 DEBUG_VARIABLE = "NEURALD_DEBUG"
 
-#: Longer messages are truncated: names in a hostile model can have any length.
+#: Maximum length of an error message. Longer ones are truncated, since names in a hostile model can
+#: have any length.
 _MAX_MESSAGE_LENGTH = 2000
 
 _INTERRUPTED = 130
@@ -52,15 +54,14 @@ class _Commands(TyperGroup):
             discard_stdout()
             raise typer.Exit(_BROKEN_PIPE) from None
         except Exception as error:
-            # Typer's own exceptions (bad usage, exits) carry their exit status, and Typer reports
-            # them.
+            # Typer reports its own exceptions (wrong usage and exits), which have an exit status.
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
                 raise
             sys.stderr.write(f"error: {printable(_one_line(_message(error)))}\n")
             try:
                 sys.stdout.flush()
             except OSError:
-                # Unwritten output must not fail again when the interpreter ends.
+                # Output that could not be written must not fail again when the interpreter ends.
                 discard_stdout()
             raise typer.Exit(1) from None
         return result
@@ -77,11 +78,11 @@ def _message(error: Exception) -> str:
         return f"out of memory: {error}" if str(error) else "out of memory"
     if os.environ.get(DEBUG_VARIABLE):
         raise error
-    return f"unexpected {type(error).__name__}: {error} ({DEBUG_VARIABLE}=1 shows where)"
+    return f"unexpected {type(error).__name__}: {error} (set {DEBUG_VARIABLE}=1 to see where)"
 
 
 def _one_line(text: str) -> str:
-    """Joins lines by semicolons, or by a space after a colon, and truncates long text."""
+    """Joins lines with semicolons, or with a space after a colon, and truncates long text."""
     joined = ""
     for line in text.split("\n"):
         separator = "" if not joined else " " if joined.endswith(":") else "; "
@@ -106,8 +107,8 @@ def _options(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A copy of the token file of the TCP daemon to use, if it belongs to another user or is behind a "
-            "forwarded port; like NEURALD_TOKEN_FILE.",
+            help="A copy of the token file of the TCP daemon to use. It is needed for a daemon of another user, or "
+            "behind a forwarded port. NEURALD_TOKEN_FILE has the same effect.",
             show_default=False,
         ),
     ] = None,
@@ -124,7 +125,7 @@ app = typer.Typer(
     callback=_options,
     help="Run neural networks on the devices of this machine, and serve devices to others.",
     no_args_is_help=True,
-    # Plain help and plain errors: rich formatting would take longer than everything else.
+    # Help and errors are plain text, because rich's formatting takes longer than everything else.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -132,7 +133,7 @@ app = typer.Typer(
 app.command(help="Run a model on a photo, arrays or random input.")(run)
 app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
 app.command(help="List the devices and how fast they are.")(devices)
-app.command(help="Show which device runs which operation of a model, and why.")(explain)
+app.command(help="Show which device would run each operation of a model, and why.")(explain)
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
 app.command(
@@ -141,11 +142,11 @@ app.command(
     "The memory of a daemon cannot be placed so, and the report says that."
 )(conformance)
 app.command("new-driver", help="Write the package of a new driver, with tests.")(new_driver)
-app.command(help="Classify handwritten digits, here and in a daemon.")(demo)
+app.command(help="Classify handwritten digits in this process and in a daemon.")(demo)
 
 
 def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Repeats a Ctrl-C that arrived in a finalizer, where exceptions are lost."""
+    """Repeats a Ctrl-C that arrived in a finalizer, where Python discards exceptions."""
     if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
         return
@@ -156,11 +157,11 @@ def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
 
 
 def _reopen_closed_streams() -> None:
-    """Opens streams that the shell closed (`>&-`), so that no file or socket takes their numbers.
+    """Opens streams that the shell closed (`>&-`), so that no file or socket gets their numbers.
 
     Writing to a closed stdout then fails with the system's own message, as in other programs.
     """
-    # Ascending, since `os.open` returns the lowest free number.
+    # In ascending order, since `os.open` returns the lowest free number.
     for number, name, flags in (
         (0, "stdin", os.O_RDONLY),
         (1, "stdout", os.O_RDONLY),
@@ -176,14 +177,14 @@ def _reopen_closed_streams() -> None:
 def main() -> None:
     """Runs the `neurald` command and ends the process."""
     _reopen_closed_streams()
-    # gRPC's own messages would duplicate the reported errors.
+    # gRPC's own messages would only repeat the errors that the command reports.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if not sys.warnoptions:
         import warnings
 
         warnings.simplefilter("ignore")
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal's encoding lacks must not cause a failure.
+        # Characters that the terminal's encoding lacks must not cause an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.unraisablehook = _interrupt_again
     try:

@@ -34,18 +34,18 @@ def benchmark(
         int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
     ] = None,
     burst: Annotated[
-        bool, typer.Option("--burst", help="Run through a burst: shared memory instead of calls.")
+        bool, typer.Option("--burst", help="Run in a burst, which uses shared memory instead of calls.")
     ] = False,
     profile: Annotated[
         bool,
-        typer.Option("--profile", help="Then time each kernel, and list the operations that it computes."),
+        typer.Option("--profile", help="Also time each kernel, and list the operations that it computes."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Measures loading, preparing, the first run, and many runs of a model on random inputs.
+    """Measures loading, preparing, the first run, and many further runs on random inputs.
 
-    The first run includes lazy initialisation and is reported separately; warm-up runs are not
-    included in the figures. If the CPU device replaced a device that failed, the table and the JSON
+    The first run includes lazy initialisation and is reported separately. Warm-up runs are not part
+    of the figures. If the CPU device took over from a device that failed, the table and the JSON
     document say so.
     """
     import time
@@ -115,7 +115,7 @@ def benchmark(
 
 
 def _cached(step: dict[str, Any]) -> str:
-    """Describes the cache's part in preparing a step; "" if it had none."""
+    """Describes the role of the cache in preparing a step; empty if it was not used."""
     if step["cache"] == "off":
         return ""
     return f" (cache {step['cache']}{': ' if step['reason'] else ''}{step['reason']})"
@@ -127,13 +127,13 @@ def _show(document: dict[str, Any]) -> None:
     from neurald.service.console.profile import show_profile
 
     warmup, steady = document["warmup"], document["steady"]
-    places = ", then ".join(
+    steps = ", then ".join(
         f"{step['operations']} operation{'s' if step['operations'] != 1 else ''} on {step['device']}{_cached(step)}"
         for step in document["steps"]
     )
     write_line(
         printable(
-            f"{document['model']}: {places}; {document['inputs']} inputs{', in a burst' if document['burst'] else ''}"
+            f"{document['model']}: {steps}; {document['inputs']} inputs{', in a burst' if document['burst'] else ''}"
         )
     )
     for sentence in fallback_messages(document["steps"], document["fallback"]):

@@ -1,7 +1,4 @@
-"""The command `neurald cache`.
-
-Lists, checks, removes and creates entries of the compilation cache.
-"""
+"""The command `neurald cache`, which lists, verifies, removes and creates cache entries."""
 
 import re
 from pathlib import Path
@@ -13,7 +10,7 @@ if TYPE_CHECKING:
     from neurald.hal.cache.store import Cache, EntryStatus
     from neurald.hal.model.types import Preference, Priority
 
-#: Displayed digits of a key; enough to distinguish entries.
+#: Number of displayed digits of a key, which is enough to distinguish entries.
 _KEY_SHOWN = 12
 _MB = 1e6
 _DAY_S = 86_400.0
@@ -34,9 +31,9 @@ def ls(directory: _Directory = None, json: _Json = False) -> None:
     _write(found, found.entries(), json)
 
 
-@cache.command(help="Read and check every entry. Exit status 1 if one is damaged.")
+@cache.command(help="Read and check every entry. The exit status is 1 if one is damaged.")
 def verify(directory: _Directory = None, json: _Json = False) -> None:
-    """Checks every entry as if it were used, and reports damage."""
+    """Checks every entry as if it were used, and reports damaged ones."""
     from neurald.hal.errors import BadData
     from neurald.service.console.output import status
 
@@ -48,11 +45,12 @@ def verify(directory: _Directory = None, json: _Json = False) -> None:
     if damaged:
         are = "is" if damaged == 1 else "are"
         raise BadData(
-            f"{damaged} of {len(entries)} entries {are} damaged and never used; neurald cache prune --damaged removes them"
+            f"{damaged} of {len(entries)} entries {are} damaged and will not be used; "
+            "`neurald cache prune --damaged` removes them"
         )
 
 
-@cache.command(help="Remove entries and the leftovers of dead processes.")
+@cache.command(help="Remove entries, and files that dead processes left.")
 def prune(
     everything: Annotated[bool, typer.Option("--all", help="All entries.")] = False,
     damaged: Annotated[
@@ -65,7 +63,7 @@ def prune(
     max_mb: Annotated[
         float | None,
         typer.Option(
-            metavar="MB", min=0, help="The least recently used entries, until the rest is this small."
+            metavar="MB", min=0, help="The least recently used entries, until the others have this size."
         ),
     ] = None,
     directory: _Directory = None,
@@ -143,9 +141,9 @@ def warm(
     ] = None,
     json: _Json = False,
 ) -> None:
-    """Compiles each model and reports how the cache will be used from now on.
+    """Compiles each model and reports the effect of the cache on later compilations.
 
-    Preference, priority, token, directory, threads and shapes must match those of the application.
+    Preference, priority, token, directory, threads and shapes must be those of the application.
     """
     import neurald as nd
     from neurald.service.console.device_choice import find_devices
@@ -157,7 +155,7 @@ def warm(
     rank = nd.Priority[_member("--priority", priority, nd.Priority)]
     secret = _token(token)
     if directory is not None and not secret:
-        raise typer.BadParameter("--directory needs --token: applications name both, or neither")
+        raise typer.BadParameter("--directory needs --token; applications set both or neither")
     chosen = find_devices(device or ())
     warmed = []
     for path in models:
@@ -179,7 +177,7 @@ def warm(
             for remark in default_shape_remarks(slots, shapes):
                 note(remark)
         elif any(not slot.operand.is_fully_specified for slot in slots):
-            note(f"{path} leaves shapes of inputs open; --shape says for which ones to compile")
+            note(f"{path} leaves input shapes open; use --shape to compile for the shapes of the application")
         warmed.append({"model": str(path), "steps": [_step(step) for step in steps]})
     if json:
         write_json({"models": warmed})
@@ -188,7 +186,7 @@ def warm(
 
 
 def _member(option: str, name: str, kind: "type[Preference] | type[Priority]") -> str:
-    """Returns the name of a member of `kind`, in any case."""
+    """Returns the name of a member of `kind`; `name` may be in upper or lower case."""
     if name.upper() not in kind.__members__:
         raise typer.BadParameter(f"{option} is {name!r}; expected one of {', '.join(kind.__members__)}")
     return name.upper()
@@ -241,7 +239,7 @@ def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
             entry["model"] or "-",
             f"{entry['size_bytes'] / _MB:.2f}",
             "-" if entry["compile_ms"] is None else f"{entry['compile_ms']:.1f}",
-            # Without seconds and time zone: --json has the full timestamp.
+            # The table omits seconds and time zone; --json has the full timestamp.
             entry["last_use"][:16].replace("T", " "),
             f"damaged: {entry['damage']}" if entry["damage"] else "sound",
         ]

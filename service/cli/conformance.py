@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from neurald.service.conformance.report import SuiteRun
 
-#: Number of failures that are listed; `--json` has them all.
+#: Maximum number of failures that are listed; `--json` has all of them.
 _MAX_LISTED = 20
 
 

@@ -8,7 +8,7 @@ import typer
 def demo(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Classifies held-out digits in this process and through a temporary driver daemon."""
+    """Classifies digits in this process and in a temporary driver daemon."""
     import sys
 
     from neurald.service.console.output import write_json

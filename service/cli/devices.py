@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def devices(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Lists every device with its properties."""
+    """Lists the devices and their properties."""
     import neurald as nd
     from neurald.runtime.devices.extensions import conflicts
     from neurald.service.console.output import status, write_json
@@ -50,7 +50,7 @@ def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
         description["performance"] = performance(device)
         description["daemon"] = daemon(device)
     except Error as error:
-        # A daemon that dies meanwhile must not hide the others.
+        # A daemon that dies in the meantime must not prevent the others from being listed.
         description["error"] = str(error)
     return description
 
@@ -100,11 +100,11 @@ def _show(found: list[dict[str, Any]]) -> None:
 
 
 def _weaknesses(daemon: dict[str, Any] | None) -> Iterator[str]:
-    """Yields security weaknesses of a daemon that its operator should know."""
+    """Yields the security weaknesses of a daemon that its operator should know."""
     if daemon is None:
         return
     if daemon["access"] == "ANYBODY":
-        yield "anybody who reaches the daemon may use it (--insecure)"
+        yield "any client that can reach the daemon may use it (--insecure)"
     if not daemon["sandbox"]:
         yield "the daemon's process is not in a sandbox"
     elif daemon["sandbox_missing"]:

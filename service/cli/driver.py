@@ -17,7 +17,7 @@ def driver(
         str,
         typer.Argument(
             metavar="NAME",
-            help="cpu, the name of an installed driver, or module:factory (also of the current folder).",
+            help="cpu, the name of an installed driver, or module:factory (the module may be in the current folder).",
             show_default=False,
         ),
     ],
@@ -26,7 +26,7 @@ def driver(
         typer.Option(
             metavar="ADDR",
             help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a file in "
-            "the runtime directory. [default: a socket named after the driver, where `neurald devices` looks]",
+            "the runtime directory. [default: a socket named after the driver, which `neurald devices` finds]",
         ),
     ] = None,
     insecure: Annotated[
@@ -34,31 +34,32 @@ def driver(
         typer.Option(
             "--insecure",
             help="Do not require the token: every user of this machine may use the device, and so may every "
-            "host that reaches the address. Nothing is encrypted.",
+            "host that can reach the address. Nothing is encrypted.",
         ),
     ] = False,
     limit: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=NUMBER",
-            help="Limits on clients, such as sessions=8, memory of a session (memory_bytes=512MiB), of all sessions of a "
-            "user (user_memory_bytes=2GiB) and of all clients (total_memory_bytes=4GiB), or how many seconds an execution "
-            "may take before the device counts as hanging (execution_s=600); may be repeated.",
+            help="A limit on clients: the number of sessions (sessions=8); the memory of a session "
+            "(memory_bytes=512MiB), of all sessions of a user (user_memory_bytes=2GiB) or of all clients "
+            "(total_memory_bytes=4GiB); or the seconds after which an execution counts as hanging (execution_s=600). "
+            "May be repeated.",
             show_default=False,
         ),
     ] = None,
     sandbox: Annotated[
         SandboxMode,
         typer.Option(
-            help="Restrict the driver's process from writing elsewhere, other processes and connections: auto uses "
-            "what the kernel supports, full requires all of it, off disables it."
+            help="Restrict what the driver's process may write, which processes it may affect, and whether it may "
+            "connect: auto uses what the kernel supports, full requires all restrictions, off disables them."
         ),
     ] = SandboxMode.AUTO,
     writable: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="A directory, file or device that the sandboxed driver may write to; may be repeated.",
+            help="A directory, file or device that the sandboxed driver may write to. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -70,7 +71,7 @@ def driver(
 ) -> None:
     """Serves a device until SIGTERM or Ctrl-C, then completes running calls.
 
-    A second signal does not wait.
+    After a second signal it does not wait for running calls.
     """
     import logging
     import os
@@ -81,7 +82,7 @@ def driver(
     from neurald.service.sandbox.sandbox import enter
 
     chosen = parse_limits(limit or ())
-    # This must precede any import that starts threads.
+    # The process must enter the sandbox before any import that starts threads.
     entered = enter(
         sandbox,
         address_of(name, listen),
@@ -97,7 +98,7 @@ def driver(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     if ":" in name:
-        # Last, so that no module there shadows one of neurald.
+        # The folder comes last, so that its modules do not shadow those of neurald.
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
 
     def ready(address: str) -> None:
@@ -125,8 +126,8 @@ def _warning(address: "Address") -> str:
             "warning: --insecure: any process that can open the socket may query the device, without a token"
         )
     if address.is_loopback:
-        return "warning: --insecure: every user of this machine may use it without a token"
+        return "warning: --insecure: every user of this machine may use the device without a token"
     return (
-        "warning: --insecure: every host that reaches this address can run models on this machine "
+        "warning: --insecure: every host that can reach this address can run models on this machine "
         "and read the traffic, since nothing is authenticated or encrypted"
     )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from neurald.runtime.explain.explanation import Explanation
     from neurald.runtime.explain.records import StepExplanation
 
-#: Number of operations that are listed; `--json` and `--html` have all.
+#: Maximum number of operations that are listed; `--json` and `--html` have all of them.
 _MAX_LISTED_OPERATIONS = 8
 
 
@@ -31,13 +31,15 @@ def explain(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page with a diagram of the model, coloured by device."),
+        typer.Option(
+            metavar="FILE", help="Write an HTML page with a diagram of the model, coloured by device."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Shows for each operation which device would run it, and why no other.
+    """Shows for each operation which device would run it, and why the others would not.
 
-    Prepares and runs nothing.
+    The model is not prepared or run.
     """
     import neurald as nd
     from neurald.hal.model.types import Preference
@@ -55,7 +57,7 @@ def explain(
     if html is not None and not html.absolute().parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(html.parent))
     if html is not None and html.is_dir():
-        raise IsADirectoryError(EISDIR, "it is a folder", str(html))
+        raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(html))
     with status(f"explaining {model}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)
         candidates = find_candidates(loaded, find_devices(device or ()) or nd.devices())
@@ -72,7 +74,7 @@ def explain(
         return
     _show(explained)
     if html is not None:
-        note(f"the drawing is in {html}")
+        note(f"the diagram is in {html}")
 
 
 def _show(explained: "Explanation") -> None:

@@ -25,8 +25,8 @@ def run(
     mean: Annotated[
         float | None,
         typer.Option(
-            help="Image inputs are (pixel - mean) / std. Float models default to 127.5 for both; "
-            "uint8 models get unchanged pixels, int8 models pixels - 128."
+            help="Image inputs are (pixel - mean) / std. The default of both is 127.5 for float models. By default "
+            "uint8 models get the pixels unchanged, and int8 models get pixels - 128."
         ),
     ] = None,
     std: Annotated[float | None, typer.Option(help="See --mean.")] = None,
@@ -73,12 +73,12 @@ def run(
     from neurald.service.tensors.classification import read_labels
     from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
-    # Cheap checks come before any work.
+    # These checks are cheap, so they come before any work.
     names = None if labels is None else read_labels(labels)
     if outputs is not None and not outputs.absolute().parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(outputs.parent))
     if outputs is not None and outputs.is_dir():
-        raise IsADirectoryError(EISDIR, "it is a folder", str(outputs))
+        raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(outputs))
     with status(f"preparing {model}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)
         shapes = parse_shapes(shape or (), input_slots(loaded))
@@ -120,7 +120,7 @@ def _inputs(
     std: float | None,
     shapes: "Shapes",
 ) -> tuple[str, list[Any]]:
-    """Returns the source of the inputs for messages, and the inputs."""
+    """Returns the inputs, and where they come from for messages."""
     from neurald.service.tensors.arrays import SEED, input_slots, random_inputs, read_inputs
 
     if image is not None:
@@ -135,7 +135,7 @@ def _inputs(
 def _classes(
     model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int
 ) -> tuple[list[dict[str, Any]] | None, list[str]]:
-    """Returns the best classes and remarks on them; None instead of classes if there are none."""
+    """Returns the most probable classes, or None if there are none, and remarks on them."""
     from neurald.hal.errors import BadData
     from neurald.service.tensors.classification import align_labels, best, class_output, class_scores
 
@@ -144,7 +144,7 @@ def _classes(
         shapes = ", ".join(str(list(result.shape)) for result in results)
         reason = f"the model is not a classifier: its outputs have the shapes {shapes}"
         if names is not None:
-            raise BadData(f"{reason}; --labels needs one output with a number for each class")
+            raise BadData(f"{reason}; --labels needs exactly one output with a score for each class")
         return None, [reason]
     scores = class_scores(model, position, results[position])
     remarks = [scores.remark]
@@ -159,9 +159,10 @@ def _classes(
 
 
 def _summary(slot: Any, array: Any) -> dict[str, Any]:
-    """Summarises an output; minimum, maximum and mean are None for an empty one.
+    """Summarises an output by its type, shape, minimum, maximum and mean.
 
-    They are those of the dequantised values, and for complex values of the magnitudes.
+    The last three are those of the dequantised values, or of the magnitudes of complex values. They
+    are None for an empty output and for strings.
     """
     import numpy as np
 
@@ -173,7 +174,7 @@ def _summary(slot: Any, array: Any) -> dict[str, Any]:
         summary |= {"scale": slot.operand.scale, "zero_point": slot.operand.zero_point}
     if array.dtype.kind == "O":
         return summary | {"type": "strings", "min": None, "max": None, "mean": None}
-    # In 64 bits, so that the mean of large numbers does not overflow.
+    # The mean is computed in 64 bits, so that it does not overflow for large numbers.
     values = real_values(array, slot.operand)
     values = np.asarray(np.abs(values) if values.dtype.kind == "c" else values, np.float64)
     for name, figure in (("min", np.min), ("max", np.max), ("mean", np.mean)):

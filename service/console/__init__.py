@@ -1,1 +1,1 @@
-"""Shared parts of the commands: device selection, measurements, and output."""
+"""The shared parts of the commands: device selection, measurements, and output."""

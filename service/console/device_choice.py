@@ -1,13 +1,13 @@
 """Finds devices by their names on the command line.
 
-A name is one listed by `neurald devices`, the address of a daemon, or a driver.
+A name is one that `neurald devices` lists, the address of a daemon, or the name of a driver.
 """
 
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -19,14 +19,24 @@ from neurald.runtime.devices.discovery import cpu_device
 _ADDRESS = re.compile(r"unix:.+|.+:[0-9]{1,5}")
 _FACTORY = re.compile(r"[\w.]+:[A-Za-z_][\w.]*")
 
-#: Types that `performance` reports, by their names there.
+#: The types that `performance` reports, by the names that it uses.
 _REPORTED = {"float32": OperandType.TENSOR_FLOAT32, "quant8": OperandType.TENSOR_QUANT8_ASYMM}
 
 
-def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
-    """Returns the devices of these names or addresses, in order.
+class _RemoteDevice(Protocol):
+    """The attribute that `neurald.hal.rpc.client.device.RemoteDevice` adds to devices.
 
-    Without names it returns None, which selects all devices.
+    The class itself is not imported here, because gRPC takes long to import.
+    """
+
+    @property
+    def address(self) -> str:
+        """The address of the daemon."""
+        ...
+
+
+def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
+    """Returns the devices with these names or addresses, in order; None if there are no names.
 
     The name of a driver, or `module:factory`, creates a device of that driver in this process,
     unless a running device has that name.
@@ -41,7 +51,7 @@ def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
 
 
 def _found(name: str) -> nd.Device:
-    """Returns the device of a name. It asks no other daemon, which might not answer."""
+    """Returns the device with a name, without asking other daemons, which might not answer."""
     if name == cpu_device().name:
         return cpu_device()
     _, at, place = name.partition("@")
@@ -68,27 +78,26 @@ def _created(name: str) -> nd.Device:
         if name in known:
             return known[name]
         raise BadData(
-            f"there is no device {name!r}; there are {', '.join(known)}, the drivers {', '.join(driver_names())}, "
-            "and daemons at an address (unix:///path or host:port)"
+            f"there is no device {name!r}; expected a device ({', '.join(known)}), a driver "
+            f"({', '.join(driver_names())}), or the address of a daemon (unix:///path or host:port)"
         )
     return nd.connect(name)
 
 
 def address(device: nd.Device) -> str | None:
     """Returns the address of a device's daemon; None for a device of this process."""
-    found = getattr(device, "address", None)
-    return None if found is None else str(found)
+    return cast(_RemoteDevice, device).address if device.is_remote else None
 
 
 def daemon(device: nd.Device) -> dict[str, Any] | None:
-    """Describes the daemon of a device: status, access and sandbox.
+    """Describes the daemon of a device: its status, access and sandbox.
 
-    None for a device of this process.
+    Returns None for a device of this process.
 
     Raises:
         Error: the daemon does not answer.
     """
-    if address(device) is None:
+    if not device.is_remote:
         return None
     from neurald.hal.rpc.client.device import RemoteDevice
     from neurald.service.sandbox.sandbox import ALL_PARTS
@@ -106,7 +115,9 @@ def daemon(device: nd.Device) -> dict[str, Any] | None:
 
 
 def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
-    """Returns time and power relative to the CPU device (1.0), by type; None if unknown.
+    """Returns time and power of a device relative to the CPU device (1.0), by operand type.
+
+    The value of a type is None if the device does not report it.
 
     Raises:
         Error: the device does not answer.
@@ -122,23 +133,23 @@ def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
 
 
 def executions_on_cpu(compilation: nd.Compilation) -> dict[int, int]:
-    """Returns by step how many executions the CPU device has run instead of the step's device."""
+    """Returns for each step how many executions the CPU device ran instead of its own device."""
     return {found.step: found.executions for found in compilation.recovery.substitutions}
 
 
 def describe_steps(
     compilation: nd.Compilation, before: Mapping[int, int] | None = None
 ) -> list[dict[str, Any]]:
-    """Describes for each step its device, its operations, and where executions really ran.
+    """Describes the steps of a compilation and where their executions ran.
 
     Args:
         compilation: the compilation.
-        before: an earlier result of `executions_on_cpu`, to be subtracted; None counts all.
+        before: an earlier result of `executions_on_cpu`, which is subtracted; None to count all
+            executions.
 
     Returns:
-        For each step its device, its number of operations, how it was prepared (see
+        For each step: its device, its number of operations, how it was prepared (see
             `PreparationReport`), how many executions the CPU device ran instead, and why.
-        `PreparationReport`), how many executions the CPU device ran in the device's place and why.
     """
     found = {each.step: each for each in compilation.recovery.substitutions}
     steps = []
@@ -161,17 +172,17 @@ def describe_steps(
 
 
 def fallback_messages(steps: Sequence[Mapping[str, Any]], fallback: str) -> list[str]:
-    """Reports, in one sentence each, what did not run on the device that was chosen for it.
+    """Returns one sentence for each part of a model that did not run on the device chosen for it.
 
     Args:
         steps: from `describe_steps`.
         fallback: `CompilationReport.fallback`, the reason why the CPU device got the whole model.
     """
-    said = [f"the whole model was prepared for the CPU device: {fallback}"] if fallback else []
-    said += [
+    messages = [f"the whole model was prepared for the CPU device: {fallback}"] if fallback else []
+    messages += [
         f"the CPU device ran {step['executions_on_cpu_instead']} executions of step {number} "
-        f"in place of {step['device']}: {step['failure']}"
+        f"instead of {step['device']}: {step['failure']}"
         for number, step in enumerate(steps)
         if step["executions_on_cpu_instead"]
     ]
-    return said
+    return messages

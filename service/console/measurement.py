@@ -14,9 +14,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunControl:
-    """Stopping rule.
+    """When to stop repeating runs.
 
-    After both `runs` and `min_s` seconds, and after `max_s` seconds in any case.
+    Attributes:
+        runs: minimum number of runs.
+        min_s: minimum duration in seconds.
+        max_s: maximum duration in seconds, which takes precedence over both minima.
     """
 
     runs: int
@@ -24,7 +27,7 @@ class RunControl:
     max_s: float
 
     def share_done(self, runs: int, elapsed_s: float) -> float:
-        """Returns the completed share; 1 or more means done."""
+        """Returns the completed share of the work; 1 or more means that it is done."""
         wanted = min(runs / max(self.runs, 1), elapsed_s / self.min_s if self.min_s else 1.0)
         if runs >= self.runs and elapsed_s >= self.min_s:
             wanted = 1.0
@@ -32,9 +35,10 @@ class RunControl:
 
 
 def summarise(seconds: Sequence[float]) -> dict[str, float | int]:
-    """Returns count, rate and distribution of latencies.
+    """Returns the number, the rate and the distribution of latencies.
 
-    Times are in ms, percentiles are interpolated, and std is that of the population.
+    Times are in ms. Percentiles are interpolated, and std is the standard deviation of the
+    population.
     """
     milliseconds = np.asarray(seconds) * 1e3
     return {
@@ -51,14 +55,14 @@ def summarise(seconds: Sequence[float]) -> dict[str, float | int]:
 
 
 class BoundExecution:
-    """Reusable execution with bound buffers, for repeated runs on the same data.
+    """A reusable execution with bound buffers, for repeated runs on the same data.
 
     Args:
         compilation: the compilation to run.
         inputs: in the model's order.
-        outputs: of an earlier run with these inputs; buffers of the same types and shapes are
-            bound.
-        burst: a burst of the compilation, to run through it.
+        outputs: the outputs of an earlier run with these inputs; buffers of the same types and
+            shapes are bound.
+        burst: a burst of the compilation that executes the runs; None for plain executions.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class BoundExecution:
             self._execution.set_output(position, array)
 
     def time_once(self) -> float:
-        """Runs once; returns the seconds it took."""
+        """Runs once and returns the duration in seconds."""
         start = time.perf_counter()
         self._execution.compute(burst=self._burst)
         return time.perf_counter() - start
@@ -86,9 +90,15 @@ class BoundExecution:
 def repeat(
     time_once: Callable[[], float], control: RunControl, on_progress: Callable[[float], None] = lambda _: None
 ) -> list[float]:
-    """Runs at least once, until the stopping rule is met; returns the seconds of each run.
+    """Runs at least once, until `control` says to stop.
 
-    `on_progress` is called between runs.
+    Args:
+        time_once: runs once and returns the duration in seconds.
+        control: when to stop.
+        on_progress: called after each run with the completed share, from 0 to 1.
+
+    Returns:
+        The duration of each run in seconds.
     """
     seconds: list[float] = []
     start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Output of commands: tables for people, JSON for programs, notes and progress on stderr.
+"""Writes the output of commands: tables or JSON to stdout, notes and progress to stderr.
 
-Text from files (names, labels) goes through `printable`, so that it cannot inject terminal control
-sequences.
+Text from files, such as names and labels, must go through `printable`, so that it cannot inject
+control sequences into the terminal.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Wide enough for every table: output to a pipe is never truncated or wrapped.
+#: Width of output to a pipe. It is larger than any table, so that nothing is truncated or wrapped.
 _PIPE_WIDTH = 10_000
 #: Spaces between two columns of a table.
 _COLUMN_GAP = 3
@@ -22,15 +22,15 @@ _MIN_COLUMN_WIDTH = 8
 
 
 def printable(text: str) -> str:
-    """Escapes characters that are not printable (control and escape characters, line breaks)."""
+    """Escapes characters that are not printable, such as control characters and line breaks."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def write_json(document: Any) -> None:
     """Writes one JSON document, and nothing else, to stdout.
 
-    NumPy numbers must have been converted to Python's. NaN and infinities become null, as JSON
-    lacks them.
+    NumPy numbers must have been converted to Python numbers. NaN and infinities become null, since
+    JSON cannot represent them.
     """
     import msgspec
 
@@ -51,11 +51,11 @@ def write_table(
     """Writes a table to stdout.
 
     Args:
-        columns: the titles.
-        rows: the texts, one for each column.
-        right: numeric columns, which are aligned to the right.
-        shorten: columns whose texts are truncated with an ellipsis if the terminal is too narrow;
-            texts of other columns are wrapped then. Output to a pipe is complete.
+        columns: the titles of the columns.
+        rows: the rows, each with one text per column.
+        right: columns that are aligned to the right.
+        shorten: columns whose texts are truncated with an ellipsis if the terminal is too narrow.
+            Texts of other columns are wrapped then. Output to a pipe is always complete.
     """
     from rich import box
     from rich.table import Table
@@ -80,9 +80,10 @@ def write_table(
 def _shortened(
     columns: Sequence[str], rows: Sequence[Sequence[str]], shorten: Sequence[str], width: int
 ) -> dict[str, int]:
-    """Distributes the remaining width among the columns that may be shortened.
+    """Distributes the width that other columns leave among the columns that may be shortened.
 
-    Returns widths by column.
+    Returns:
+        The widths of these columns.
     """
     from rich.cells import cell_len
 
@@ -93,7 +94,7 @@ def _shortened(
     fixed = sum(wide for column, wide in natural.items() if column not in shorten)
     room = width - fixed - _COLUMN_GAP * (len(columns) - 1)
     widths = {}
-    # The narrowest first, so that the others get the room that it leaves.
+    # The narrowest column comes first, so that the others get the width that it does not need.
     waiting = sorted(shorten, key=natural.__getitem__)
     for number, column in enumerate(waiting):
         share = max(room // (len(waiting) - number), _MIN_COLUMN_WIDTH)
@@ -108,10 +109,10 @@ def note(text: str) -> None:
 
 
 class Progress(Protocol):
-    """Progress bar controlled by the caller."""
+    """A progress bar that the caller advances."""
 
     def advance_to(self, share: float) -> None:
-        """Shows that `share`, 0 to 1, of the work is done."""
+        """Shows that a share of the work, from 0 to 1, is done."""
         ...
 
 
@@ -126,7 +127,7 @@ def status(text: str, *, quiet: bool = False) -> Iterator[None]:
     if quiet or not sys.stderr.isatty():
         yield
         return
-    # A slow spinner, because its thread competes with the work.
+    # The spinner is slow, because its thread competes with the work.
     with _console(sys.stderr).status(printable(text), refresh_per_second=4):
         yield
 
@@ -172,7 +173,7 @@ def _console(file: IO[str]) -> "Console":
     from rich.console import Console
 
     class PassingConsole(Console):
-        """Leaves a closed pipe to the command's error handling; rich would exit with status 1."""
+        """A console that reports a closed pipe to the command; rich would exit with status 1."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -182,7 +183,7 @@ def _console(file: IO[str]) -> "Console":
 
 
 def discard_stdout() -> None:
-    """Discards pending output, because the reader has closed the pipe."""
+    """Discards pending output after the reader has closed the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

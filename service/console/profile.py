@@ -1,4 +1,4 @@
-"""Reports a model's time per kernel, for `neurald benchmark --profile`."""
+"""Reports the time of each kernel of a model, for `neurald benchmark --profile`."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,10 +14,11 @@ from neurald.runtime.execution.profile import StepProfile
 from neurald.runtime.model.branches import graph_of
 from neurald.service.console.output import printable, write_line, write_table
 
-#: Number of profiles per median, and the seconds after which no further one starts.
+#: Maximum number of profiles for a median, and seconds after which no further profile starts.
 _MAX_PROFILES = 9
 _MAX_PROFILING_S = 2.0
-#: Number of operations that are listed per kernel, and of those without kernels; `--json` has all.
+#: Maximum number of operations that are listed for a kernel, and of operations without kernels.
+#: `--json` has all of them.
 _MAX_LISTED_OPERATIONS = 6
 
 
@@ -26,7 +27,7 @@ def median_profile(compilation: nd.Compilation, run_once: Callable[[], object]) 
 
     Args:
         compilation: the compilation to profile.
-        run_once: executes it once.
+        run_once: executes the compilation once.
 
     Returns:
         The profile of each step, with the median of each kernel's times.
@@ -61,25 +62,26 @@ def _identity(kernel: KernelTime) -> tuple[str, str, tuple[int, ...]]:
 
 
 def describe_profile(model: Model, profiles: Sequence[StepProfile]) -> dict[str, Any]:
-    """Describes the profiles of a model's steps.
+    """Describes the profiles of a model's steps as a JSON document.
 
-    Kernels, totals by operation types, and reference runs.
-
-    `share` is relative to the time of all kernels; `operations` counts those of steps whose devices
-    report times.
+    The document has the kernels of each step, totals by operation types, and the operations that
+    run on references. `share` is relative to the time of all kernels; `operations` counts only the
+    operations of steps whose devices report times.
     """
     total_ns = sum(profile.duration_ns for profile in profiles)
-    told = [profile for profile in profiles if profile.kernels]
-    count = sum(len(profile.operations) for profile in told)
+    reported = [profile for profile in profiles if profile.kernels]
+    count = sum(len(profile.operations) for profile in reported)
     on_references = [
-        _operation(model, profile.graph, position) for profile in told for position in profile.on_references
+        _operation(model, profile.graph, position)
+        for profile in reported
+        for position in profile.on_references
     ]
     return {
         "total_us": total_ns / 1e3,
         "operations": count,
         "compiled": count - len(on_references),
         "on_references": on_references,
-        "types": list(_sums(model, told, total_ns)),
+        "types": list(_totals(model, reported, total_ns)),
         "steps": [
             {
                 "step": profile.step,
@@ -106,10 +108,7 @@ def describe_profile(model: Model, profiles: Sequence[StepProfile]) -> dict[str,
 
 
 def _operation(model: Model, graph: int, number: int) -> dict[str, Any]:
-    """Identifies an operation.
-
-    Its graph (0 is the main one), position, type, and first output's name.
-    """
+    """Describes an operation by its graph, position, type, and the name of its first output."""
     found = graph_of(model, graph)
     operation = found.operations[positions_by_number(found)[number]]
     return {
@@ -124,12 +123,9 @@ def _time(duration_ns: int, total_ns: int) -> dict[str, float]:
     return {"us": duration_ns / 1e3, "share": duration_ns / total_ns if total_ns else 0.0}
 
 
-def _sums(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Iterator[dict[str, Any]]:
-    """Yields totals by the operation types of kernels, longest first.
-
-    A kernel's operations stay together.
-    """
-    sums: dict[tuple[str, ...], list[KernelTime]] = {}
+def _totals(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Iterator[dict[str, Any]]:
+    """Yields the total time of all kernels with the same operation types, longest first."""
+    by_types: dict[tuple[str, ...], list[KernelTime]] = {}
     for profile in profiles:
         graph = graph_of(model, profile.graph)
         positions = positions_by_number(graph)
@@ -137,8 +133,8 @@ def _sums(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Itera
             types = tuple(
                 dict.fromkeys(graph.operations[positions[number]].type.name for number in kernel.operations)
             )
-            sums.setdefault(types, []).append(kernel)
-    by_time = sorted(sums.items(), key=lambda item: -sum(kernel.duration_ns for kernel in item[1]))
+            by_types.setdefault(types, []).append(kernel)
+    by_time = sorted(by_types.items(), key=lambda item: -sum(kernel.duration_ns for kernel in item[1]))
     for types, kernels in by_time:
         yield {
             "types": list(types),
@@ -149,11 +145,11 @@ def _sums(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Itera
 
 
 def show_profile(document: dict[str, Any], run_ms: float) -> None:
-    """Prints the result of `describe_profile`.
+    """Writes a profile as tables.
 
     Args:
         document: the result of `describe_profile`.
-        run_ms: the total time of a run.
+        run_ms: the total time of a run, in ms.
     """
     for step in document["steps"]:
         branch = f", graph {step['graph']}" if step["graph"] else ""
@@ -167,10 +163,11 @@ def show_profile(document: dict[str, Any], run_ms: float) -> None:
         return
     write_line()
     columns = ("operation types", "kernels", "on references", "us", "share")
-    rows = [_sum_row(entry) for entry in document["types"]]
+    rows = [_total_row(entry) for entry in document["types"]]
     write_table(columns, rows, right=columns[1:], shorten=columns[:1])
     write_line(
-        f"timed one by one they take {document['total_us'] / 1e3:.3f} ms; the median run takes {run_ms:.3f} ms in all"
+        f"timed one by one, the kernels take {document['total_us'] / 1e3:.3f} ms; "
+        f"the median run takes {run_ms:.3f} ms in all"
     )
     write_line(printable(_compiled(document)))
 
@@ -180,8 +177,8 @@ def _outcome(step: dict[str, Any]) -> str:
         return str(step["reason"])
     references = sum(kernel["is_reference"] for kernel in step["kernels"])
     counts = ((len(step["kernels"]) - references, "kernel"), (references, "reference"))
-    said = " and ".join(f"{count} {what}{'s' if count != 1 else ''}" for count, what in counts if count)
-    return f"{said}, {step['us']:.1f} us"
+    summary = " and ".join(f"{count} {what}{'s' if count != 1 else ''}" for count, what in counts if count)
+    return f"{summary}, {step['us']:.1f} us"
 
 
 def _kernel_row(kernel: dict[str, Any]) -> tuple[str, ...]:
@@ -189,7 +186,7 @@ def _kernel_row(kernel: dict[str, Any]) -> tuple[str, ...]:
     return (kernel["kernel"], label, _listed(kernel["operations"]), *_time_columns(kernel))
 
 
-def _sum_row(entry: dict[str, Any]) -> tuple[str, ...]:
+def _total_row(entry: dict[str, Any]) -> tuple[str, ...]:
     names = " + ".join(entry["types"]) or "none"
     return (
         names,
@@ -204,10 +201,7 @@ def _time_columns(entry: dict[str, Any]) -> tuple[str, str]:
 
 
 def _listed(operations: Sequence[dict[str, Any]]) -> str:
-    """Lists operations by position, type and output.
-
-    `3 CONV_2D conv1/relu, 4 MAX_POOL_2D pool1`.
-    """
+    """Lists operations as `3 CONV_2D conv1/relu, 4 MAX_POOL_2D pool1`."""
     named = [
         " ".join(filter(None, (str(each["operation"]), each["type"], each["output"]))) for each in operations
     ]
@@ -217,7 +211,7 @@ def _listed(operations: Sequence[dict[str, Any]]) -> str:
 
 def _compiled(document: dict[str, Any]) -> str:
     count, compiled = document["operations"], document["compiled"]
-    said = f"{compiled} of {count} operations ({100 * compiled / count:.1f} %) run compiled"
+    summary = f"{compiled} of {count} operations ({100 * compiled / count:.1f} %) have compiled kernels"
     if compiled == count:
-        return said
-    return f"{said}; on references, without a kernel: {_listed(document['on_references'])}"
+        return summary
+    return f"{summary}; the others run on their references: {_listed(document['on_references'])}"

@@ -89,8 +89,8 @@ class Daemon:
         self._insecure = insecure
         self._limits = limits
         self._drain_s = drain_s
-        # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted thread
-        # may hold.
+        # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted
+        # thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
         self._garbage = GarbageCollector()
         self._cleanup = contextlib.ExitStack()

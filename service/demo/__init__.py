@@ -1,1 +1,1 @@
-"""The demo: a small classifier of handwritten digits, with digits held out from training."""
+"""The demo: a small classifier of handwritten digits, and digits held out from its training."""

@@ -20,16 +20,14 @@ _MAX_STOP_S = 10.0
 
 @contextmanager
 def driver_daemon(driver: str) -> Iterator[str]:
-    """Starts `neurald driver` on a private socket and yields its address.
-
-    Always stops it at the end.
+    """Runs `neurald driver` on a private socket during the block, and yields its address.
 
     Args:
         driver: the driver to serve, as the command takes it.
 
     Raises:
-        UnavailableDevice: the daemon ended, or did not serve in time; the message has its last
-            output.
+        UnavailableDevice: the daemon ended, or did not serve in time; the message contains its last
+            line of output.
     """
     with (
         tempfile.TemporaryDirectory(prefix="neurald-") as folder,
@@ -38,18 +36,18 @@ def driver_daemon(driver: str) -> Iterator[str]:
     ):
         address = f"unix://{Path(folder) / 'driver.sock'}"
         command = [sys.executable, "-m", "neurald", "driver", driver, "--listen", address]
-        # The daemon also ends if this process is killed.
+        # The daemon must also end if this process is killed.
         command += ["--until-exit-of", str(os.getpid())]
-        # In its own session, so that Ctrl-C reaches only this process, which stops the daemon in
-        # order.
+        # The daemon has a session of its own, so that Ctrl-C reaches only this process, which then
+        # stops the daemon in an orderly way.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True
         )
         try:
             if not _wait_until_served(process, address):
                 messages.seek(0)
-                said = messages.read().decode(errors="replace").strip().splitlines()
-                reason = said[-1] if said else f"it said nothing (exit status {process.poll()})"
+                output = messages.read().decode(errors="replace").strip().splitlines()
+                reason = output[-1] if output else f"it printed nothing (exit status {process.poll()})"
                 raise UnavailableDevice(f"the daemon for {driver} did not start: {reason}")
             yield address
         finally:
@@ -81,7 +79,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Makes SIGTERM and SIGHUP end the block like Ctrl-C, so that it cleans up."""
+    """Makes SIGTERM and SIGHUP end the block like Ctrl-C, so that the block cleans up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

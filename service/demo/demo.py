@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from neurald.service.console.measurement import BoundExecution, RunControl, repe
 from neurald.service.console.output import status, write_line, write_table
 from neurald.service.demo.daemon import driver_daemon
 from neurald.service.demo.digits import MODEL, Digits, load_held_out_digits
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from neurald.service.tensors.arrays import Array
 
 #: Number of digits that are drawn.
 DRAWN_DIGITS = 4
@@ -24,12 +22,14 @@ _ASCII_SHADES = " .+*#"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """One device's results for the digits.
+    """How one device classified the digits.
 
     Attributes:
+        device: name of the device.
+        address: of its daemon; None for a device of this process.
         guesses: the most probable label of each digit.
-        probabilities: the probability of that label, 0 to 1.
-        latency: see `summarise`.
+        probabilities: the probability of that label, from 0 to 1.
+        latency: from `summarise`.
     """
 
     device: str
@@ -39,12 +39,12 @@ class DemoResult:
     latency: dict[str, float | int]
 
     def accuracy(self, labels: Array) -> float:
-        """Returns the share of correct digits."""
+        """Returns the share of digits that were classified correctly."""
         return float(np.mean(self.guesses == labels))
 
 
 def run(*, quiet: bool = False) -> tuple[Digits, list[DemoResult]]:
-    """Classifies all digits on the CPU in this process, and on the CPU through a daemon.
+    """Classifies all digits on the CPU device in this process, and on that of a daemon.
 
     Raises:
         Error: the daemon does not start, or a device fails.
@@ -84,7 +84,7 @@ def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> DemoResult:
 
 
 def show(digits: Digits, results: Sequence[DemoResult], encoding: str) -> None:
-    """Draws a few digits with the first device's guesses, then a table of all devices."""
+    """Draws a few digits with the first device's guesses, and writes a table of all devices."""
     first = results[0]
     write_line(f"{len(digits.images)} handwritten digits that the model has never seen, for example")
     write_line()
@@ -118,13 +118,13 @@ def show(digits: Digits, results: Sequence[DemoResult], encoding: str) -> None:
         right=columns[2:],
     )
     same = all(np.array_equal(first.guesses, other.guesses) for other in results)
-    write_line("All devices agree on every digit." if same else "The devices do not agree on every digit.")
+    write_line("All devices agree on every digit." if same else "The devices disagree on some digits.")
 
 
 def draw(images: Array, encoding: str) -> list[str]:
-    """Draws images side by side as lines of text, two characters per pixel.
+    """Draws images side by side as lines of text, with two characters per pixel.
 
-    Falls back to ASCII if `encoding` lacks the shades.
+    Uses ASCII characters if the encoding has no characters for shades.
     """
     try:
         _SHADES.encode(encoding)

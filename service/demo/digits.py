@@ -1,24 +1,24 @@
-"""The demo's model and digits, created by `scripts/train_digits.py`.
+"""Loads the demo's model and digits, which `scripts/train_digits.py` creates.
 
 The digits are part of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (UCI
-Machine Learning Repository, licence CC BY 4.0), as scikit-learn bundles them, with pixels scaled
-from 0-16 to 0-255.
+Machine Learning Repository, licence CC BY 4.0), in the form in which scikit-learn includes them,
+with pixels scaled from 0-16 to 0-255.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from neurald.service.tensors.arrays import Array
 
 _DATA_DIRECTORY = Path(__file__).resolve().parent
 
-#: The classifier: uint8 [1, 8, 8, 1], white on black, to probabilities as uint8 [1, 10].
+#: The classifier. Its input is uint8 [1, 8, 8, 1], white on black; its output has the probabilities
+#: as uint8 [1, 10].
 MODEL = _DATA_DIRECTORY / "digits.tflite"
 
-#: Digits that were held out from training.
+#: The digits that were held out from training.
 DIGITS = _DATA_DIRECTORY / "digits.npz"
 
 

@@ -59,8 +59,8 @@ _FORBIDDEN = (
     # Global state of the machine.
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "syslog"),
 )
-#: Calls whose effects seccomp cannot see. They fail as if the kernel did not have them, and programs
-#: then use older calls.
+#: Calls whose effects seccomp cannot see. They fail as if the kernel did not have them, so that
+#: programs use older calls.
 _OPAQUE = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2")
 
 _NAMESPACES = 0x7E02_0000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET

@@ -1,1 +1,1 @@
-"""Inputs and outputs of models in user-facing forms: files, images, shapes and classes."""
+"""Converts inputs and outputs of models from and to files, images, shapes and classes."""

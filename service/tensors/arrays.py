@@ -1,8 +1,8 @@
 """Reads, writes and generates a model's inputs and outputs as arrays.
 
-In an `.npz` file an array is named after its tensor, or by position (`input_0`, `output_0`, …),
-which is the only name if a model's names are missing, not unique or not valid file names. Strings
-are arrays of NumPy's bytes and text types.
+In an `.npz` file an array is named after its tensor, or by position (`input_0`, `output_0`, …). It
+can only be named by position if the model's names are missing, not unique, or not valid as file
+names. Strings are stored as arrays of NumPy's bytes and text types.
 """
 
 import io
@@ -23,11 +23,11 @@ from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Seed of all random inputs.
+#: The seed of all random inputs.
 SEED = 0
 
 _MAX_NAME_LENGTH = 200
-#: Upper limit of random 32-bit integers, which are usually indices into a table that may be short.
+#: Maximum of random integers of 32 bits and more, which are often indices into short tables.
 _MAX_RANDOM_INDEX = 99
 
 
@@ -37,7 +37,8 @@ class Slot:
 
     Attributes:
         key: its name in a file.
-        alias: an alternative name by position, `input_0` or `output_0`.
+        alias: its name by position, such as `input_0` or `output_0`, which also identifies it.
+        operand: the operand of the main graph.
     """
 
     key: str
@@ -45,14 +46,14 @@ class Slot:
     operand: Operand
 
     def describe(self) -> str:
-        """Returns name, type and shape, for messages."""
+        """Returns the name, type and shape for messages."""
         is_text = self.operand.type is OperandType.TENSOR_STRING
         kind = "strings" if is_text else self.operand.type.dtype
         return f"{self.key!r} ({describe_type(kind, self.operand.dimensions)})"
 
 
 def describe_type(kind: "np.dtype[Any] | str", shape: tuple[int, ...] | None) -> str:
-    """Returns a text such as `float32 [?, 8]`; a question mark is an unspecified dimension."""
+    """Returns text such as `float32 [?, 8]`, where a question mark is an unspecified dimension."""
     if shape is None:
         return f"{kind} of any shape"
     return f"{kind} [{', '.join(str(d) if d else '?' for d in shape)}]"
@@ -90,11 +91,11 @@ def _is_file_name(name: str) -> bool:
 
 
 def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] | None = None) -> list[Array]:
-    """Generates arrays that are the same for the same slots and shapes every time.
+    """Generates random arrays, which are always the same for the same slots and shapes.
 
     A slot whose key is in `shapes` gets that shape; otherwise unspecified dimensions are 1. Floats
-    are in [0, 1), 8- and 16-bit integers cover their whole range, wider ones 0 to 99; strings are
-    such numbers.
+    are in [0, 1). Integers of 8 and 16 bits cover their whole range, wider ones are from 0 to 99.
+    Strings are the digits of numbers from 0 to 99.
     """
     rng = np.random.default_rng(SEED)
     given = shapes or {}
@@ -104,13 +105,14 @@ def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] |
     ]
 
 
-#: Headers of NumPy's own arrays have about a hundred bytes.
+#: Maximum size of an array's header. Those that NumPy writes have about a hundred bytes.
 _MAX_HEADER_BYTES = 1 << 16
 _LENGTH = struct.Struct("<I")
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-#: DEFLATE expands a byte to at most 1032.
+#: DEFLATE expands one byte to at most 1032 bytes.
 _MAX_EXPANSION = 1032
-_LEAST_BYTES = 1 << 10
+#: Allowance for small members, in which headers count.
+_EXPANSION_ALLOWANCE_BYTES = 1 << 10
 
 
 def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) -> Array:
@@ -122,7 +124,7 @@ def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) 
     if dtype.kind == "c":
         return (rng.random(shape) + 1j * rng.random(shape)).astype(dtype)
     if dtype.kind == "f":
-        # Rounding to float16 can give 1.0, which does not matter.
+        # Rounding to float16 may give 1.0, which does not matter.
         return rng.random(shape, np.float32).astype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(dtype)
@@ -135,12 +137,12 @@ def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) 
 def read_inputs(path: Path, slots: Sequence[Slot]) -> list[Array]:
     """Reads the inputs of a model from an `.npz` file, in the model's order.
 
-    Nothing in the file is unpickled, and array data is read only after its header has the expected
-    type and shape.
+    Nothing in the file is unpickled. The data of an array is read only if its header has the
+    expected type and shape.
 
     Raises:
-        BadData: it is not an `.npz` file, or an input is missing, unknown, duplicated, or of
-            another type or shape.
+        BadData: the file is not an `.npz` file, or an input is missing, unknown, duplicated, or has
+            the wrong type or shape.
         OSError: the file cannot be read.
     """
     with open_regular(path) as file:
@@ -162,28 +164,28 @@ def _match(path: Path, members: dict[str, zipfile.ZipInfo], slots: Sequence[Slot
         found = [left.pop(name) for name in dict.fromkeys((slot.key, slot.alias)) if name in left]
         if not found:
             names = ", ".join(map(repr, members)) or "nothing"
-            raise BadData(f"{path} lacks input {slot.describe()}; it has {names}")
+            raise BadData(f"{path} lacks input {slot.describe()}; it contains {names}")
         if len(found) > 1:
-            raise BadData(f"{path} has both {slot.key!r} and {slot.alias!r}, which are the same input")
+            raise BadData(f"{path} contains both {slot.key!r} and {slot.alias!r}, which name the same input")
         chosen.append(found[0])
     if left:
         names = ", ".join(map(repr, left))
-        raise BadData(f"{path} has {names}, which the model has no input for; it expects {expected}")
+        raise BadData(f"{path} contains {names}, which the model has no input for; it expects {expected}")
     return chosen
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slot) -> Array:
     want = slot.operand
-    if info.compress_type not in _COMPRESSIONS or info.file_size > _most_bytes(info.compress_size):
+    if info.compress_type not in _COMPRESSIONS or info.file_size > _max_expanded_bytes(info.compress_size):
         raise BadData(
-            f"{path}: {info.filename} claims {info.file_size} bytes in {info.compress_size} compressed ones "
-            f"(method {info.compress_type}), which numpy.savez does not write"
+            f"{path}: {info.filename} claims to expand {info.compress_size} bytes to {info.file_size} "
+            f"(compression method {info.compress_type}); numpy.savez does not write such files"
         )
     try:
         with archive.open(info) as member:
             shape, dtype = _read_header(member)
-        # A header that promises more than there is would cause a large allocation.
-        honest = math.prod(shape) * max(1, dtype.itemsize) <= info.file_size
+        # A header that declares more data than the file has would cause a large allocation.
+        has_enough_data = math.prod(shape) * max(1, dtype.itemsize) <= info.file_size
     # Damaged bytes make zipfile, zlib and NumPy raise almost any exception.
     except Exception as error:
         raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
@@ -192,11 +194,11 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
     if not dtype_fits or not shape_fits(shape, want.dimensions):
         raise BadData(f"{path}: {info.filename} is {describe_type(dtype, shape)}; expected {slot.describe()}")
     try:
-        if not honest:
+        if not has_enough_data:
             raise ValueError(f"{info.file_size} bytes are too few for the shape {list(shape)}")
         with archive.open(info) as member:
             array = np.lib.format.read_array(member, allow_pickle=False)
-            # Reading to the end makes the archive check its checksum.
+            # At the end of the member the archive verifies its checksum.
             member.read(1)
     except Exception as error:
         raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
@@ -205,9 +207,9 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
     return np.ascontiguousarray(array, want.type.dtype).reshape(shape)
 
 
-def _most_bytes(compressed: int) -> int:
-    """Returns the maximum size that compressed bytes expand to with NumPy's compression methods."""
-    return _MAX_EXPANSION * compressed + _LEAST_BYTES
+def _max_expanded_bytes(compressed: int) -> int:
+    """Returns the maximum size to which NumPy's compression methods can expand compressed bytes."""
+    return _MAX_EXPANSION * compressed + _EXPANSION_ALLOWANCE_BYTES
 
 
 def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
@@ -215,7 +217,7 @@ def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(member)
     elif version == (2, 0):
-        # NumPy trusts a length of up to 4 GiB, and reads that much before it checks anything.
+        # NumPy accepts a length of up to 4 GiB and reads that many bytes before it checks anything.
         prefix = member.read(_LENGTH.size)
         length = _LENGTH.unpack(prefix)[0] if len(prefix) == _LENGTH.size else 0
         if length > _MAX_HEADER_BYTES:
@@ -241,7 +243,7 @@ def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) ->
     """Writes the outputs of a model to an `.npz` file.
 
     Raises:
-        BadData: strings cannot be written, because they end with a zero or need too much space.
+        BadData: strings cannot be written, because one ends with a zero byte or they are too long.
         OSError: the file cannot be written.
     """
     stored = [_to_write(np.asarray(array), slot) for slot, array in zip(slots, arrays, strict=True)]
@@ -253,18 +255,18 @@ def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) ->
 
 
 def _to_write(array: Array, slot: Slot) -> Array:
-    """Pads strings to bytes of equal length with zeros; returns other arrays unchanged."""
+    """Pads strings with zero bytes to equal length; returns other arrays unchanged."""
     if slot.operand.type is not OperandType.TENSOR_STRING:
         return array
     strings: list[bytes] = array.reshape(-1).tolist()
     if any(string.endswith(b"\0") for string in strings):
         raise BadData(
-            f"output {slot.key!r} has a string that ends with a zero, which .npz files cannot represent"
+            f"output {slot.key!r} has a string that ends with a zero byte, which .npz files cannot represent"
         )
     longest = max(map(len, strings), default=0)
     if longest * len(strings) > MAX_OPERAND_BYTES:
         raise BadData(
-            f"output {slot.key!r} has {len(strings)} strings, the longest of {longest} bytes, which are too many "
-            f"for an .npz file, where all strings have the same size"
+            f"output {slot.key!r} has {len(strings)} strings of up to {longest} bytes, which do not fit into an "
+            f".npz file, where all strings of an array have the same size"
         )
     return np.array(strings, f"S{max(1, longest)}").reshape(array.shape)

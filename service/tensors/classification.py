@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,11 +11,10 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Model, Operand
 from neurald.hal.operations.arithmetic.quantized import dequantize
+from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.files import open_regular
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
-#: Operations that pass scores on unchanged.
+#: Operations that do not change scores.
 _TRANSPARENT = frozenset(
     (
         OperationType.QUANTIZE,
@@ -32,7 +30,7 @@ _MAX_LABEL_FILE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """Class with its probability, 0 to 1."""
+    """A class with its probability, from 0 to 1, and its label if there are labels."""
 
     index: int
     probability: float
@@ -41,18 +39,22 @@ class Guess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassScores:
-    """Scores of all classes, 0 to 1, and a remark on their conversion ("" if there was none)."""
+    """The probabilities of all classes.
+
+    Attributes:
+        values: one probability per class, from 0 to 1.
+        remark: how they were obtained, if that needs an explanation; otherwise empty.
+    """
 
     values: Array
     remark: str = ""
 
 
 def class_output(outputs: Sequence[Array]) -> int | None:
-    """Returns the output with class scores.
+    """Returns the index of the output that has the scores of classes.
 
-    The only one with several numbers, all in its last dimension.
-
-    Returns None if there is no such output, or several.
+    This is the only output that has several numbers, all of them in its last dimension. Returns
+    None if there is no such output, or several.
     """
     fitting = [
         n
@@ -63,19 +65,23 @@ def class_output(outputs: Sequence[Array]) -> int | None:
 
 
 def real_values(array: Array, operand: Operand) -> Array:
-    """Dequantises stored values."""
+    """Dequantises the values of an operand; returns values that are not quantised unchanged."""
     if is_quantized(operand) and operand.channel_quant is None:
         return np.asarray(dequantize(array, operand))
     return array
 
 
 def class_scores(model: Model, position: int, output: Array) -> ClassScores:
-    """Returns probabilities from the output at `position`.
+    """Computes the probabilities of classes from an output.
 
-    The model's own, or softmax of its logits.
+    The operation that wrote the output determines what its numbers are: SOFTMAX and LOGISTIC write
+    probabilities, LOG_SOFTMAX writes their logarithms. After any other operation, numbers from 0 to
+    1 with the sum 1 are probabilities, and other numbers are logits, to which softmax is applied.
 
-    The operation that wrote the output decides (SOFTMAX, LOGISTIC, LOG_SOFTMAX). After any other
-    operation, numbers from 0 to 1 with the sum 1 are probabilities, and others are logits.
+    Args:
+        model: the model.
+        position: index of the output.
+        output: the values of the output.
 
     Raises:
         BadData: the output has numbers that are not finite.
@@ -113,8 +119,8 @@ def read_labels(path: Path) -> list[str]:
     """Returns the lines of a label file, without trailing empty ones.
 
     Raises:
-        BadData: it is not a regular file, not UTF-8 text, or has no line.
-        OSError: it cannot be read.
+        BadData: the file is not a regular file, is not UTF-8 text, or has no lines.
+        OSError: the file cannot be read.
     """
     with open_regular(path) as file:
         content = file.read(_MAX_LABEL_FILE_BYTES + 1)
@@ -135,16 +141,22 @@ def read_labels(path: Path) -> list[str]:
 
 
 def align_labels(labels: Sequence[str], classes: int) -> tuple[list[str], str]:
-    """Returns a label for each class, and a remark if labels were added or left out ("" if not).
+    """Returns a label for each class, and a remark.
+
+    The remark says which labels were added or ignored; it is empty if there were none.
 
     Raises:
-        BadData: the file has fewer labels than the model has classes, by more than one.
+        BadData: there are fewer labels than classes, and not just one for the background is
+            missing.
     """
     if len(labels) == classes - 1:
         remark = f"{len(labels)} labels for {classes} classes: class 0 is assumed to be the background"
         return ["background", *labels], remark
     if len(labels) == classes + 1:
-        remark = f"{len(labels)} labels for {classes} classes: the first is assumed to be a background class and is skipped"
+        remark = (
+            f"{len(labels)} labels for {classes} classes: the first is assumed to be a background class "
+            "and is skipped"
+        )
         return list(labels[1:]), remark
     if len(labels) < classes:
         raise BadData(f"the label file has {len(labels)} labels; the model has {classes} classes")
@@ -157,9 +169,9 @@ def align_labels(labels: Sequence[str], classes: int) -> tuple[list[str], str]:
 
 
 def best(scores: ClassScores, count: int, labels: Sequence[str] | None) -> list[Guess]:
-    """Returns the `count` most probable classes, the best first.
+    """Returns the `count` most probable classes, the most probable first.
 
-    Ties in the order of their indices.
+    Classes with equal probabilities are in the order of their indices.
     """
     order = np.argsort(-scores.values, kind="stable")[:count]
     return [

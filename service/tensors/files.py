@@ -1,4 +1,4 @@
-"""Opens files named by a user such that they cannot make the command block or read endlessly."""
+"""Opens files that a user names, without the risk of blocking or of reading without end."""
 
 import errno
 import os
@@ -13,8 +13,8 @@ def open_regular(path: Path) -> BinaryIO:
     """Opens a regular file for reading. Pipes are refused without waiting for a writer.
 
     Raises:
-        BadData: it is a pipe, a device or another endless file.
-        OSError: it cannot be opened, or is a directory.
+        BadData: the path is a pipe, a device or another file that is not regular.
+        OSError: the file cannot be opened, or is a directory.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:

@@ -2,47 +2,46 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Operand, OperandType
-from neurald.service.tensors.arrays import describe_type, input_slots
+from neurald.service.tensors.arrays import Array, describe_type, input_slots
 from neurald.service.tensors.files import open_regular
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Default normalisation of float inputs: 0 to 255 becomes -1 to 1.
 DEFAULT_MEAN = 127.5
 DEFAULT_STD = 127.5
 
-# Formats of photos. Pillow supports many more, some of which start other programs.
+#: The supported formats. Pillow supports many more, some of which start other programs.
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-#: Pillow's own limit for files; a model with a larger input is damaged.
-_PIXEL_LIMIT = 1 << 27
+#: Maximum number of pixels, which is also Pillow's limit. A model with a larger input is damaged.
+_MAX_PIXELS = 1 << 27
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 _BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 
 
 def image_input(model: Model, path: Path, mean: float | None = None, std: float | None = None) -> Array:
-    """Returns a photo as the only input of a model.
-
-    The shape is [1, height, width, channels] with 3 channels (RGB) or 1 (grey).
+    """Reads a photo as the only input of a model.
 
     The photo is rotated upright, and scaled to the model's size without keeping its aspect ratio.
-    Float inputs get (pixel - mean) / std, uint8 inputs the pixels, int8 inputs pixels - 128.
-    Quantised inputs for which `mean` or `std` is given get (pixel - mean) / std, quantised with the
+    Float inputs get (pixel - mean) / std, uint8 inputs the pixels, and int8 inputs pixels - 128. If
+    `mean` or `std` is given, quantised inputs get (pixel - mean) / std, quantised with the
     operand's scale and zero point.
 
+    Returns:
+        An array of shape [1, height, width, channels], with 3 channels (RGB) or 1 (grey).
+
     Raises:
-        BadData: the model takes no such input, or the file is not a photo, damaged or too large.
+        BadData: the model has no such input, or the file is not a photo, is damaged or is too
+            large.
         OSError: the file cannot be read.
     """
     operand = _image_operand(model)
     _, height, width, channels = operand.dimensions or ()
-    if height * width > _PIXEL_LIMIT:
+    if height * width > _MAX_PIXELS:
         raise BadData(f"the model's input of {height} x {width} pixels is too large for an image")
     dtype = operand.type.dtype
     pixels = read_image(path, height, width, channels)
@@ -64,7 +63,7 @@ def image_input(model: Model, path: Path, mean: float | None = None, std: float 
 def _image_operand(model: Model) -> Operand:
     slots = input_slots(model)
     if len(slots) != 1:
-        raise BadData(f"the model has {len(slots)} inputs; only a model with one can be given an image")
+        raise BadData(f"the model has {len(slots)} inputs; an image needs a model with exactly one")
     operand = slots[0].operand
     shape = operand.dimensions
     if (
@@ -76,7 +75,8 @@ def _image_operand(model: Model) -> Operand:
     ):
         found = describe_type(operand.type.dtype, shape)
         raise BadData(
-            f"the model's input is {found}; an image needs [1, height, width, 3 or 1] of float32, float16, uint8 or int8"
+            f"the model's input is {found}; an image needs an input of shape [1, height, width, 3 or 1] and of type "
+            "float32, float16, uint8 or int8"
         )
     return operand
 
@@ -84,14 +84,14 @@ def _image_operand(model: Model) -> Operand:
 def read_image(path: Path, height: int, width: int, channels: int) -> Array:
     """Reads a photo as uint8 [1, height, width, channels].
 
-    A height or width of 0 keeps the photo's own.
+    A height or width of 0 stands for that of the photo.
 
     Raises:
         BadData: the file is not a regular file or a photo, is damaged, or has too many pixels.
         OSError: the file cannot be read.
     """
     Image.init()
-    # Pillow may have been built without some.
+    # Pillow may have been built without some of the formats.
     formats = [name for name in _FORMATS if name in Image.OPEN]
     with open_regular(path) as file:
         try:

@@ -1,4 +1,4 @@
-"""Input shapes on the command line: `--shape NAME=1x96x64`."""
+"""Parses the input shapes of the command line: `--shape NAME=1x96x64`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,12 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
     """Parses the shapes of inputs from the command line.
 
     Args:
-        settings: each `NAME=SIZExSIZE…`; the name is that of an input, or `input_0` and so on.
+        settings: values of the form `NAME=SIZExSIZE…`, where the name is that of an input, or
+            `input_0` and so on.
         slots: the model's inputs.
 
     Returns:
-        Shapes by the inputs' keys, without inputs that no setting names.
+        The shapes of the inputs that a setting names, by the inputs' keys.
 
     Raises:
         BadData: a setting is invalid, names an unknown input or one twice, or contradicts the
@@ -37,12 +38,12 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
         slot = by_name[name]
         if slot.key in shapes:
             raise BadData(
-                f"shape {setting!r}: input {slot.key!r} has a shape already; give one for each input"
+                f"shape {setting!r}: input {slot.key!r} already has a shape; give at most one for each input"
             )
         shape = tuple(map(int, text.split("x")))
         if not shape_fits(shape, slot.operand.dimensions):
             want = describe_type("", slot.operand.dimensions).strip()
-            raise BadData(f"shape {setting!r} does not fit: input {slot.key!r} has the shape {want}")
+            raise BadData(f"shape {setting!r} does not match input {slot.key!r}, which has the shape {want}")
         size_bytes = byte_size(slot.operand.type, shape)
         if size_bytes > MAX_OPERAND_BYTES:
             raise BadData(
@@ -53,10 +54,10 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
 
 
 def default_shape_remarks(slots: Sequence[Slot], shapes: Shapes) -> list[str]:
-    """Reports inputs whose size defaults to 1 because neither model nor user specifies it."""
+    """Returns a remark on each input whose shape neither the model nor the user specifies."""
     return [
-        f"input {slot.describe()} has no fixed shape; size 1 stands for each '?' "
-        f"(--shape {slot.key}=SIZExSIZE gives another)"
+        f"input {slot.describe()} has no fixed shape; size 1 is used for each '?' "
+        f"(--shape {slot.key}=SIZExSIZE sets another shape)"
         for slot in slots
         if slot.key not in shapes and (slot.operand.dimensions is None or 0 in slot.operand.dimensions)
     ]

@@ -1,7 +1,7 @@
-"""Wrong arguments of every public call: nothing but nd.Error leaves the API, and TypeError where types are wrong.
+"""Wrong arguments of every public call: only nd.Error leaves the API, or TypeError for wrong types.
 
-Each argument of each call is replaced by every value of a zoo. What fails must not have changed anything: the right call
-still works afterwards.
+Each argument of each call is replaced by every value of a list. A call that fails must not change
+anything: afterwards the correct call still works.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.memory.pool import Memory
 
-#: Values that fit hardly anywhere.
+#: Values that are valid for hardly any argument.
 ZOO: tuple[Any, ...] = (
     None,
     True,
@@ -71,7 +71,7 @@ ZOO: tuple[Any, ...] = (
 
 @dataclass(frozen=True)
 class Call:
-    """A call with good arguments; `make` gives a fresh callable each time."""
+    """A call with valid arguments; `make` returns a fresh callable each time."""
 
     name: str
     make: Callable[[], Callable[..., Any]]
@@ -83,7 +83,7 @@ class Call:
 
 
 def open_builder() -> nd.ModelBuilder:
-    """A builder with x, y, an activation of 0 and z, and no operation."""
+    """Returns a builder with operands x, y, an activation of 0 and z, and no operation."""
     builder = nd.ModelBuilder()
     for _ in range(2):
         builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3))

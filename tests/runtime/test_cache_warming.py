@@ -36,7 +36,7 @@ def test_cold_and_then_warm() -> None:
     assert hit.cold_ms == cold.cold_ms
     assert hit.warm_ms is not None
     assert [len(device.compiled), len(device.loaded)] == [1, 2]
-    # What was warmed is what a compilation finds.
+    # A compilation finds what was warmed.
     compilation = nd.CompilationBuilder(model_adding(1), [device]).finish()
     assert compilation.report.steps[0].cache is CacheOutcome.HIT
 

@@ -1,4 +1,4 @@
-"""CompilationBuilder: states, settings, devices, and the plan that comes of them."""
+"""CompilationBuilder: states, settings, devices, and the resulting plan."""
 
 import gc
 import os
@@ -216,7 +216,7 @@ def test_representations_are_short() -> None:
 
 @sweep("is_executed", [False, True])
 def test_a_compilation_goes_with_its_last_reference(*, is_executed: bool) -> None:
-    """Daemons hold something for each prepared model: it must not wait until garbage is collected."""
+    """A daemon's resources for a prepared model must not wait for a garbage collection."""
     gc.collect()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""ModelBuilder: the state and data rules of Android NN, and failed calls that change nothing."""
+"""ModelBuilder: Android NN's rules for states and data; failed calls change nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,9 @@ ADD = nd.OperationType.ADD
 
 
 def add_model(builder: nd.ModelBuilder, *, dimensions: tuple[int, ...] = (2, 3)) -> tuple[int, int, int, int]:
-    """Operands and operation of `output = first + second`; not yet identified."""
+    """Adds the operands and the operation of `output = first + second`, without identifying inputs
+    and outputs.
+    """
     first = builder.add_operand(T.TENSOR_FLOAT32, dimensions)
     second = builder.add_operand(T.TENSOR_FLOAT32, dimensions)
     activation = builder.add_operand(T.INT32)

@@ -119,7 +119,7 @@ def test_a_device_comes_back_but_not_its_models(tmp_path: Path) -> None:
     with running_daemon("sample-all", place):
         for _ in range(2):
             with pytest.raises(
-                DeadObject, match=r"another device is served .*sample-all in place of OTHER adder"
+                DeadObject, match=r"another device is served .*sample-all instead of OTHER adder"
             ):
                 remote.supported_operations(addition(np.ones(3)))
         assert connect(place).name == "sample-all@d"

@@ -1,4 +1,6 @@
-"""A driver daemon that is killed, stopped or restarted while an application uses it: no call is lost, none is wrong."""
+"""Kills, stops and restarts driver daemons while an application uses them: no call is lost or
+wrong.
+"""
 
 import random
 import signal
@@ -21,7 +23,7 @@ DRIVER = "sample-float-fast"
 
 
 class Daemon:
-    """A daemon that can be killed, and started again at the same address."""
+    """A daemon that can be killed and started again at the same address."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -47,7 +49,7 @@ def daemon() -> Iterator[Daemon]:
 
 @pytest.fixture
 def compilation(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> nd.Compilation:
-    """An addition on the daemon's device, for which the CPU may stand in."""
+    """An addition on the daemon's device; the CPU may take over."""
     device = nd.connect(daemon.address)
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], device))
     compilation = nd.CompilationBuilder(add_model(SHAPE)).finish()
@@ -56,7 +58,7 @@ def compilation(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> nd.Compilati
 
 
 class Caller:
-    """One reusable execution whose results are checked."""
+    """A reusable execution whose results are checked."""
 
     def __init__(self, compilation: nd.Compilation) -> None:
         memory = nd.Memory.allocate(3 * 16384)
@@ -69,7 +71,7 @@ class Caller:
         self.execution.set_output_from_memory(0, memory, 2 * 16384, 16384)
 
     def call(self, value: int, burst: nd.Burst | None) -> float:
-        """Computes and checks; seconds."""
+        """Computes, checks the result, and returns the duration in seconds."""
         self._first[:], self._second[:], self._output[:] = value, 1, -1
         start = time.monotonic()
         self.execution.compute(burst=burst)

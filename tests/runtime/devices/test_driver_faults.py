@@ -1,8 +1,8 @@
-"""Drivers in this process that raise what they should not, or answer nonsense: nothing but nd.Error leaves the API.
+"""Drivers in this process that raise or return the wrong things: the API raises only nd.Error.
 
-Every method and property of `Device`, `PreparedModel`, `Burst` and `FencedExecution` is replaced in turn, by one that
-raises or by one that gives something else than it promises, and everything that an application does with such a device
-is done.
+Each method and property of `Device`, `PreparedModel`, `Burst` and `FencedExecution` is replaced in
+turn, once by one that raises and once by one that returns an object of a wrong type. Then
+everything that an application can do with such a device is done.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ DEVICE = (
 PREPARED_MODEL = ("execute", "execute_fenced", "create_burst", "artifact", "profile")
 BURST = ("execute", "close")
 FENCED = ("fence", "result", "timing_after_fences")
-#: What can be asked of a device without calling it.
+#: The attributes of a device that are read, not called.
 PROPERTIES = (
     "type",
     "version",
@@ -62,7 +62,7 @@ ERRORS = (
 
 
 class Proxy:
-    """Passes everything on to `real`, but for one name, which answers as `fault` does."""
+    """Passes all attributes on to `real`, except for one name, which behaves as `fault` says."""
 
     def __init__(self, real: Any, name: str, fault: Callable[[], Any]) -> None:
         self._real, self._name, self._fault = real, name, fault
@@ -77,7 +77,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Fault:
-    """Where a driver is wrong, and how."""
+    """Where a driver misbehaves, and how."""
 
     part: str
     name: str
@@ -93,7 +93,7 @@ class Fault:
 
 
 class FaultyDevice(SampleDevice):
-    """A device that is preferred to the CPU device, with one fault."""
+    """A device with one fault, which is preferred to the CPU device."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__("faulty", performance=0.5)
@@ -133,7 +133,7 @@ def faults() -> Iterator[Fault]:
 def attempts(
     compile_model: Callable[[], nd.Compilation], device: nd.Device
 ) -> Iterator[Callable[[], object]]:
-    """What an application does with a device."""
+    """Returns everything that an application does with a device."""
     model = add_model()
     ones, twos = np.full((2, 3), 1, np.float32), np.full((2, 3), 2, np.float32)
 
@@ -202,7 +202,7 @@ def test_nothing_but_errors_leaves_the_api(
             try:
                 attempt()
             except nd.Error as error:
-                # Without a list of devices the CPU device stands in for all that fails.
+                # Without a list of devices the CPU device takes over after every failure.
                 if not is_explicit and number not in (0, 10):
                     wrong.append(f"{fault} {fault.answer!r}, attempt {number}: {error!r}")
             except Exception as error:

@@ -1,4 +1,6 @@
-"""Extensions' attributes from the application's side, on the sample driver in this process and in a daemon."""
+"""Attributes of extensions, set by applications, on the sample driver in this process and in a
+daemon.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -39,7 +41,7 @@ def vendor(request: pytest.FixtureRequest) -> Iterator[nd.Device]:
 
 
 def picture_model(device: nd.Device) -> nd.Model:
-    """Gray values become pictures."""
+    """Builds a model that converts gray values to pictures."""
     builder = nd.ModelBuilder([device])
     gray = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, SHAPE)
     picture = builder.add_operand(TENSOR_PIXELS, SHAPE)
@@ -104,7 +106,7 @@ WAYS = (compute, compute_in_burst, compute_apart, compute_fenced)
 def test_a_device_sees_the_attributes_of_an_execution(
     vendor: nd.Device, way: Callable[[nd.Execution, nd.Compilation], None]
 ) -> None:
-    """Each time that it computes, and no other execution does."""
+    """The device sees them in each computation of that execution, and in no other execution."""
     compilation = builder_for(vendor, b"down").finish()
     flipped, first = execution_of(compilation, b"flipped", reusable=True)
     plain, second = execution_of(compilation, reusable=True)
@@ -220,7 +222,7 @@ def test_they_need_exactly_one_device_that_was_chosen(monkeypatch: pytest.Monkey
         with pytest.raises(BadData, match=words):
             execution.add_extension_attribute(NAME, ORIENTATION, b"flipped")
         execution.compute()
-        # As on Android, that is looked at before the state.
+        # As on Android, this is checked before the state.
         with pytest.raises(BadData, match=words):
             execution.add_extension_attribute(NAME, ORIENTATION, b"flipped")
         assert values(picture) == NEAREST
@@ -270,7 +272,7 @@ def test_caches_are_warmed_with_values(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_declares_the_extension_differently_refuses_them() -> None:
-    """An application that learned of the extension elsewhere is not believed."""
+    """A daemon ignores the declaration of an application that got it from another device."""
     other = replace(EXTENSION, compilation_attributes=())
     with running_daemon("sample-all") as address:
         device = nd.connect(address)

@@ -1,4 +1,6 @@
-"""Vendors' extensions from the application's side: names, types, refusal, conflicts, plans, daemons and caches."""
+"""Vendor extensions used by applications: names, types, refusal, conflicts, plans, daemons and
+caches.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -42,7 +44,7 @@ def vendor(request: pytest.FixtureRequest) -> Iterator[nd.Device]:
 def gray_model(
     devices: Sequence[nd.Device] | None, shape: Sequence[int] = (2, 3), data: bytes = b""
 ) -> nd.Model:
-    """pixels -> gray -> FLOOR -> pixels; added last to first."""
+    """Builds pixels -> gray -> FLOOR -> pixels, with the operations added last to first."""
     builder = nd.ModelBuilder(devices)
     pixels = builder.extension_operand_type(NAME, 0)
     weights = builder.add_operand(builder.extension_operand_type(NAME, 1))
@@ -101,7 +103,7 @@ def test_extension_data_reach_the_device(vendor: nd.Device) -> None:
 
 
 def test_the_rest_goes_elsewhere(vendor: nd.Device) -> None:
-    """The vendor's steps take vendor's types, in the order in which the application added the operations."""
+    """The vendor's device takes the vendor's types; other operations go to the CPU device."""
     builder = nd.CompilationBuilder(gray_model([vendor]), [cpu(), vendor])
     builder.set_partitioning(nd.Partitioning(overrides=(nd.pin("cpu", [1]),)))
     compilation = builder.finish()
@@ -188,7 +190,7 @@ def test_nobody_takes_it() -> None:
 
 
 class Recorder(SampleDevice):
-    """It says yes to all, and remembers what it is asked."""
+    """Supports every operation, and records what it was asked about."""
 
     def __init__(self, name: str, extensions: tuple[str, ...] = ()) -> None:
         super().__init__(name)
@@ -278,7 +280,7 @@ def test_different_declarations_disable_an_extension() -> None:
         compiled(model, [ours, other])
     verdicts = nd.supported_operations(model, [other])
     assert "declares the extension org.neurald.sample differently" in verdicts["other"][0].reason
-    # Both are fine alone, and in other company.
+    # Each of them works alone and together with other devices.
     assert all(v.ok for v in nd.supported_operations(model, [ours, cpu()])["sample-all"])
     again = declaring("again", other_declaration(operations=EXTENSION.operations[::-1]))
     assert nd.supported_operations(model, [ours, again])["sample-all"][0].ok

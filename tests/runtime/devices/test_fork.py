@@ -1,4 +1,7 @@
-"""Applications that fork while they are connected to a daemon: children are right or told why not, parents undisturbed."""
+"""Applications that fork while connected to a daemon.
+
+A child gets right results or a clear error, and its parent is not disturbed.
+"""
 
 import contextlib
 import gc
@@ -74,7 +77,7 @@ def test_a_child_is_told_that_it_has_no_session(device: RemoteDevice, how: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_child_that_connects_is_told_why_it_cannot(device: RemoteDevice, is_busy: bool) -> None:
-    """Whatever other threads of the parent are doing with gRPC at the time of the fork."""
+    """This must not depend on what other threads of the parent do with gRPC during the fork."""
     compilation = compiled(device)
     wrong: list[int] = []
     ends = threading.Event()
@@ -201,7 +204,9 @@ def test_working_memory_is_a_copy_in_a_child() -> None:
 
 
 def matrices(size: int, count: int) -> nd.Model:
-    """A model that multiplies a matrix by the identity again and again, in memory of the device's between."""
+    """Builds a model that repeatedly multiplies a matrix by the identity, with values in device
+    memory in between.
+    """
     builder = nd.ModelBuilder()
     source = value = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size, size))
     weights = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size, size))
@@ -225,14 +230,16 @@ def on_cpu(model: nd.Model, threads: int) -> nd.Compilation:
 
 
 def shared_mappings() -> set[str]:
-    """Where this process has writable memory that is no file's, and that a child would share."""
+    """Returns the writable mappings of this process that belong to no file and that a child would
+    share.
+    """
     lines = Path("/proc/self/maps").read_text().splitlines()
     return {line for line in lines if line.split()[1] == "rw-s" and "/dev/zero" in line}
 
 
 @sweep("threads", [1, 2])
 def test_a_device_in_this_process_computes_in_memory_of_its_own(threads: int) -> None:
-    """Else a child and its parent would write intermediate values over each other's."""
+    """Otherwise a child and its parent would overwrite each other's intermediate values."""
     before = shared_mappings()
     compilation = on_cpu(matrices(16, 3), threads)
     values = np.arange(256, dtype=np.float32).reshape(16, 16)

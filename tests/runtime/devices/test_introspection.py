@@ -1,4 +1,8 @@
-"""Devices that the application chooses itself: compiling, computing, durations, feature levels (TestIntrospectionControl)."""
+"""Devices that the application lists explicitly: compilation, computation, durations and feature
+levels.
+
+Restates TestIntrospectionControl.
+"""
 
 import itertools
 import time
@@ -32,7 +36,10 @@ T = nd.OperationType
 
 
 class TimedDevice(SampleDevice):
-    """Says that executions took `timing`, or fails with `error`; its own time unless that is given."""
+    """Reports `timing` for executions, or raises `error`.
+
+    The timing is measured unless it is given.
+    """
 
     def __init__(self) -> None:
         super().__init__("timed", performance=0.5)
@@ -59,7 +66,7 @@ Reach = Callable[[SampleDevice], nd.Device]
 
 @pytest.fixture(params=["in process", "behind a socket"])
 def reach(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reach]:
-    """How a client sees a device."""
+    """Returns the device as a client sees it: in this process or through a daemon."""
     servers: list[DeviceServer] = []
 
     def connect(device: SampleDevice) -> nd.Device:
@@ -130,7 +137,7 @@ def test_what_drivers_tell(on_device: int | None, in_driver: int | None, mode: s
         compute(execution, mode)
         told = durations(execution)
         if mode == "burst" and in_driver == MAX_DURATION_NS:
-            # A burst tells times in 63 bits.
+            # A burst transfers times as 63-bit numbers.
             assert min(ns or 0 for ns in told.values()) >= 2**63 - 1
             continue
         assert told[nd.Duration.ON_HARDWARE] == on_device
@@ -184,7 +191,7 @@ def test_durations_of_plans_over_two_devices(mode: str, reach: Reach) -> None:
 
 
 def chain(*types: nd.OperationType) -> nd.Model:
-    """One binary operation after another, each with 1."""
+    """Builds a chain of binary operations, each with the constant 1."""
     graph = Graph()
     source = value = graph.value()
     one = graph.constant([1, 1])
@@ -217,7 +224,7 @@ def test_partial_support_in_any_order(types: Sequence[nd.OperationType], reach: 
 
 
 class OldDevice(SampleDevice):
-    """Is never asked to do what is newer than it is."""
+    """Fails if it is asked about an operation that is newer than its feature level."""
 
     def __init__(self, level: FeatureLevel) -> None:
         super().__init__(level.name, performance=0.5)
@@ -268,7 +275,7 @@ def test_a_device_too_old_for_everything(reach: Reach) -> None:
 
 
 def packing() -> nd.Model:
-    """x -> PACK(x), which is of level 6, as one vector."""
+    """Builds x -> PACK(x), an operation of level 6, as one vector."""
     graph = Graph()
     source, axis = graph.value(shape=(2,)), graph.builder.add_operand(nd.OperandType.INT32)
     graph.builder.set_operand_value(axis, 0)

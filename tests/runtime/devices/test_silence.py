@@ -1,4 +1,4 @@
-"""Daemons that do not answer, seen by applications: compilations and calls go on without them, soon."""
+"""Daemons that do not answer: compilations and calls soon continue without them."""
 
 import signal
 import socket
@@ -19,13 +19,13 @@ import neurald as nd
 SHAPE = (4, 4)
 ONES = np.ones(SHAPE, np.float32)
 DRIVER = "sample-float-fast"
-#: Two seconds is what is promised. The rest is for a machine that is busy with other tests.
+#: Two seconds are promised. The rest is for a machine that is busy with other tests.
 NOTICED_S = 3.5
 
 
 @pytest.fixture
 def directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A runtime directory with a short name."""
+    """Returns a runtime directory with a short name."""
     with tempfile.TemporaryDirectory(prefix="nd") as base:
         monkeypatch.setenv("XDG_RUNTIME_DIR", base)
         folder = Path(base) / "neurald"
@@ -41,7 +41,7 @@ def stack() -> Iterator[ExitStack]:
 
 def started(stack: ExitStack, address: str, driver: str = DRIVER) -> Any:
     process, _ = stack.enter_context(daemon_process(driver, address))
-    stack.callback(process.send_signal, signal.SIGCONT)  # so that it can be stopped
+    stack.callback(process.send_signal, signal.SIGCONT)  # so that it can be stopped with a signal
     return process
 
 
@@ -67,7 +67,7 @@ def test_a_stopped_daemon_costs_a_default_compilation_one_wait(directory: Path, 
     compilation = nd.CompilationBuilder(add_model(SHAPE)).finish()
     assert compilation.plan.steps[0].device.name == f"{DRIVER}@d"
     freeze_process(process)
-    # Known or not, it is noticed; then nobody waits any more.
+    # The silence is noticed once, whether the daemon was known or not; later calls do not wait.
     found, elapsed = timed(lambda: nd.CompilationBuilder(add_model(SHAPE)).finish())
     assert elapsed < NOTICED_S
     assert found.plan.steps[0].device.name == "cpu"
@@ -145,7 +145,9 @@ def create_thinking() -> Any:
 
 @pytest.mark.slow
 def test_connected_devices_are_devices(directory: Path, stack: ExitStack) -> None:
-    """Wherever they are: they take part in compilations, and the CPU stands in for them when they are lost."""
+    """They take part in compilations wherever their sockets are, and the CPU takes over if they are
+    lost.
+    """
     process, address = stack.enter_context(daemon_process(DRIVER, "127.0.0.1:0"))
     assert names(nd.devices()) == ["cpu"]
     device = nd.connect(address)
@@ -159,7 +161,7 @@ def test_connected_devices_are_devices(directory: Path, stack: ExitStack) -> Non
     process.wait()
     assert is_right(compilation)
     assert compilation.recovery.fallbacks[0].device == device.name
-    # A list of devices is exact, also where the CPU is in it.
+    # A list of devices is exact, even if it contains the CPU device.
     with pytest.raises(nd.Error) as caught:
         explicit.run(ONES, ONES)
     assert caught.value.code is nd.ResultCode.DEAD_OBJECT

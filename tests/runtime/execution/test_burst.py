@@ -21,7 +21,7 @@ from neurald.hal.rpc.server.server import DeviceServer
 
 
 def sums(number: float) -> nd.Model:
-    """`output = input + number`, of four floats."""
+    """Builds `output = input + number`, on four floats."""
     builder = nd.ModelBuilder()
     tensor = nd.OperandType.TENSOR_FLOAT32
     source, constant, result = (builder.add_operand(tensor, (4,)) for _ in range(3))
@@ -63,7 +63,7 @@ def compiled(device: nd.Device, number: float = 1) -> nd.Compilation:
 
 
 class Run:
-    """A reusable execution with its arrays."""
+    """A reusable execution and its arrays."""
 
     def __init__(self, compilation: nd.Compilation) -> None:
         self.values, self.result = np.zeros(4, np.float32), np.zeros(4, np.float32)
@@ -92,17 +92,17 @@ def test_a_reusable_execution_makes_no_call(remote: Any) -> None:
     run = Run(compilation)
     with compilation.create_burst() as burst:
         run.execution.compute(burst=burst)
-        messages = remote.wire.messages_sent
+        messages = remote.traffic.messages_sent
         for _ in range(100):
             run.execution.compute(burst=burst)
-        assert remote.wire.messages_sent == messages
+        assert remote.traffic.messages_sent == messages
 
 
 def test_an_execution_of_another_compilation(compilation: nd.Compilation) -> None:
     other = Run(nd.CompilationBuilder(sums(1), devices=[nd.devices()[0]]).finish())
     with compilation.create_burst() as burst:
         assert error_code(lambda: other.execution.compute(burst=burst)) == nd.ResultCode.BAD_DATA
-    # Nothing has changed: it can still be bound and computed otherwise.
+    # Nothing has changed: inputs can still be bound, and the execution can compute in another way.
     other.execution.compute()
 
 

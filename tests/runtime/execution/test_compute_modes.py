@@ -1,4 +1,8 @@
-"""All ways to compute give the same, on one device and on several, here and in daemons, also when a daemon dies in between."""
+"""All ways to compute give the same results.
+
+They are tested on one device and on several, in this process and in daemons, and with daemons that
+die.
+"""
 
 import random
 import threading
@@ -31,7 +35,7 @@ HANG_LIMIT_S = 60.0
 
 
 class RandomModel:
-    """A graph of element-wise operations on matrices, of which some are of open shape."""
+    """A graph of element-wise operations on matrices, some of which have open shapes."""
 
     def __init__(self, rng: random.Random) -> None:
         self.shape = (rng.randint(1, 6), rng.randint(1, 6))
@@ -112,7 +116,9 @@ class Buffers:
 
 @pytest.fixture(scope="module")
 def daemons() -> Iterator[tuple[nd.Device, nd.Device]]:
-    """Daemons of a device for additions, which is the faster one, and of one for everything on floats."""
+    """Two daemons: one with a fast device for additions, and one with a device for all float
+    operations.
+    """
     with (
         running_daemon("neurald.drivers.sample.device:create_minimal") as first,
         running_daemon("neurald.drivers.sample.device:create_float_fast") as second,
@@ -182,7 +188,7 @@ def test_executions_of_all_modes_at_the_same_time(seed: int, daemons: tuple[nd.D
 
 
 def additions(count: int) -> nd.Model:
-    """x -> ADD and TANH by turns, so that two devices take turns."""
+    """Builds a chain that alternates between ADD and TANH, so that two devices run in turn."""
     builder = nd.ModelBuilder()
     source = value = builder.add_operand(FLOAT, (4, 4))
     one = builder.add_operand(FLOAT, (4, 4))
@@ -205,7 +211,9 @@ DRIVERS = {
 
 
 class Reusable:
-    """One execution with its buffers, in one of the modes, in one burst all the time if that is the mode."""
+    """An execution with its buffers in one of the modes; the mode "burst" uses one burst for all
+    runs.
+    """
 
     def __init__(self, compilation: nd.Compilation, mode: str, cleanup: ExitStack) -> None:
         self._mode = mode
@@ -224,12 +232,21 @@ class Reusable:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("killed", ["minimal", "fast"])
+@pytest.mark.parametrize(
+    ("killed", "mode"),
+    # Both daemons in turn, since each case starts three processes.
+    [
+        pytest.param(killed, mode, marks=[pytest.mark.full] if (number + turn) % 2 else [])
+        for turn, killed in enumerate(DRIVERS)
+        for number, mode in enumerate(MODES)
+    ],
+)
 def test_a_daemon_that_is_killed_and_comes_back(
     killed: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every run is right, on the CPU meanwhile and on the restarted daemon afterwards."""
+    """Every run is right: on the CPU while the daemon is down, and on the restarted daemon
+    afterwards.
+    """
     model = additions(2)
     reference = compiled(model, cpu())
     places = {name: f"unix://{tmp_path}/{name}.sock" for name in DRIVERS}
@@ -274,7 +291,7 @@ def test_a_daemon_that_is_killed_and_comes_back(
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_an_explicit_daemon_that_is_killed_and_comes_back(mode: str, tmp_path: Path) -> None:
-    """Every run is right or DEAD_OBJECT, and right again once the daemon is back."""
+    """Every run is right or raises DEAD_OBJECT, and it is right again once the daemon is back."""
     model = additions(2)
     place = f"unix://{tmp_path}/fast.sock"
     with ExitStack() as cleanup:
@@ -300,7 +317,7 @@ def test_an_explicit_daemon_that_is_killed_and_comes_back(mode: str, tmp_path: P
 
 @pytest.mark.slow
 def test_a_burst_that_is_closed_while_it_is_used(daemons: tuple[nd.Device, nd.Device]) -> None:
-    """Executions under way are right all the same, those after it are refused, and no device is blamed."""
+    """Running executions are right, later ones are refused, and no device counts as failed."""
     model = additions(2)
     compilation = compiled(model, *daemons)
     (expected,) = compiled(model, ReferenceDevice()).run(np.full((4, 4), 1, np.float32))

@@ -1,4 +1,4 @@
-"""Events: how an execution that runs meanwhile ends, and fences for others."""
+"""Events: how a background execution ends, and fences for other executions."""
 
 import os
 

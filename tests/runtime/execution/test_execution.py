@@ -1,4 +1,4 @@
-"""Execution: states, buffers, results, and what a device may answer."""
+"""Execution: states, buffers, results, and invalid results of devices."""
 
 import threading
 from collections.abc import Callable

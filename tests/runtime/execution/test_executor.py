@@ -1,4 +1,6 @@
-"""Compound plans at work: temporaries of unknown size, outputs that do not fit, state, time, and devices that lie."""
+"""Executors of compound plans: temporaries of unknown size, outputs that do not fit, state, time,
+and devices with invalid results.
+"""
 
 import gc
 import itertools
@@ -53,7 +55,7 @@ VALUE = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 
 
 def pads(output: tuple[int, ...] = (), *, relu: bool = False) -> nd.Model:
-    """(x, p, q) -> PAD(x, p) + PAD(x, q), whose shapes only running it tells."""
+    """Builds (x, p, q) -> PAD(x, p) + PAD(x, q), whose shapes are unknown before it runs."""
     builder = nd.ModelBuilder()
     source = builder.add_operand(FLOAT, (2, 3))
     paddings = [builder.add_operand(INT, (2, 2)) for _ in range(2)]
@@ -81,7 +83,7 @@ def split_pads(model: nd.Model) -> nd.Compilation:
 
 
 class Counting(SampleDevice):
-    """Remembers the requests of its models, and lets `answer` change what they give back."""
+    """Records the requests of its models, and lets `answer` change their results."""
 
     def __init__(
         self,
@@ -196,7 +198,7 @@ def test_outputs_of_compound_plans(output: tuple[int, ...]) -> None:
 
 
 def chain(*types: nd.OperationType, shape: tuple[int, ...] = (2, 3), between: bool = False) -> nd.Model:
-    """x -> the operations one after another; with `between`, all of their results are outputs."""
+    """Builds a chain of operations on x; with `between`, all intermediate results are outputs."""
     builder = nd.ModelBuilder()
     values = [builder.add_operand(FLOAT, shape) for _ in range(len(types) + 1)]
     for position, kind in enumerate(types):
@@ -238,7 +240,9 @@ def test_zero_sized_operands_between_steps() -> None:
 
 
 def test_a_shape_that_contradicts_the_model_is_refused() -> None:
-    """Each step alone allows it: what it contradicts is declared outside."""
+    """Each step alone allows the shape: the contradicting declaration is outside of the step's
+    graph.
+    """
 
     def wrong(request: Request, result: ExecutionResult) -> ExecutionResult:
         return ExecutionResult(output_shapes=(OutputShape(dimensions=(3, 2)),))
@@ -249,7 +253,7 @@ def test_a_shape_that_contradicts_the_model_is_refused() -> None:
 
 
 def accumulator() -> nd.Model:
-    """x -> x + total, where the sum is the next total, too."""
+    """Builds x -> x + total, where the sum is the next total."""
     model = add_model()
     graph = model.main
     copy = len(graph.operands)
@@ -413,13 +417,15 @@ def test_steps_of_a_daemon_share_memory_with_those_here() -> None:
 
 
 class Remote(Counting):
-    """A device that looks as if it were in another process."""
+    """A device that reports to be remote."""
 
     is_remote = True
 
 
 def test_what_a_remote_device_reads_more_than_once_is_shared_once() -> None:
-    """x -> TANH(x), RELU(TANH(x)), ABS(x): x is read twice, and the first output is read back."""
+    """In x -> TANH(x), RELU(TANH(x)), ABS(x) the input is read twice, and the first output is read
+    again.
+    """
     builder = nd.ModelBuilder()
     source, first, second, third, between = (builder.add_operand(FLOAT, (0, 3)) for _ in range(5))
     builder.add_operation(Op.TANH, [source], [first])
@@ -450,7 +456,9 @@ def test_what_a_remote_device_reads_more_than_once_is_shared_once() -> None:
 
 
 def test_what_comes_again_is_the_same_request() -> None:
-    """In the turns of a loop, and in executions that are computed again; no longer than those live."""
+    """This applies to iterations of a loop and to executions that compute again, as long as these
+    live.
+    """
     device = Counting("counting", [Op.ADD, Op.MUL, Op.LESS])
     compilation = compiled(loop(below(9.0, extra=1), counting(1.0, 2.0)), cpu(), device)
     execution = nd.Execution(compilation, reusable=True)
@@ -502,7 +510,9 @@ def test_strings_between_steps() -> None:
 
 
 def test_what_a_failed_driver_writes_late_hurts_nobody() -> None:
-    """Its memory is left as soon as another device has stood in, in this execution and in later ones."""
+    """Its memory is no longer used once another device has taken over, in this execution and in
+    later ones.
+    """
     late: list[memoryview] = []
     failed = True
 

@@ -1,4 +1,4 @@
-"""Devices that fail at run time: the CPU stands in, and they get another chance."""
+"""Devices that fail at run time: the CPU takes over, and the devices are retried."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ Compile = Callable[[FailingDevice], nd.Compilation]
 
 @pytest.fixture
 def with_fallback(monkeypatch: pytest.MonkeyPatch) -> Compile:
-    """Compiles for all devices, which are the CPU and one more."""
+    """Compiles for all devices, which are the CPU device and one more."""
 
     def compile_for(device: FailingDevice) -> nd.Compilation:
         cpu = nd.devices()[0]
@@ -281,7 +281,7 @@ def test_an_execution_that_depends_on_a_redone_one_is_redone(with_fallback: Comp
 
 
 def test_results_of_invalid_inputs_are_computed_again(with_fallback: Compile) -> None:
-    """The device fails once its dependant, on another device, has read what it left in memory."""
+    """The device fails after an execution on another device has read its invalid outputs."""
     has_computed = threading.Event()
 
     class Failing(FailingDevice):

@@ -1,4 +1,4 @@
-"""Executions that depend on others, of one device, of several, in this process and in daemons."""
+"""Executions that depend on others, on one device or several, in this process and in daemons."""
 
 import threading
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def addresses() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(params=["in process", "two daemons", "mixed"])
 def compilations(request: pytest.FixtureRequest, addresses: tuple[str, str]) -> list[nd.Compilation]:
-    """The same addition for two devices."""
+    """Compiles the same addition for two devices."""
     cpu = nd.devices()[0]
     first, second = map(nd.connect, addresses)
     devices = {"in process": (cpu, cpu), "two daemons": (first, second), "mixed": (first, cpu)}
@@ -39,7 +39,7 @@ def compilations(request: pytest.FixtureRequest, addresses: tuple[str, str]) -> 
 def execution_on(
     compilation: nd.Compilation, memory: nd.Memory, a: int, b: int, result: int, *, reusable: bool = False
 ) -> nd.Execution:
-    """Adds the values at two offsets of a memory, in slots of 64 bytes."""
+    """Returns an execution that adds the values of two 64-byte blocks of a memory."""
     execution = nd.Execution(compilation, reusable=reusable)
     execution.set_input_from_memory(0, memory, a * 64, NBYTES)
     execution.set_input_from_memory(1, memory, b * 64, NBYTES)
@@ -179,7 +179,7 @@ def test_a_callback_of_a_cancelled_cancellation_is_called_at_once() -> None:
 
 
 def endless_loop() -> nd.Model:
-    """`while x < 1: x = x * 1`."""
+    """Builds `while x < 1: x = x * 1`."""
     float32 = nd.OperandType.TENSOR_FLOAT32
     condition = nd.ModelBuilder()
     x = condition.add_operand(float32, (1,))

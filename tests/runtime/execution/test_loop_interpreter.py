@@ -1,6 +1,8 @@
-"""Loops that do not end, steps that fail around loops, and nesting over devices and daemons, in every mode.
+"""Loops that do not end, steps that fail around loops, and nesting over devices and daemons, in
+every mode.
 
-TestControlFlow, TestFailingDriver and VTS' InfiniteLoopTimeout; how plans with control flow look is in `test_control_flow_plans`.
+Restates TestControlFlow, TestFailingDriver and InfiniteLoopTimeout of VTS. The layout of plans with
+control flow is tested in `test_control_flow_plans`.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,7 +47,7 @@ Reach = Callable[[SampleDevice], nd.Device]
 
 @pytest.fixture(params=["in process", "behind sockets"])
 def reach(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reach]:
-    """How a client sees a device."""
+    """Returns the device as a client sees it: in this process or through a daemon."""
     servers: list[DeviceServer] = []
 
     def connect(device: SampleDevice) -> nd.Device:
@@ -62,13 +64,15 @@ def reach(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reach]:
 
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices that failed are tried again at once."""
+    """Makes failed devices be retried at once."""
     for policy in ("DEAD_RETRY", "FAILING_RETRY"):
         monkeypatch.setattr(recovery, policy, RetryPolicy(first_pause_s=0.0, max_pause_s=0.0))
 
 
 class NumberedDevice(SampleDevice):
-    """Counts its executions, keeps what they were told, and fails in those whose numbers are in `failing`."""
+    """Counts its executions, records their options, and fails in those whose numbers are in
+    `failing`.
+    """
 
     def __init__(self, name: str, *types: nd.OperationType, failing: frozenset[int] = frozenset()) -> None:
         supports = (lambda kind: kind in types) if types else (lambda _: True)
@@ -92,7 +96,7 @@ class NumberedDevice(SampleDevice):
 
 
 def with_fallback(model: nd.Model, monkeypatch: pytest.MonkeyPatch, *devices: nd.Device) -> nd.Compilation:
-    """The model for these devices, for which the CPU device may stand in."""
+    """Compiles the model for these devices; the CPU device may take over."""
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), *devices))
     builder = nd.CompilationBuilder(model)
     builder.set_caching(None)
@@ -100,7 +104,7 @@ def with_fallback(model: nd.Model, monkeypatch: pytest.MonkeyPatch, *devices: nd
 
 
 def bound(compilation: nd.Compilation, *inputs: Array) -> tuple[nd.Execution, list[Array]]:
-    """A reusable execution of these inputs, and its outputs."""
+    """Returns a reusable execution with these inputs, and its outputs."""
     execution = nd.Execution(compilation, reusable=True)
     for position, array in enumerate(inputs):
         execution.set_input(position, array)
@@ -145,7 +149,7 @@ def test_a_counter_that_never_reaches_its_bound(
     for _ in range(2):
         assert error_code(compute, execution, mode) in MISSED
         assert error_code(execution.output_shapes) is nd.ResultCode.BAD_STATE
-    # Where it ends after all, nothing is left of that.
+    # The timeout has no effect on a later execution in which the loop ends.
     counter[:] = 5
     compute(execution, mode)
     assert [output.tolist() for output in outputs] == [[5], [1, 2]]
@@ -193,7 +197,7 @@ def test_a_deadline_ends_a_loop_before_its_own_time(placed: str, mode: str, reac
 
 
 def loop_then_tanh() -> nd.Model:
-    """(n, x) -> tanh(x after WHILE n < 5: n + 1, x * 2)."""
+    """Builds (n, x) -> tanh(x after WHILE n < 5: n + 1, x * 2)."""
     main = Graph()
     counter, value = main.value(shape=(1,)), main.value()
     ends = [main.value(shape=(1,)), main.value()]
@@ -224,7 +228,9 @@ def test_exactly_the_step_that_failed_is_done_again(
     monkeypatch: pytest.MonkeyPatch,
     no_pauses: None,
 ) -> None:
-    """The condition runs six times and the body five times, whatever fails: the loop is not run again."""
+    """Whatever fails, the condition runs six times and the body five times: the loop is not
+    repeated.
+    """
     model = loop_then_tanh()
     looping = NumberedDevice("looping", ADD, MUL, LESS, failing=in_loop)
     last = NumberedDevice("last", TANH, failing=after)
@@ -260,7 +266,10 @@ def test_a_failing_step_without_fallback_ends_the_execution(reach: Reach) -> Non
 
 
 def if_while_if() -> nd.Model:
-    """(c, n, x) -> IF c THEN (WHILE n < 5: n + 1, IF n < 2 THEN x * 3 ELSE x + 0.5) ELSE x * 0.25, then all of it + 1."""
+    """Builds (c, n, x) -> IF c THEN loop(n, x) ELSE x * 0.25, plus 1.
+
+    The loop is WHILE n < 5: n + 1, IF n < 2 THEN x * 3 ELSE x + 0.5.
+    """
     body = Graph()
     counter, value = body.value(shape=(1,)), body.value()
     is_early, chosen = body.value(BOOL, (1,)), body.value()
@@ -306,7 +315,7 @@ def test_if_in_while_in_if_over_two_devices(mode: str, reach: Reach) -> None:
 
 
 def factorial(limit: float) -> nd.Model:
-    """Creates (n, x) -> WHILE n < limit: n, x = n + 1, x * n."""
+    """Builds (n, x) -> WHILE n < limit: n, x = n + 1, x * n."""
     body = Graph()
     counter, value = body.value(shape=(1,)), body.value()
     results = [

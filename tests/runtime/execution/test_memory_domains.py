@@ -1,4 +1,6 @@
-"""Memory that devices allocate for declared roles: description, allocation and its fallback, use, copies."""
+"""Memory that devices allocate for declared roles: description, allocation, fallback, use and
+copies.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,7 +39,7 @@ def cpu() -> nd.Device:
 
 
 def run(compilation: nd.Compilation, first: Any, second: Any, output: Any, dimensions: Any = None) -> None:
-    """Computes an addition; arguments are arrays or device memories."""
+    """Computes an addition whose arguments are arrays or device memories."""
     execution = nd.Execution(compilation)
     for index, value in enumerate((first, second)):
         if isinstance(value, Memory):
@@ -469,10 +471,10 @@ def test_nothing_passes_through_the_client(remote: RemoteDevice) -> None:
     nd.Memory.copy(HostMemory(value), a)
     small = np.ones(shape, np.float32)
     run(first, a, small, b)
-    before = remote.wire.bytes_sent + remote.wire.bytes_received
+    before = remote.traffic.bytes_sent + remote.traffic.bytes_received
     for _ in range(4):
         run(second, a, b, c)
-    assert remote.wire.bytes_sent + remote.wire.bytes_received - before < 1600 < value.nbytes
+    assert remote.traffic.bytes_sent + remote.traffic.bytes_received - before < 1600 < value.nbytes
     assert np.array_equal(content(c, shape), value * 3)
 
 

@@ -1,4 +1,4 @@
-"""Memory that is larger than what lies in it, and what devices like memory to be."""
+"""Memory that is larger than its data, and the memory layouts that devices prefer."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The times of kernels inside of steps, told for the operations of the whole model."""
+"""Kernel times of steps, mapped to the operations of the whole model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ T = nd.OperationType
 
 
 class _Told:
-    """A prepared model with a profile that a test has made up."""
+    """A prepared model whose profile the test provides."""
 
     def __init__(self, inner: PreparedModel, tell: Callable[[], Sequence[KernelTime]]) -> None:
         self._inner = inner
@@ -40,7 +40,7 @@ class _Told:
 
 
 class TellingDevice(SampleDevice):
-    """Its prepared models have the profile that `tell` gives."""
+    """A device whose prepared models have the profile that `tell` returns."""
 
     def __init__(self, tell: Callable[[], Sequence[KernelTime]]) -> None:
         super().__init__("telling", performance=0.5)

@@ -1,4 +1,4 @@
-"""`Compilation.run` of small models: the executions that each thread keeps."""
+"""`Compilation.run` with small models, for which each thread keeps executions."""
 
 import threading
 from typing import Any
@@ -11,14 +11,14 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.errors import OpFailed
 from neurald.runtime.execution.execution import Execution
-from neurald.runtime.execution.quick_runs import FORM_CACHE_SIZE, MAX_BYTES, QuickRuns
+from neurald.runtime.execution.quick_runs import MAX_BYTES, SIGNATURE_CACHE_SIZE, QuickRuns
 
 Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture
 def executions(monkeypatch: pytest.MonkeyPatch) -> list[Execution]:
-    """The executions that were created."""
+    """Counts the executions that are created."""
     created: list[Execution] = []
     create = Execution.__init__
 
@@ -100,7 +100,7 @@ def test_variables_of_the_model() -> None:
 
 
 def open_model() -> nd.Model:
-    """`y = tanh(x)`, for any number of elements."""
+    """Builds `y = tanh(x)` for any number of elements."""
     builder = nd.ModelBuilder()
     x = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (0,))
     y = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (0,))
@@ -119,8 +119,8 @@ def test_few_forms_are_kept(executions: list[Execution]) -> None:
             np.testing.assert_allclose(result, np.tanh(numbers(length, (length,))), rtol=1e-5, atol=1e-7)
         return len(executions) - before
 
-    lengths = tuple(range(1, FORM_CACHE_SIZE + 1))
-    assert run(*lengths, *lengths) == FORM_CACHE_SIZE
+    lengths = tuple(range(1, SIGNATURE_CACHE_SIZE + 1))
+    assert run(*lengths, *lengths) == SIGNATURE_CACHE_SIZE
     assert run(99, *lengths[1:], 99) == 1
     assert run(1) == 1
 
@@ -155,7 +155,7 @@ def test_threads_do_not_meet(executions: list[Execution]) -> None:
 
 
 def test_a_run_inside_a_run_of_the_same_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Signal handlers and finalizers may run a model at any moment."""
+    """Signal handlers and finalizers may run a model at any time."""
     compilation = compiled_add()
     compilation.run(numbers(1), numbers(1))
     inner: list[Array] = []

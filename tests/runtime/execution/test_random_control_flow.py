@@ -1,4 +1,6 @@
-"""Random nested loops and branches, interpreted and split over three drivers, give what one device alone gives."""
+"""Random nested loops and branches give the same results interpreted, split over drivers, and on
+one device.
+"""
 
 import random
 
@@ -15,7 +17,7 @@ Op = nd.OperationType
 
 
 class RandomGraph:
-    """A graph over values of one element, with IF and WHILE up to a depth."""
+    """A random graph of values with one element, with IF and WHILE up to a given depth."""
 
     def __init__(self, rng: random.Random, inputs: int, depth: int) -> None:
         self._rng = rng
@@ -71,7 +73,10 @@ class RandomGraph:
         return results
 
     def _loop(self) -> list[int]:
-        """Counts to a few; carries, keeps to itself, and never changes some values each."""
+        """Builds a loop that counts up.
+
+        Some values are carried, some are only used inside, and some never change.
+        """
         turns = float(self._rng.randint(0, 4))
         given = self._rng.randint(1, 3)
         carried = self._rng.randint(0, given)
@@ -96,7 +101,9 @@ class RandomGraph:
 
 
 def drivers() -> list[nd.Device]:
-    """They all compute by the references: a comparison of values with another last bit could take another branch."""
+    """Drivers that compute with references: another last bit could make a comparison take another
+    branch.
+    """
     return [
         ReferenceDevice(),
         only("first", Op.ADD, Op.LESS),
@@ -116,7 +123,7 @@ def test_split_equals_whole(seed: int) -> None:
 
 
 def test_the_graphs_nest() -> None:
-    """What the seeds make has everything that is to be tested."""
+    """The seeds produce everything that is to be tested."""
     seen: set[str] = set()
     for seed in range(20):
         rng = random.Random(seed)

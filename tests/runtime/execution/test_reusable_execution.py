@@ -1,4 +1,4 @@
-"""Devices that bind a request once: what an execution that computes again leaves to them, and what not."""
+"""Devices that bind a request once: which repeated executions use this fast path."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from neurald.hal.sync.cancellation import Cancellation
 
 
 class ReusingDevice(SampleDevice):
-    """Counts how it was called; what it bound raises `error`, if there is one, or waits for `proceed`."""
+    """Counts its calls. Its fast path raises `error`, if there is one, or waits for `proceed`."""
 
     def __init__(self) -> None:
         super().__init__("reusing")
@@ -88,7 +88,7 @@ def test_other_ways_to_compute_are_whole() -> None:
             execution.start_compute().wait()
             execution.start_compute_with_dependencies().wait()
     assert (device.executed, device.again) == (6, 0)
-    # What was bound before them is not used after them without a whole computation.
+    # A fast path that was created before them is not used again without a regular computation.
     for _ in range(2):
         execution.compute()
         execution.compute()
@@ -158,7 +158,7 @@ def test_concurrent_use_is_bad_state() -> None:
     finally:
         device.proceed.set()
         thread.join()
-    # It was told, and what was cancelled is not computed once more as a whole.
+    # The device received the cancellation, and the regular path does not compute again.
     assert codes == [nd.ResultCode.OP_FAILED]
     assert (device.executed, device.again) == (1, 1)
     execution.compute()
@@ -182,7 +182,7 @@ def test_variables_take_turns() -> None:
         compute(11 + turn)
     assert device.again >= 4
     before = device.again
-    # Whoever else changes the variables is noticed.
+    # Changes of the variables by another execution are noticed.
     compilation.state.reset()
     compute(11)
     assert compilation.run(ones())[0][0, 0] == 12
@@ -214,7 +214,7 @@ def test_executions_that_share_variables() -> None:
 
 
 class BurstingDevice(SampleDevice):
-    """Has bursts of its own, and keeps the options of what goes through them."""
+    """A device with bursts, which records the options of their executions."""
 
     def __init__(self) -> None:
         super().__init__("bursting")
@@ -270,7 +270,7 @@ def test_through_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_array_equal(output, np.full((2, 3), 3))
         assert (len(whole), len(device.options)) == (1, 4)
         assert all(options.cancellation is not None for options in device.options)
-        # Another burst, another result, or a failure: the whole way.
+        # Another burst, another result or a failure leads to the regular path.
         execution.compute(burst=other)
         execution.compute(burst=other)
         execution.compute(burst=burst)

@@ -1,4 +1,4 @@
-"""Stateful models: variables live in the compilation from one execution to the next."""
+"""Stateful models: the compilation keeps their variables from one execution to the next."""
 
 import threading
 from dataclasses import replace

@@ -1,6 +1,8 @@
-"""Which code a call gives at the wrong moment, and with the wrong data: Android NN's state machines, in all four modes.
+"""The result codes of calls in the wrong state or with wrong data: Android NN's state machines, in
+all four modes.
 
-What `test_model`, `test_compilation`, `test_execution`, `test_memory_domains` and `test_burst` ask is not asked again.
+Cases of `test_model`, `test_compilation`, `test_execution`, `test_memory_domains` and `test_burst`
+are not repeated here.
 """
 
 import gc

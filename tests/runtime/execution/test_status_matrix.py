@@ -1,4 +1,7 @@
-"""What comes of an execution whose device answers this or that, in every mode (Android's TestExecution)."""
+"""The outcome of executions for each result of a device, in every mode.
+
+Restates Android's TestExecution.
+"""
 
 import logging
 import threading
@@ -32,7 +35,7 @@ SUM = np.full((2, 3), 3, np.float32)
 
 
 class AnsweringDevice(SampleDevice):
-    """Fast; `answer` may change what comes of an execution that went well."""
+    """A fast device; `answer` may change the result of a successful execution."""
 
     def __init__(self) -> None:
         super().__init__("answering", performance=0.5)
@@ -50,14 +53,14 @@ class AnsweringDevice(SampleDevice):
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices that failed are tried again at once."""
+    """Makes failed devices be retried at once."""
     for policy in ("DEAD_RETRY", "FAILING_RETRY"):
         monkeypatch.setattr(recovery, policy, RetryPolicy(first_pause_s=0.0, max_pause_s=0.0))
 
 
 @pytest.fixture(params=["in process", "behind a socket"])
 def reach(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[SampleDevice], nd.Device]]:
-    """How a client sees a device."""
+    """Returns the device as a client sees it: in this process or through a daemon."""
     servers: list[DeviceServer] = []
 
     def connect(device: SampleDevice) -> nd.Device:
@@ -78,7 +81,7 @@ def compiled(
     reach: Callable[[SampleDevice], nd.Device],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[SampleDevice], nd.Compilation]:
-    """`add_model` compiled for a device alone, or for it with the CPU device behind it."""
+    """Compiles `add_model` for a device alone, or with the CPU device as a fallback."""
 
     def compile_for(device: SampleDevice) -> nd.Compilation:
         reached = reach(device)
@@ -130,7 +133,7 @@ def test_each_status(
     np.testing.assert_array_equal(reused, SUM)
 
 
-#: Dimensions and sufficiency that a device reports, and what comes of it without fallback, and with it.
+#: Dimensions and sufficiency that a device reports, and the outcomes without and with fallback.
 ANSWERS: list[tuple[list[tuple[Dimensions, bool]], nd.ResultCode, nd.ResultCode]] = [
     ([((2, 3), True)], Code.NO_ERROR, Code.NO_ERROR),
     ([], Code.OP_FAILED, Code.NO_ERROR),
@@ -142,7 +145,7 @@ ANSWERS: list[tuple[list[tuple[Dimensions, bool]], nd.ResultCode, nd.ResultCode]
     ([((2**31, 2**31), True)], Code.OP_FAILED, Code.NO_ERROR),
     ([((2, 4), False)], Code.OP_FAILED, Code.NO_ERROR),
     ([((2, 3), False)] * 2, Code.OP_FAILED, Code.NO_ERROR),
-    # That outputs do not fit is not a failure that the CPU could do anything about.
+    # An output that does not fit is not a failure that the CPU could avoid.
     ([((2, 3), False)], Code.OUTPUT_INSUFFICIENT_SIZE, Code.OUTPUT_INSUFFICIENT_SIZE),
     ([(None, False)], Code.OUTPUT_INSUFFICIENT_SIZE, Code.OUTPUT_INSUFFICIENT_SIZE),
 ]
@@ -233,7 +236,7 @@ def test_a_paused_device(
 
 
 class PausedAndFailing(PausedDevice):
-    """Waits, and then fails or not."""
+    """A device that waits, and then fails or succeeds."""
 
     def __init__(self, error: nd.Error | None) -> None:
         super().__init__()
@@ -278,7 +281,7 @@ def test_threads_end_with_their_executions(compiled: Callable[[SampleDevice], nd
 def test_a_device_is_not_blamed_for_what_no_device_could_run(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An index out of range fails everywhere; a device that was asked to run that stays in use."""
+    """An index out of range fails on every device, so the device that failed stays in use."""
     monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
     builder = nd.ModelBuilder()
     source, axis = (

@@ -1,4 +1,7 @@
-"""Time limits and cancellations inside of one long step: every way to compute ends soon, here and in a daemon."""
+"""Time limits and cancellations inside of one long step.
+
+All ways to compute end soon, in this process and in a daemon.
+"""
 
 import contextlib
 import threading
@@ -19,7 +22,7 @@ from neurald.hal.rpc.server.server import DeviceServer
 #: Side of the matrices. Thirty products take seconds on one core.
 SIZE = 1200
 LIMIT_S = 0.05
-#: What is allowed for on a busy machine; the whole takes several times as long.
+#: The limit for a busy machine. The whole computation takes several times as long.
 LATE_S = 0.4
 
 LATE = (nd.ResultCode.MISSED_DEADLINE_TRANSIENT, nd.ResultCode.MISSED_DEADLINE_PERSISTENT)
@@ -28,7 +31,7 @@ Compute = Callable[[nd.Execution], None]
 
 
 def chain(products: int) -> nd.Model:
-    """So many products of matrices, one after the other."""
+    """Builds a chain of that many matrix products."""
     builder = nd.ModelBuilder()
     kind = nd.OperandType.TENSOR_FLOAT32
     value = builder.add_operand(kind, (SIZE, SIZE))
@@ -59,7 +62,7 @@ def compilations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str,
         builder = nd.CompilationBuilder(chain(30), [device])
         builder.set_caching(None)
         found[name] = builder.finish()
-        # Memory that is used for the first time takes a while.
+        # Memory takes longer when it is used for the first time.
         first = bound(found[name])
         first.set_timeout(0.3)
         with contextlib.suppress(nd.Error):
@@ -92,7 +95,7 @@ MODES: dict[str, Compute] = {
 
 @contextlib.contextmanager
 def cancelled_after(seconds: float, execution: nd.Execution) -> Iterator[None]:
-    """Cancels it from another thread, again and again: before it computes, nothing happens."""
+    """Cancels an execution repeatedly from another thread, since this has no effect too early."""
     is_over = threading.Event()
 
     def work() -> None:
@@ -109,7 +112,7 @@ def cancelled_after(seconds: float, execution: nd.Execution) -> Iterator[None]:
 
 
 def ended(compute: Callable[[], None]) -> tuple[nd.Error, float]:
-    """The error that the call must raise, and how long it took."""
+    """Returns the error that the call must raise, and how long it took."""
     started = time.monotonic()
     with pytest.raises(nd.Error) as caught:
         compute()
@@ -166,7 +169,9 @@ def test_the_message_names_the_step_and_the_operation(
 
 @pytest.mark.slow
 def test_an_execution_that_computes_again_is_cancelled() -> None:
-    """What was bound after the first computation, without limits of its own, stops as well; and the next one is whole."""
+    """The fast path, which has no limits of its own, stops as well; the next computation is
+    complete.
+    """
     builder = nd.CompilationBuilder(chain(3), [CpuDevice()])
     builder.set_caching(None)
     execution = bound(builder.finish())
@@ -184,7 +189,7 @@ def test_an_execution_that_computes_again_is_cancelled() -> None:
 
 
 def test_variables_are_as_before() -> None:
-    """A stateful execution that is cancelled, or late, before its end leaves no trace."""
+    """A stateful execution that is cancelled or late leaves the variables unchanged."""
     compilation = nd.CompilationBuilder(accumulator(), [CpuDevice()]).finish()
     execution, output = nd.Execution(compilation, reusable=True), np.empty((2, 3), np.float32)
     execution.set_input(0, ones())

@@ -1,4 +1,6 @@
-"""Strings through the client library: arrays of all kinds, buffers that grow, in this process and through a daemon."""
+"""Strings in the client library: all kinds of arrays, and buffers that grow, in this process and in
+a daemon.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -37,7 +39,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Device]:
 
 
 def tile(dimensions: tuple[int, ...] = (2, 2), constant: Any = None) -> Model:
-    """Strings, as often as the second input says."""
+    """Builds a model that repeats strings as often as its second input says."""
     builder = ModelBuilder()
     source = builder.add_operand(STRING, dimensions)
     multiples = builder.add_operand(INT32, (len(dimensions),))

@@ -1,8 +1,9 @@
-"""What a model leaves open, and what an execution must or may say about it: `TestUnspecifiedDimensions` restated.
+"""Dimensions that a model leaves open, and those that an execution must or may set.
 
-The model is `output = transpose(input + constant)`. Operands are declared in full, with an unknown dimension, or of unknown
-rank; an execution says all dimensions, some, or none, rightly or wrongly, and binds an array or memory that is too small, of
-the right size, or too large, with and without padding.
+Restates TestUnspecifiedDimensions. The model is `output = transpose(input + constant)`. Operands
+are declared in full, with an unknown dimension, or with unknown rank. An execution sets all
+dimensions, some or none, rightly or wrongly. It binds an array or memory that is too small, of the
+right size or too large, with and without padding.
 """
 
 import itertools
@@ -23,7 +24,8 @@ from neurald.hal.model.types import Dimensions
 INPUT, OUTPUT = (2, 3), (3, 2)
 Code = nd.ResultCode
 
-#: How an operand is declared in the model, by its real shape: in full, with an unknown dimension, of unknown rank.
+#: How the model declares an operand of a given shape: in full, with an unknown dimension, or with
+#: unknown rank.
 LEVELS = ("full", "dimension", "rank")
 TYPES = {
     nd.OperandType.TENSOR_FLOAT32: 0.0,
@@ -70,7 +72,7 @@ def compiled(
 
 
 def agrees(declared: Dimensions, given: Dimensions) -> bool:
-    """Whether what an execution says is as specific as the model, and no contradiction."""
+    """Returns True if the execution's shape matches the model's and is as specific."""
     if declared is None or given is None:
         return True
     return len(declared) == len(given) and all(d in (0, g) for d, g in zip(declared, given, strict=True))
@@ -89,7 +91,7 @@ def elements(claimed: Dimensions, real: tuple[int, ...], buffer: str) -> int:
     return size + BUFFERS[buffer]
 
 
-#: What an execution says of a shape: all, some, a wrong dimension among all or some, nothing.
+#: What an execution sets: all dimensions, some, a wrong one among all or some, or none.
 def claims(shape: tuple[int, ...]) -> Sequence[Dimensions]:
     first, second = shape
     return ((first, second), (first, 0), (first + 2, second), (first + 2, 0), None)
@@ -103,7 +105,7 @@ def bind(
     is_output: bool,
     in_memory: bool,
 ) -> Code:
-    """The code of binding the only input or output."""
+    """Returns the result code of binding the only input or output."""
     try:
         if in_memory:
             set_memory = execution.set_output_from_memory if is_output else execution.set_input_from_memory
@@ -128,7 +130,7 @@ def models() -> list[tuple[str, str, str]]:
 
 
 def ways() -> list[tuple[str, bool, bool]]:
-    """Size of the buffer, padding, memory or array."""
+    """Returns size of the buffer, padding, and whether it is a memory or an array."""
     return list(itertools.product(BUFFERS, (False, True), (False, True)))
 
 
@@ -139,7 +141,7 @@ def test_inputs(kind: nd.OperandType) -> None:
         compilation = compiled(kind, source, between, specified(OUTPUT, levels[2]))
         for claimed, (buffer, padding, in_memory) in itertools.product(claims(INPUT), ways()):
             if claimed is None and not in_memory:
-                continue  # an array always tells its shape
+                continue  # an array always has a shape
             execution = nd.Execution(compilation)
             execution.enable_input_and_output_padding(padding)
             array = np.arange(elements(claimed, INPUT, buffer)).astype(kind.dtype)
@@ -209,7 +211,9 @@ def test_constants_are_specified_and_right(kind: nd.OperandType, constant: Dimen
 @sweep("wrong", ["between", "result"])
 @sweep("is_open", [False, True])
 def test_what_is_wrong_inside_fails_cleanly(kind: nd.OperandType, wrong: str, is_open: bool) -> None:
-    """A shape that the model contradicts is found when it is finished, if it can be known then, else when it is run."""
+    """A contradiction inside the model is found when the model is finished if possible, otherwise
+    when it runs.
+    """
     for levels in models():
         source, between = (specified(INPUT, level) for level in levels[:2])
         result = specified(OUTPUT, levels[2])

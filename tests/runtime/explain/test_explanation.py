@@ -1,4 +1,4 @@
-"""Explanations: lines, JSON, the page, sizes and transfers."""
+"""Explanations as text, JSON and HTML, with sizes and transfers."""
 
 import json
 import random
@@ -145,7 +145,7 @@ def test_interpreted_branches_are_explained_as_well() -> None:
     assert found.shares[-1].device == "interpreter"
     assert found.shares[-1].operations == 2
     assert found.operations[0].branches == (1, 2)
-    # The interpreter works in the host's memory, as the CPU device does.
+    # The interpreter works in host memory, as the CPU device does.
     assert [(t.graph, t.source, t.target) for t in found.transfers] == [
         (0, "cpu", "gpu:0"),
         (1, "gpu:0", "cpu"),
@@ -176,7 +176,7 @@ def test_json_is_all_of_it() -> None:
 
 
 class Page(HTMLParser):
-    """What a page is made of."""
+    """Collects the elements of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

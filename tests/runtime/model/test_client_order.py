@@ -1,4 +1,4 @@
-"""Positions that are shown or taken, and numbers in messages, are those of whoever built the model."""
+"""Positions and numbers in results, arguments and messages are those of the application."""
 
 import itertools
 import random
@@ -22,17 +22,17 @@ from neurald.hal.model.types import FeatureLevel
 from neurald.runtime.explain.explanation import Explanation
 
 F32, I32, SCALAR = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32, nd.OperandType.INT32
-#: Operations of one input that may come in any order.
+#: Operations with one input, which may come in any order.
 UNARY = (nd.OperationType.RELU, nd.OperationType.TANH, nd.OperationType.FLOOR, nd.OperationType.ABS)
 BINARY = (nd.OperationType.ADD, nd.OperationType.MUL, nd.OperationType.SUB, nd.OperationType.MAXIMUM)
 
 
 class Shuffled:
-    """A random model whose operations and operands are added in any order.
+    """A random model whose operations and operands were added in random order.
 
     Attributes:
-        types: of the operations, as they were added.
-        reads, writes: the operands of each, as they were added.
+        types: types of the operations, in the order in which they were added.
+        reads, writes: the operands of each operation, in that order.
     """
 
     def __init__(self, seed: int, count: int = 9) -> None:
@@ -49,7 +49,7 @@ class Shuffled:
         index = {}
         for value in names:
             if rng.random() < 0.5:
-                builder.add_operand(F32, (7,))  # nobody uses it
+                builder.add_operand(F32, (7,))  # an operand that no operation uses
             index[value] = builder.add_operand(F32, (2, 3), name=f"v{value}")
         none = builder.add_operand(SCALAR)
         builder.set_operand_value(none, 0)
@@ -162,7 +162,7 @@ def test_older_devices_answer_for_the_right_operations() -> None:
 
 def test_validation_names_the_applications_operands() -> None:
     builder = nd.ModelBuilder()
-    builder.add_operand(F32, (9,))  # nobody uses it
+    builder.add_operand(F32, (9,))  # an operand that no operation uses
     x, y, axis, z = (
         builder.add_operand(F32, (2, 3)),
         builder.add_operand(F32, (4, 3)),
@@ -179,9 +179,12 @@ def test_validation_names_the_applications_operands() -> None:
 
 
 def gathering() -> nd.Model:
-    """A GATHER that the application adds as operation 1 of 3, before what it needs; its indices are operand 5."""
+    """Builds a GATHER that is added as operation 1 of 3, before the operations it depends on.
+
+    Its indices are operand 5.
+    """
     builder = nd.ModelBuilder()
-    builder.add_operand(F32, (9,))  # nobody uses it
+    builder.add_operand(F32, (9,))  # an operand that no operation uses
     x, moved, gathered, out = (builder.add_operand(F32, (4,)) for _ in range(4))
     indices = builder.add_operand(I32, (4,))
     axis = builder.add_operand(SCALAR)
@@ -199,7 +202,7 @@ NAMED = r"(operation|,) 1 GATHER.*operand 5 \(indices of GATHER\)"
 
 @pytest.fixture(params=["reference", "compiled", "opencl", "sample", "daemon"])
 def gatherer(request: pytest.FixtureRequest) -> Iterator[nd.Device]:
-    """Another device than the CPU device that runs GATHER."""
+    """Returns a device, other than the CPU device, that runs GATHER."""
     if request.param == "daemon":
         with running_daemon("cpu") as address:
             yield nd.connect(address)
@@ -262,7 +265,7 @@ def test_errors_after_a_fallback_name_what_the_application_added(monkeypatch: py
 
 
 def test_no_number_is_that_of_a_sorted_position() -> None:
-    """A refused operation is named by the application's number, whatever the device."""
+    """A refused operation is named by the application's number, whichever device refuses it."""
     for seed in range(10):
         subject = Shuffled(seed)
         missing = random.Random(seed).choice(subject.types)

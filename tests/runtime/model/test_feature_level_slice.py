@@ -1,4 +1,4 @@
-"""Feature levels: a device is never asked about an operation that is newer than it is."""
+"""A device is never asked about an operation that is newer than its feature level."""
 
 import numpy as np
 from support.devices.misbehaving import SampleDevice
@@ -12,7 +12,7 @@ from neurald.runtime.model.feature_level_slice import slice_for
 
 
 def mixed() -> nd.Model:
-    """ADD (level 1), EXP (level 3), ADD, HARD_SWISH (level 4), ADD; each on the result of the one before."""
+    """Builds a chain of ADD (level 1), EXP (level 3), ADD, HARD_SWISH (level 4) and ADD."""
     builder = nd.ModelBuilder()
     source, addend = (builder.add_operand(FLOAT, (2, 3)) for _ in range(2))
     none = builder.add_operand(nd.OperandType.INT32)
@@ -60,8 +60,8 @@ def test_newer_operations_are_not_offered() -> None:
 def test_a_slice_has_the_operands_between_as_inputs_and_outputs() -> None:
     part, positions = slice_for(mixed(), FeatureLevel.LEVEL_1)
     assert positions == (0, 2, 4)
-    assert len(part.main.inputs) == 4  # the model's two, and what EXP and HARD_SWISH write
-    assert len(part.main.outputs) == 3  # what they read, and the model's own
+    assert len(part.main.inputs) == 4  # the two inputs of the model, and the results of EXP and HARD_SWISH
+    assert len(part.main.outputs) == 3  # the operands of EXP and HARD_SWISH, and the output of the model
     validate_model(part)
 
 

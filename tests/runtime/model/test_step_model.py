@@ -1,4 +1,6 @@
-"""Models of steps: ends and their order, constants, dead operands, and graphs that go along."""
+"""Models of steps: the order of inputs and outputs, constants, unused operands, and referenced
+graphs.
+"""
 
 from collections.abc import Sequence
 
@@ -29,7 +31,9 @@ def names(whole: Model, indexes: Sequence[int]) -> str:
 
 
 def test_order_of_ends() -> None:
-    """Inputs: the model's, temporaries, the model's outputs. Outputs: the model's, then temporaries."""
+    """Inputs are the model's inputs, temporaries, then the model's outputs; outputs are the
+    model's, then temporaries.
+    """
     whole = model(
         "x y",
         [

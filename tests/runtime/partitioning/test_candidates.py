@@ -1,4 +1,4 @@
-"""find_candidates: who is asked about what, and what becomes of devices that fail."""
+"""find_candidates: which device is asked about what, and devices that fail."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ CPU = nd.devices()[0]
 
 
 class Recorder(SampleDevice):
-    """Remembers what it was asked about."""
+    """Records what it was asked about."""
 
     def __init__(self, name: str = "recorder") -> None:
         super().__init__(name)
@@ -33,7 +33,9 @@ class Recorder(SampleDevice):
 
 
 def flow() -> Model:
-    """An IF of two graphs; what it says of types is as ADD and MUL want it, so that feature levels can be found."""
+    """Builds an IF of two graphs, with the operand types that ADD and MUL need for their feature
+    levels.
+    """
     types = {"none": OperandType.INT32, "c": OperandType.TENSOR_BOOL8}
     shapes = {"none": (), "c": (1,)}
     inner = [
@@ -121,7 +123,7 @@ def test_an_old_device_is_asked_about_what_its_level_has() -> None:
     device.feature_level = nd.FeatureLevel.LEVEL_1
     _, old = find_candidates(flow(), [CPU, device])
     assert old.unsupported_reason((MAIN, 0)) == "newer than its feature level, LEVEL_1"
-    # The branches of an IF that is interpreted are not too new.
+    # The branches of an interpreted IF are not too new for the device.
     assert not old.unsupported_reason((1, 0))
     assert not old.unsupported_reason((2, 0))
 

@@ -1,4 +1,6 @@
-"""is_convex against a search for paths; check_groups against sequences that are wrong in one way."""
+"""Compares is_convex with a search for paths, and tests check_groups with sequences that have one
+error each.
+"""
 
 import random
 
@@ -20,7 +22,7 @@ ADD, IF = OperationType.ADD, OperationType.IF
 
 
 def reachable(subject: Subgraph) -> list[set[int]]:
-    """For each operation all that it depends on."""
+    """Returns for each operation all operations that it depends on."""
     written_by = writer_by_operand(subject)
     before: list[set[int]] = []
     for position in range(len(subject.operations)):

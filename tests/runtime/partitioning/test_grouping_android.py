@@ -1,4 +1,4 @@
-"""Grouping by Android's queues: what runs together, and in which order."""
+"""Grouping by Android's queues: which operations run together, and in which order."""
 
 import itertools
 import random
@@ -41,7 +41,7 @@ def grouped(subject: Model, *devices: int) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def test_one_device_for_all_is_one_step_in_the_models_own_order() -> None:
-    # By readiness operation 2 would come before operation 1.
+    # Sorted by readiness, operation 2 would come before operation 1.
     subject = model("a b", [(ADD, "a b", "c"), (ADD, "c c", "d"), (ADD, "a b", "e")], "d e")
     assert grouped(subject, 1, 1, 1) == [(1, (0, 1, 2))]
 
@@ -223,7 +223,7 @@ def test_random_graphs_give_convex_steps_in_a_right_order(seed: int) -> None:
         assert isinstance(group, StepGroup)
         assert is_convex(main, group.operations)
         assert {devices[n] for n in group.operations} == {group.device}
-    # Two steps of one device one after the other would have been one.
+    # Two consecutive steps on one device would have been one step.
     pairs = itertools.pairwise(groups)
     assert all(
         a.device != b.device for a, b in pairs if isinstance(a, StepGroup) and isinstance(b, StepGroup)

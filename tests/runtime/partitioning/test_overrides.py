@@ -1,4 +1,4 @@
-"""pin, forbid and prefer: what they select, what wins, and which contradictions are refused."""
+"""pin, forbid and prefer: what they select, which rule wins, and which combinations are errors."""
 
 import pytest
 from support.models.graphs import all_but, candidate, chain, graph, model, only
@@ -20,7 +20,7 @@ SUBJECT = chain(ADD, MUL, ADD, MUL)
 
 
 def trio(subject: Model) -> list[Candidate]:
-    """The CPU device, one that is better at everything, and one that is worse and has no MUL."""
+    """Returns the CPU device, one that is better at everything, and a worse one without MUL."""
     return [
         candidate("cpu", model=subject, is_cpu=True),
         candidate("good", model=subject, time=0.5, control_flow=0.5),
@@ -50,17 +50,18 @@ def devices(*overrides: Override, subject: Model = SUBJECT, policy: str = "andro
         ([forbid("good", operation_type=MUL)], [1, 0, 1, 0]),
         ([forbid("good", range(4))], [0, 0, 0, 0]),
         ([prefer("cpu", operation_type=MUL)], [1, 0, 1, 0]),
-        # A preference gives way where the device cannot, and to stronger rules.
+        # A preference has no effect if the device cannot run the operation, or if a stronger rule
+        # applies.
         ([prefer("poor", range(4))], [2, 1, 2, 1]),
         ([prefer("cpu", range(4)), pin("good", 2)], [0, 0, 1, 0]),
         ([prefer("cpu", range(4)), forbid("cpu", 2)], [0, 0, 1, 0]),
-        # A type that the model does not have.
+        # A type that does not occur in the model.
         ([pin("poor", operation_type=OperationType.CONV_2D)], [1, 1, 1, 1]),
     ],
 )
 def test_rules(overrides: list[Override], expected: list[int]) -> None:
     assert devices(*overrides) == expected
-    # What is pinned or forbidden is so under every policy.
+    # pin and forbid have the same effect under every policy.
     found = devices(*overrides, policy="tengine")
     for rule in overrides:
         device = [c.name for c in trio(SUBJECT)].index(rule.device)
@@ -163,7 +164,8 @@ def test_types_select_in_branches_and_control_flow_keeps_away() -> None:
 
 def test_pinning_a_type_that_is_in_a_branch() -> None:
     result = split(pin("poor", operation_type=ADD), subject=flow())
-    # The only device that may run the IF whole is poor, and it would; but interpreted it is cheaper.
+    # The only device that may run the IF as a whole is slow. It would run it, but interpreting the
+    # IF is cheaper.
     assert result.placements[MAIN][0].device in (INTERPRETER, 2)
     if result.placements[MAIN][0].device == INTERPRETER:
         assert [p.device for p in result.placements[1]] == [2]
@@ -179,7 +181,7 @@ def test_pinning_control_flow() -> None:
 
 
 def test_pinning_in_graphs_that_devices_were_not_asked_about() -> None:
-    # Without the CPU device nothing is interpreted, so nobody asks about branches.
+    # Without the CPU device nothing is interpreted, so devices are not asked about branches.
     subject = flow()
     device = candidate("good", model=subject)
     asked = Candidate(name="good", verdicts={MAIN: device.verdicts[MAIN]}, capabilities=device.capabilities)

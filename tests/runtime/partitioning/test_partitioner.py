@@ -1,4 +1,4 @@
-"""partition: modes, limits, full delegation, and that whatever comes out can run."""
+"""partition: modes, limits and full delegation, and a check that every result can run."""
 
 import random
 from collections.abc import Callable
@@ -33,7 +33,7 @@ FAST = Preference.FAST_SINGLE_ANSWER
 
 
 def pair(subject: Model, *, cpu_first: bool = True) -> list[Candidate]:
-    """The CPU device, and a better one without MUL."""
+    """Returns the CPU device and a better device without MUL."""
     both = [
         candidate("cpu", model=subject, is_cpu=True),
         candidate("device", all_but(MUL), model=subject, time=0.5, control_flow=0.5),
@@ -61,7 +61,7 @@ def test_policies_split_differently() -> None:
 
 @pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_groups_that_cannot_run_are_never_handed_out(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a policy gets wrong is found before anything runs."""
+    """An error of a policy is found before anything runs."""
     right = POLICIES[policy]
     subject = chain(ADD, MUL, ADD)
     for wrong, message in ((lambda groups: groups[1:], "before"), (lambda groups: groups[:-1], "in no step")):
@@ -134,7 +134,7 @@ def test_max_partitions_keeps_the_largest(policy: str) -> None:
         result = split(subject, pair(subject), Partitioning(policy=policy, max_partitions=limit))
         found = [operations for device, operations in steps(result) if device == 1]
         assert [len(operations) for operations in found] == expected
-    # Of two of the same size the first is kept.
+    # Of two steps of equal size the first is kept.
     result = split(subject, pair(subject), Partitioning(policy=policy, max_partitions=1))
     assert steps(result)[1] == (1, (4, 5, 6, 7, 8))
     assert (
@@ -155,7 +155,7 @@ def test_limits_are_for_each_device() -> None:
 def test_limits_reach_into_interpreted_branches() -> None:
     subject = flow()
     result = split(subject, pair(subject), Partitioning(min_operations=2))
-    # The step of operation 0 of the branch is too small, and so is that of operation 1 of the main graph.
+    # The steps of operation 0 of the branch and of operation 1 of the main graph are too small.
     assert [p.device for p in result.placements[1]] == [0, 0]
     assert [p.device for p in result.placements[MAIN]] == [INTERPRETER, 0]
 

@@ -303,7 +303,7 @@ def test_an_empty_branch() -> None:
 
 
 def nested(depth: int, *, width: int = 1) -> Model:
-    """`depth` graphs, each of which refers to the next from `width` operations."""
+    """Builds `depth` graphs, each of which refers to the next one from `width` operations."""
     graphs = [
         graph("c x", [(IF, f"c @{n + 2} @{n + 2} x", f"y{k}") for k in range(width)], "y0", types={"c": BOOL})
         for n in range(depth)
@@ -314,7 +314,7 @@ def nested(depth: int, *, width: int = 1) -> Model:
 
 
 def test_nesting_costs_linear_time() -> None:
-    # Every graph is referred to twice: without a memory this would take 2^2000 steps.
+    # Every graph is referred to twice: without caching this would take 2^2000 steps.
     subject = nested(2000)
     cpu = candidate("cpu", model=subject, is_cpu=True)
     (placement,) = find_best_device_for_each_operation(subject, [cpu], FAST)[MAIN]

@@ -1,4 +1,6 @@
-"""Policy tengine: cuts, complexity, merging, wait counts."""
+"""The policy tengine: ranges for the CPU device, complexity, merging, and counts of awaited
+operands.
+"""
 
 import random
 
@@ -28,7 +30,7 @@ FAST = Preference.FAST_SINGLE_ANSWER
 
 NONE = PlacementConstraints()
 
-#: What the device runs (d) or not (c), F a FULLY_CONNECTED that it runs.
+#: Whether the device runs an operation (d) or not (c); F is a FULLY_CONNECTED that it runs.
 _TYPES = {"d": ADD, "c": MUL, "F": FC, "T": OperationType.TFLITE_FULLY_CONNECTED}
 
 
@@ -44,7 +46,9 @@ def pair(subject: Model) -> list[Candidate]:
 
 
 def places(subject: Model, candidates: list[Candidate], constraints: PlacementConstraints = NONE) -> str:
-    """One letter for each operation: c for the CPU device, d for the device, e for a third one."""
+    """Returns one letter for each operation: c for the CPU device, d for the device, e for a third
+    one.
+    """
     placements = place_operations(subject, candidates, FAST, constraints)
     assert placements.keys() == {MAIN}
     assert all(len(p.rejected) == len(candidates) - 1 for p in placements[MAIN])
@@ -56,18 +60,18 @@ def places(subject: Model, candidates: list[Candidate], constraints: PlacementCo
     [
         ("dddd", "dddd"),
         ("cccc", "cccc"),
-        # What follows a blocked operation must be worth it.
+        # Enough work must follow a blocked operation.
         ("cd", "cc"),
         ("cdd", "ccc"),
         ("cddd", "cddd"),
         ("cF", "cF"),
         ("cT", "cT"),
         ("cdF", "cdF"),
-        # Everything before the first blocked operation goes to the device, however little.
+        # Everything before the first blocked operation goes to the device, however small it is.
         ("dc", "dc"),
         ("dcd", "dcc"),
         ("dcddd", "dcddd"),
-        # Each range for itself.
+        # Each range is examined separately.
         ("ddcddcdddcd", "ddcccc" + "dddcc"),
         ("dddcdddcddd", "dddcdddcddd"),
         ("ccddd", "ccddd"),
@@ -113,7 +117,7 @@ def test_neighbours_on_one_device_are_one_step() -> None:
 
 
 def test_wait_counts() -> None:
-    # Operand s is read inside its step, by a later step, and is an output: the case of SSD.
+    # Operand s is read inside its step and by a later step, and is an output, as in SSD models.
     lines = [
         (ADD, "a", "s"),
         (ADD, "s", "t"),

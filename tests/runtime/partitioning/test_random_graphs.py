@@ -1,6 +1,8 @@
-"""Random graphs split over drivers that share no operation give what one device gives, bit for bit (TestPartitioningRandom).
+"""Random graphs, split over drivers with disjoint operations, give the results of one device bit
+for bit.
 
-All of them compute by the references; `test_random_graphs_compiled.py` has the same of compiled code.
+Restates TestPartitioningRandom. All drivers compute with references;
+`test_random_graphs_compiled.py` tests compiled code.
 """
 
 import random

@@ -1,4 +1,7 @@
-"""What the CPU device compiles gives the same bits however a model is split, also where parts of it follow from constants."""
+"""Code that the CPU device compiles gives the same bits however a model is split.
+
+This includes models in which some values follow from constants.
+"""
 
 import itertools
 import random
@@ -14,14 +17,14 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.device import Verdict
 
 T = nd.OperationType
-#: Functions whose last bit depends on who computes them.
+#: Functions whose last bit depends on the implementation.
 CURVES = (T.EXP, T.LOG, T.LOGISTIC, T.RSQRT, T.SIN, T.TANH)
-#: Seeds of which results differed when NumPy computed constants.
+#: Seeds whose results differed when NumPy folded constants.
 KNOWN_SEEDS = (23, 63, 80, 97)
 
 
 class CompiledDriver(CpuDevice):
-    """The compiling CPU device for some signatures only."""
+    """The compiling CPU device, restricted to some signatures."""
 
     def __init__(self, name: str, signatures: Sequence[Signature]) -> None:
         super().__init__()
@@ -60,7 +63,7 @@ def check_random_graph(seed: int) -> None:
 @pytest.mark.parametrize("seed", sorted({*KNOWN_SEEDS, *range(100, 116)}))
 def test_partitioned_equals_unpartitioned(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     check_random_graph(seed)
-    # What the compiler fails at runs on references, and is logged.
+    # Operations that the compiler fails to compile run on references, which is logged.
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
 
 
@@ -68,7 +71,10 @@ def test_partitioned_equals_unpartitioned(seed: int, caplog: pytest.LogCaptureFi
 def test_a_constant_is_folded_by_the_code_of_its_kernel(
     first: nd.OperationType, second: nd.OperationType
 ) -> None:
-    """The inner function on one device, the outer one on another; alone, one device knows both results ahead."""
+    """The inner function runs on one device, the outer one on another.
+
+    If one device runs both, it folds both results.
+    """
     shape = (37,)
     values = np.random.default_rng(first).uniform(0.1, 3, shape).astype(np.float32)
     builder = nd.ModelBuilder()
@@ -87,7 +93,7 @@ def test_a_constant_is_folded_by_the_code_of_its_kernel(
     expected = results(model, [CpuDevice()], zeros)
     split = [CompiledDriver("inner", [(first, None)]), CompiledDriver("outer", [(second, None), (T.ADD, 0)])]
     assert results(model, split, zeros) == expected
-    # Fed, and not a constant.
+    # An input instead of a constant.
     fed = nd.ModelBuilder()
     a, b, c = (fed.add_operand(nd.OperandType.TENSOR_FLOAT32, shape) for _ in range(3))
     fed.add_operation(first, [a], [b])

@@ -1,4 +1,6 @@
-"""The arena of a plan: what is alive at the same time never overlaps, and sharing never costs."""
+"""The arena of a plan: values that are alive at the same time never overlap, and sharing never
+costs memory.
+"""
 
 import random
 
@@ -11,7 +13,7 @@ from neurald.runtime.plan.arena import plan_arena
 
 
 def overlapping(spans: list[Lifespan], offsets: dict[int, int]) -> list[tuple[int, int]]:
-    """Pairs of temporaries that are alive at the same time and share bytes."""
+    """Returns pairs of temporaries that are alive at the same time and share bytes."""
     return [
         (a.value, b.value)
         for n, a in enumerate(spans)

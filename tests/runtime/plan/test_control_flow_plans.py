@@ -1,4 +1,6 @@
-"""IF and WHILE that the runtime interprets, so that what is inside runs on devices without control flow."""
+"""IF and WHILE that the runtime interprets, so that their branches run on devices without control
+flow.
+"""
 
 import threading
 
@@ -85,7 +87,10 @@ def test_branches_split_over_two_devices() -> None:
 
 
 def nested() -> nd.Model:
-    """(n, x) -> WHILE n < 6: (n + 1, IF n < 3 THEN (WHILE x[0] < 100: x * 3) ELSE x + 1), then all of it + 1."""
+    """Builds (n, x) -> WHILE n < 6: (n + 1, branch(n, x)), plus 1.
+
+    The branch is IF n < 3 THEN (WHILE x[0] < 100: x * 3) ELSE x + 1.
+    """
     condition = Graph()
     value = condition.value(shape=(1,))
     less = condition.value(BOOL, (1,))
@@ -209,7 +214,7 @@ def test_a_loop_that_never_ends_is_stopped(devices: str) -> None:
 
 
 class FailingOnce(SampleDevice):
-    """Its models fail in their first execution; counts the others."""
+    """A device whose models fail in their first execution; counts later ones."""
 
     def __init__(self, name: str, *types: nd.OperationType) -> None:
         super().__init__(name, performance=0.5, supports=lambda kind: kind in types)
@@ -286,7 +291,9 @@ def test_what_a_loop_carries_never_shares_bytes() -> None:
 
 
 def growing_loop() -> nd.Model:
-    """(n, x) -> WHILE n < 5: (n + 1, x with a 1 in front): a value that grows from turn to turn."""
+    """Builds (n, x) -> WHILE n < 5: (n + 1, x with a 1 in front), whose value grows in each
+    iteration.
+    """
     body = Graph()
     counter, value = body.value(shape=(1,)), body.value(shape=(0,))
     joined = body.value(shape=(0,))
@@ -311,7 +318,7 @@ def growing_loop() -> nd.Model:
 
 
 def interpreted_loop(model: nd.Model) -> PlanExecutor:
-    """A plan that interprets the one WHILE of a model, also where partitioning would not."""
+    """Builds a plan that interprets the only WHILE of a model, even if partitioning would not."""
     graphs = (model.main, *model.referenced)
     condition, body = (
         number

@@ -1,4 +1,4 @@
-"""Where device memory is allocated for plans of several steps, and what becomes of it when its driver dies."""
+"""Where plans of several steps allocate device memory, and what happens if a driver dies."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def activation(builder: nd.ModelBuilder) -> int:
 
 
 def two_step_model() -> nd.Model:
-    """`output = (first + second) * second`."""
+    """Builds `output = (first + second) * second`."""
     builder = nd.ModelBuilder()
     first, second, between, output = operands(builder, 4)
     none = activation(builder)
@@ -192,7 +192,7 @@ def test_other_memory_in_place_of_what_died_with_its_driver(
         if not explicit:
             run(from_array=True)
             assert np.array_equal(content(target), VALUE + 1)
-        # The value of the input died with the daemon.
+        # The value of the input was lost with the daemon.
         assert error_code(run) in (Code.OP_FAILED, Code.DEAD_OBJECT)
         nd.Memory.copy(HostMemory(VALUE), source)
         assert not source.is_on_device

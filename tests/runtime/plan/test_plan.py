@@ -1,4 +1,4 @@
-"""Plans: steps, roles of the client's inputs and outputs, and what devices like memory to be."""
+"""Plans: steps, roles of the client's inputs and outputs, and the memory that devices prefer."""
 
 import numpy as np
 from support.errors import error_code
@@ -14,7 +14,7 @@ Op = nd.OperationType
 
 
 def ladder() -> nd.Model:
-    """x, y -> (TANH(x), RELU(TANH(x)) + y, ABS(y)): three outputs, the first of which is read again."""
+    """Builds x, y -> (TANH(x), RELU(TANH(x)) + y, ABS(y)), whose first output is read again."""
     builder = nd.ModelBuilder()
     x, y = builder.add_operand(FLOAT, (2, 3)), builder.add_operand(FLOAT, (2, 3))
     none = builder.add_operand(nd.OperandType.INT32)

@@ -1,4 +1,6 @@
-"""From groups to plans: modes, devices that cannot prepare, steps without ends, and the report."""
+"""Building plans from groups: modes, devices that fail to prepare, steps without outputs, and the
+report.
+"""
 
 from collections.abc import Sequence
 
@@ -34,7 +36,7 @@ def unary_chain(*types: nd.OperationType) -> nd.Model:
 
 
 class Refusing(SampleDevice):
-    """Says that it can, and then cannot."""
+    """Reports that it supports everything, but fails to prepare."""
 
     def __init__(self, error: Error, *types: nd.OperationType) -> None:
         super().__init__("broken", performance=0.1, supports=lambda kind: kind in types)
@@ -46,7 +48,7 @@ class Refusing(SampleDevice):
 
 @pytest.fixture
 def available(monkeypatch: pytest.MonkeyPatch) -> list[nd.Device]:
-    """The devices that there are; a test adds its own."""
+    """Returns the list of available devices, to which a test adds its own."""
     found = [cpu()]
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: tuple(found))
     return found
@@ -157,7 +159,7 @@ def test_a_compile_that_takes_too_long() -> None:
 
 
 def with_dead_operation() -> nd.Model:
-    """x -> TANH(x), and an ABS that nobody reads."""
+    """Builds x -> TANH(x), and an ABS whose result is not read."""
     builder = nd.ModelBuilder()
     source, dead, result = (builder.add_operand(FLOAT, (2, 3)) for _ in range(3))
     builder.add_operation(Op.ABS, [source], [dead])

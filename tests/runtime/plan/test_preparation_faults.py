@@ -1,4 +1,4 @@
-"""Whatever is wrong with the cache, or with a device's artifacts: the device compiles, and the result is right."""
+"""Problems with the cache or with artifacts: the device compiles, and the result is right."""
 
 import errno
 import logging
@@ -71,7 +71,7 @@ def test_damage_means_compiling_and_storing_again(directory: Path, damage: str) 
     assert report.cache is CacheOutcome.MISS
     assert report.reason.startswith("the entry ")
     assert report.is_stored
-    assert [len(device.compiled), len(device.offered)] == [1, 0]  # never shown to the device
+    assert [len(device.compiled), len(device.offered)] == [1, 0]  # never passed to the device
     assert prepare(directory).cache is CacheOutcome.HIT
 
 
@@ -133,7 +133,7 @@ def test_an_error_that_is_not_the_artifacts_is_the_callers(directory: Path, erro
 
 
 def test_an_artifact_that_kills_its_driver(directory: Path) -> None:
-    """It is offered once, and the error tells of the death rather than that nobody is there any more."""
+    """The artifact is offered only once, and the error reports the death of the driver."""
 
     class Remote(CachingDevice):
         is_remote = True
@@ -152,7 +152,7 @@ def test_an_artifact_that_kills_its_driver(directory: Path) -> None:
 
 
 def test_a_device_that_is_updated_meanwhile(directory: Path) -> None:
-    """What it compiled is not kept under the key of the version before."""
+    """What it compiled is not stored under the key of the previous version."""
 
     class Updated(CachingDevice):
         def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
@@ -312,7 +312,7 @@ def test_what_is_larger_than_the_cache(directory: Path, monkeypatch: pytest.Monk
 
 
 def test_constants_that_change_meanwhile_do_not_poison_the_cache(directory: Path) -> None:
-    """What was hashed is what is compiled, whatever the application does with its memory."""
+    """The content that was hashed is compiled, whatever the application does with its memory."""
     values = np.full(4, 3, np.float32)
     model = addition(values, pool=HostMemory(values))
 
@@ -328,7 +328,7 @@ def test_constants_that_change_meanwhile_do_not_poison_the_cache(directory: Path
 
 @pytest.mark.slow
 def test_rewritten_during_100_saves_and_loads(directory: Path) -> None:
-    """Another thread puts another model's files in the place of an entry, again and again."""
+    """Another thread repeatedly replaces the files of an entry with those of another model."""
     prepare(directory, value=1)
     (entry,) = entries(directory)
     prepare(directory, value=2)
@@ -343,7 +343,7 @@ def test_rewritten_during_100_saves_and_loads(directory: Path) -> None:
                     with (entry / name).open("r+b") as file:
                         file.write(foreign[name])
                 except OSError:
-                    continue  # the entry is just being replaced
+                    continue  # the entry is being replaced at this moment
 
     writer = threading.Thread(target=rewrite)
     writer.start()

@@ -1,4 +1,7 @@
-"""Restates TestCompilationCaching: what devices are asked for, and what the reports say."""
+"""Preparing with the cache: what devices are asked for, and what the reports say.
+
+Restates TestCompilationCaching.
+"""
 
 import os
 import subprocess
@@ -87,7 +90,7 @@ def test_as_many_files_as_the_device_needs(directory: Path, model: int, data: in
         assert len(names) == model + data + 2
         assert prepare(directory, CachingDevice(model=model, data=data)).cache is CacheOutcome.HIT
     else:
-        # This device cannot do with so few; that is its own affair.
+        # This device needs more files than it announced, which is its own problem.
         assert not prepare(directory, CachingDevice(model=model, data=data)).is_stored
 
 
@@ -130,7 +133,7 @@ def test_what_makes_another_key(directory: Path, change: str) -> None:
     assert report.cache is CacheOutcome.MISS
     assert report.reason == reason
     assert len(entries(directory)) == 2
-    # Both are there now.
+    # Both entries exist now.
     assert prepare(directory, token=TOKEN).cache is CacheOutcome.HIT
     assert prepare(directory, **{"token": TOKEN, **changed}).cache is CacheOutcome.HIT  # type: ignore[arg-type]
 
@@ -158,7 +161,7 @@ def _soon_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_file(path: Path, value: float) -> Model:
-    """The model that adds this, with its constant in a file."""
+    """Returns the model that adds this number, with its constant in a file."""
     if not path.exists() or path.read_bytes() != np.full(4, value, np.float32).tobytes():
         path.write_bytes(np.full(4, value, np.float32).tobytes())
         time.sleep(0.05)
@@ -180,9 +183,9 @@ def test_a_file_that_has_not_changed_is_not_read_to_find_an_entry(
         report = prepare(directory, model=in_file(path, 3))
         assert report.cache is CacheOutcome.HIT
         assert report.key == key
-    # It is the same model wherever its constants lie.
+    # It is the same model, wherever its constants are stored.
     assert prepare(directory, value=3).key == key
-    # And another device finds that it has none.
+    # Another device finds that it has no entry.
     other = CachingDevice("other")
     report = prepare(directory, other, in_file(path, 3))
     assert report.reason == "first use"
@@ -199,7 +202,7 @@ def test_a_file_that_has_changed_is_another_model(directory: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("_soon_at_rest")
 def test_a_file_that_changes_while_it_is_prepared(directory: Path, tmp_path: Path) -> None:
-    """What is compiled then is kept for nobody."""
+    """What is compiled in this case is not stored."""
     path = tmp_path / "weights"
     first = prepare(directory, model=in_file(path, 1), value=1)
 
@@ -236,12 +239,12 @@ def test_without_memory_to_seal_it_is_compiled_and_not_stored(
         assert report.cache is CacheOutcome.OFF
         assert report.reason == "no memory"
     prepare(directory, model=in_file(path, 3))
-    # A file whose constants are known need not be sealed.
+    # A file with known constants need not be sealed.
     monkeypatch.setattr(preparation, "seal_constants", full)
     assert prepare(directory, CachingDevice("other"), in_file(path, 3)).is_stored
 
 
-# Several that want the same
+# Several clients that want the same model
 
 
 def test_threads_compile_once(directory: Path) -> None:
@@ -319,7 +322,7 @@ def test_hits_survive_daemons_and_clients(directory: Path, tmp_path: Path) -> No
         device.close()
         process.kill()
         process.wait()
-    # Another daemon, at another place, and a client that knows nothing.
+    # Another daemon at another address, and a client that has not used the model before.
     with daemon_process("support.devices.caching:create", environment=environment) as (_, address):
         device = connect(address)
         report = prepare(directory, device)
@@ -328,13 +331,13 @@ def test_hits_survive_daemons_and_clients(directory: Path, tmp_path: Path) -> No
         device.close()
     assert log.read_text().split() == ["compiled", "loaded", "loaded"]
     assert len(entries(directory)) == 1
-    # It is still checked.
+    # The entry is still verified.
     flip(entries(directory)[0] / "model0")
     with daemon_process("support.devices.caching:create", environment=environment) as (_, address):
         device = connect(address)
         assert prepare(directory, device).reason.startswith("the entry cannot be used")
         device.close()
-    # And the driver's version still counts.
+    # The version of the driver still matters.
     with running_daemon("support.devices.caching:create_other") as address:
         device = connect(address)
         assert create_other().version == "2"
@@ -389,7 +392,7 @@ def test_each_step_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     class Part(CachingDevice):
-        """A device for one kind of operation."""
+        """A device that supports one operation type."""
 
         def __init__(self, name: str, kind: nd.OperationType) -> None:
             super().__init__(name)
@@ -434,11 +437,11 @@ def test_a_step_is_prepared_again_when_the_time_for_compiling_is_long_over(direc
     assert seen == [None]
 
 
-# Several at the same time
+# Concurrent preparations
 
 
 class Meeting(CachingDevice):
-    """A device in another process, as far as the runtime can tell, that waits for the others."""
+    """A device that reports to be remote, and that waits for the others while it prepares."""
 
     is_remote = True
 

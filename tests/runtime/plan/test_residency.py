@@ -1,4 +1,7 @@
-"""Values between steps of one device stay in its memory, and come to the host only where a step elsewhere reads them."""
+"""Values between steps of one device stay in its memory.
+
+They are copied to the host only if a step on another device reads them.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +20,10 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 
 
 def branches(*, cpu_reads: bool) -> nd.Model:
-    """a = x + x; b = tanh(a or x); c = a + b: a and c are for the device, b is for the CPU device."""
+    """Builds a = x + x; b = tanh(a or x); c = a + b.
+
+    The device runs a and c, the CPU device runs b.
+    """
     builder = nd.ModelBuilder()
     x, a, b, c = (builder.add_operand(FLOAT, (2, 3)) for _ in range(4))
     none = builder.add_operand(nd.OperandType.INT32)
@@ -58,7 +64,8 @@ def test_only_what_the_cpu_reads_comes_to_the_host(*, cpu_reads: bool) -> None:
         (result,) = compilation.run(X)
         np.testing.assert_allclose(result, expected(cpu_reads=cpu_reads), rtol=1e-6)
         assert host_copies(compilation) == (run if cpu_reads else 0)
-    # One for a, which every execution uses again, and none for b, which the CPU device writes.
+    # One buffer for a, which every execution uses again, and none for b, which the CPU device
+    # writes.
     assert len(device.buffers) == 1
 
 

@@ -1,4 +1,6 @@
-"""What one process has compiled with our drivers is compiled by no other one, in process and behind daemons."""
+"""A model that one process has compiled is not compiled again by another, in process or through
+daemons.
+"""
 
 import os
 import subprocess
@@ -17,7 +19,8 @@ from neurald.hal.errors import UnavailableDevice
 
 TESTS = Path(__file__).parents[2]
 
-#: Compiles a model on the device that is named first, runs it with inputs of each number of rows, and prints what became of it.
+#: Compiles a model on the device named first, runs it with inputs of each number of rows, and
+#: prints the report.
 PROGRAM = """
 import sys
 import numpy as np
@@ -61,7 +64,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @contextmanager
 def served(driver: str, is_remote: bool, environment: dict[str, str]) -> Iterator[str]:
-    """Where the device is: here, or at a new daemon."""
+    """Yields the device's name in this process, or the address of a new daemon."""
     if not is_remote:
         yield driver
         return
@@ -70,7 +73,7 @@ def served(driver: str, is_remote: bool, environment: dict[str, str]) -> Iterato
 
 
 def run(where: str, environment: dict[str, str], model: str, *rows: int) -> tuple[str, str, str]:
-    """The report of a new process: outcome, whether it is stored, and the reason."""
+    """Compiles in a new process and returns the outcome, whether it is stored, and the reason."""
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM, where, model, *map(str, rows)],
         env={**os.environ, **environment},

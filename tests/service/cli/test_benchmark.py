@@ -95,7 +95,7 @@ def test_a_burst_in_a_daemon() -> None:
         assert "in a burst" in invoke("benchmark", MODEL, *QUICK, "--burst", "--device", address).stdout
 
 
-# Kernel by kernel
+# Kernel times
 
 #: Operation 3 of the model is `CONV_2D`, and writes `conv2/relu`.
 CONVOLUTION = {"graph": 0, "operation": 3, "type": "CONV_2D", "output": "conv2/relu"}
@@ -151,8 +151,8 @@ def test_profile_as_tables() -> None:
         "reference implementation, not a kernel",
         "MAX_POOL_2D + RESHAPE",
         "60.0 %",
-        "timed one by one they take 0.010 ms; the median run takes",
-        "8 of 9 operations (88.9 %) run compiled; on references, without a kernel: 7 SOFTMAX softmax",
+        "timed one by one, the kernels take 0.010 ms; the median run takes",
+        "8 of 9 operations (88.9 %) have compiled kernels; the others run on their references: 7 SOFTMAX softmax",
     ):
         assert words in result.stdout
 
@@ -167,7 +167,7 @@ def test_profile_of_a_device_that_cannot_tell(monkeypatch: pytest.MonkeyPatch) -
     assert (profile["operations"], profile["compiled"], profile["types"]) == (0, 0, [])
     result = invoke("benchmark", MODEL, *QUICK, "--profile")
     assert "step 0 on made-up: made-up cannot tell" in result.stdout
-    assert "run compiled" not in result.stdout
+    assert "have compiled kernels" not in result.stdout
 
 
 def test_profile_has_medians_of_the_same_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,12 +192,12 @@ def test_profile_of_a_daemon() -> None:
         assert profile["total_us"] > 0
 
 
-# What really ran
+# Where executions ran
 
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> FailingDevice:
-    """A fast device beside the CPU device, which the command uses by default."""
+    """A fast device that fails. The command uses it by default; the CPU device may take over."""
     device = FailingDevice()
     cpu = nd.devices()[0]
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))
@@ -205,7 +205,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> FailingDevice:
 
 
 def fail_after(device: FailingDevice, executions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device dies for good after so many executions."""
+    """Makes the device fail permanently after that many executions."""
     time_once = BoundExecution.time_once
 
     def counted(self: BoundExecution) -> float:
@@ -220,7 +220,7 @@ def fail_after(device: FailingDevice, executions: int, monkeypatch: pytest.Monke
 def test_executions_of_a_dead_device_are_not_reported_as_its_own(
     failing: FailingDevice, options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One first run and three for warming up; two of the seven measured ones.
+    # The first run and three warm-up runs succeed, and two of the seven measured runs.
     fail_after(failing, 6, monkeypatch)
     (step,) = invoke_json("benchmark", MODEL, *QUICK, *options)["steps"]
     assert (step["device"], step["executions_on_cpu_instead"]) == ("failing", 5)
@@ -231,7 +231,7 @@ def test_a_dead_device_in_the_table(failing: FailingDevice, monkeypatch: pytest.
     fail_after(failing, 0, monkeypatch)
     result = invoke("benchmark", MODEL, *QUICK)
     assert (
-        "warning: the CPU device ran 7 executions of step 0 in place of failing: its driver" in result.stdout
+        "warning: the CPU device ran 7 executions of step 0 instead of failing: its driver" in result.stdout
     )
 
 

@@ -20,14 +20,14 @@ MODEL = Path(demo.__file__).parent / "digits.tflite"
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, which is the user's own."""
+    """Returns the directory of an empty cache, which is the user's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "neurald"
 
 
 @pytest.fixture
 def filled(directory: Path) -> Path:
-    """A cache with three entries."""
+    """Returns the directory of a cache with three entries."""
     for number in range(3):
         Cache(directory).store(entry_parts(graphs=str(number)), artifact(bytes(1000)), ORIGIN)
     return directory
@@ -254,10 +254,10 @@ class TestWarm:
         ):
             result = invoke("cache", "warm", "any.tflite", "--json", *options)
             assert result.exit_code == 0, result.stderr
-            assert ("--shape says for which" in result.stderr) == (not options)
+            assert ("use --shape to compile" in result.stderr) == (not options)
             (step,) = json.loads(result.stdout)["models"][0]["steps"]
             found.append((step["cache"], step["warm_ms"] is not None))
         assert found == [("miss", False), ("miss", True), ("hit", True), ("miss", True)]
         variants = {entry["variant"] for entry in invoke_json("cache", "ls")["entries"]}
         assert variants == {"whole 0:4x3", "whole 0:5x3"}
-        assert "does not fit" in error_of("cache", "warm", "any.tflite", "--shape", "input_0=4x7")
+        assert "does not match input" in error_of("cache", "warm", "any.tflite", "--shape", "input_0=4x7")

@@ -1,4 +1,4 @@
-"""What every command has in common."""
+"""Behaviour that all commands have in common."""
 
 import signal
 import subprocess
@@ -141,7 +141,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         (OSError(28, "No space left on device"), "No space left on device"),
         (MemoryError("Unable to allocate 8.00 PiB"), "out of memory: Unable to allocate 8.00 PiB"),
         (MemoryError(), "out of memory"),
-        (ZeroDivisionError("oops"), "unexpected ZeroDivisionError: oops (NEURALD_DEBUG=1 shows where)"),
+        (ZeroDivisionError("oops"), "unexpected ZeroDivisionError: oops (set NEURALD_DEBUG=1 to see where)"),
     ],
     ids=range(7),
 )

@@ -38,6 +38,7 @@ class Silent:
     version = "1"
     feature_level = nd.FeatureLevel.LEVEL_4
     extensions = ()
+    is_remote = True
     address = "unix:///run/silent.sock"
 
     def capabilities(self) -> None:

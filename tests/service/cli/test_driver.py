@@ -15,13 +15,13 @@ from neurald.service.demo.digits import MODEL
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Processes with this environment find each other's daemons, and no others."""
+    """Returns an environment whose processes find each other's daemons and no others."""
     return {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
 
 
 @contextmanager
 def serving(*arguments: str, folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """A daemon and the address that it says it serves."""
+    """Runs a daemon and yields the address that it prints."""
     process = start("driver", *arguments, env=environment(folder), cwd=folder)
     try:
         assert process.stderr is not None
@@ -68,7 +68,9 @@ def test_tcp(tmp_path: Path) -> None:
     with serving("cpu", "--listen", "localhost:0", folder=tmp_path) as (_, address):
         (token,) = (tmp_path / "neurald").glob("*.token")
         assert nd.connect(f"tcp://{address}", token_file=token).type is nd.DeviceType.CPU
-        assert run("run", MODEL, "--device", address, folder=tmp_path)  # finds the token by itself
+        assert run(
+            "run", MODEL, "--device", address, folder=tmp_path
+        )  # The client finds the token without help.
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir(mode=0o700)
         assert run("--token-file", token, "run", MODEL, "--device", address, folder=elsewhere)
@@ -91,7 +93,7 @@ def test_verbose_logs_to_stderr(tmp_path: Path) -> None:
     assert process.stdout is not None
     first = process.stderr.readline()
     process.terminate()
-    # Not communicate(): it would lose the lines that the reader of the first one has buffered.
+    # communicate() would lose the lines that were buffered while the first one was read.
     lines = [first, *process.stderr]
     assert "INFO" in first
     assert any("serving cpu on" in line for line in lines)
@@ -140,7 +142,7 @@ def test_listening_beyond_this_host_is_told_loudly(tmp_path: Path) -> None:
     try:
         assert process.stderr is not None
         assert process.stderr.readline().startswith(
-            "warning: --insecure: every host that reaches this address"
+            "warning: --insecure: every host that can reach this address"
         )
         assert process.stderr.readline().startswith("serving cpu on 0.0.0.0:")
     finally:

@@ -11,7 +11,7 @@ from neurald.service.demo.digits import MODEL
 
 @pytest.fixture(autouse=True)
 def devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CPU device, and one that is better at convolutions."""
+    """Returns the CPU device, and a device that is better at convolutions."""
     convolution = SampleDevice("conv", performance=0.5, supports=lambda kind: kind is OperationType.CONV_2D)
     both = (nd.devices()[0], convolution)
     monkeypatch.setattr(nd, "devices", lambda: both)

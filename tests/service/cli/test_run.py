@@ -17,7 +17,7 @@ LABELS = [f"digit {n}" for n in range(10)]
 
 @pytest.fixture
 def digit(tmp_path: Path) -> Path:
-    """A photo of a digit that the model is sure of: a seven."""
+    """Returns the path of a photo of a seven, which the model recognises with certainty."""
     digits = load_held_out_digits()
     image = digits.images[int(np.flatnonzero(digits.labels == 7)[0])]
     Image.fromarray(image).save(tmp_path / "seven.png")
@@ -32,7 +32,7 @@ def labels(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def use_model(monkeypatch: pytest.MonkeyPatch) -> Callable[[nd.Model], None]:
-    """Has the command load this model, whatever file it is given."""
+    """Makes the command load this model, whatever file is named."""
 
     def use(model: nd.Model) -> None:
         monkeypatch.setattr(nd, "load_tflite", lambda path, signature=None: model)
@@ -43,7 +43,7 @@ def use_model(monkeypatch: pytest.MonkeyPatch) -> Callable[[nd.Model], None]:
 def relu_model(
     shape: tuple[int, ...], kind: nd.OperandType = Kind.TENSOR_FLOAT32, count: int = 1, **quantisation: Any
 ) -> nd.Model:
-    """Passes on `count` inputs x0, x1, … as outputs, those below zero as zero."""
+    """Builds a model of `count` RELUs with inputs x0, x1, …"""
     builder = nd.ModelBuilder()
     inputs = [builder.add_operand(kind, shape, name=f"x{n}", **quantisation) for n in range(count)]
     outputs = [builder.add_operand(kind, shape, name=f"y{n}", **quantisation) for n in range(count)]

@@ -1,4 +1,4 @@
-"""Devices by name: only the one that is named is asked, since others may not answer."""
+"""Devices by name: only the named device is asked, since others may not answer."""
 
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from neurald.service.console.device_choice import find_devices
 
 @pytest.fixture
 def directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A runtime directory in which `asked` is served, and the look at all devices is forbidden."""
+    """Returns a runtime directory in which `asked` is served; listing all devices fails."""
 
     def look() -> None:
         raise AssertionError("every daemon was asked")
@@ -69,5 +69,5 @@ def test_names_that_nothing_has(directory: Path, monkeypatch: pytest.MonkeyPatch
     for name in ("adder@other", "other@asked", "@asked", "adder@", "adder@../neurald/asked"):
         with pytest.raises(BadData, match="there is no device"):
             find_devices([name])
-    with pytest.raises(UnavailableDevice, match="nobody listens"):
+    with pytest.raises(UnavailableDevice, match="no driver daemon listens"):
         find_devices(["127.0.0.1:1"])

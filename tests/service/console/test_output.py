@@ -98,7 +98,7 @@ def test_errors_pass_through_progress(
 
 
 def narrow_table(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **options: Any) -> list[str]:
-    """The lines of a table on a terminal of 80 columns."""
+    """Returns the lines of a table on a terminal of 80 columns."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("TERM", "dumb")

@@ -1,4 +1,4 @@
-"""A daemon from its start to its end."""
+"""The life of a daemon, from its start to its end."""
 
 import os
 import resource
@@ -49,7 +49,7 @@ def daemon(directory: Path) -> Iterator[Daemon]:
 
 
 def add(remote: RemoteDevice, number: float) -> float:
-    """1 + `number`, by way of the daemon."""
+    """Computes 1 + `number` on the daemon's device."""
     prepared = remote.prepare_model(addition(np.ones(2)), PrepareOptions())
     values = np.full(2, number, np.float32)
     assert prepared.execute(request(values, values), ExecuteOptions()).is_sufficient
@@ -102,7 +102,7 @@ def test_the_standard_services(daemon: Daemon) -> None:
 def test_a_second_daemon_is_refused(daemon: Daemon) -> None:
     with pytest.raises(BadState, match=r"another daemon already serves unix://.*cpu\.sock"):
         Daemon("cpu").startup()
-    # Also by one that does not come to load its driver.
+    # Even by a daemon that fails before it loads its driver.
     with pytest.raises(BadState, match="already"):
         Daemon("no.such.module:create", daemon.address).startup()
     assert add(connect(daemon.address), 1) == 2
@@ -161,7 +161,7 @@ def test_nothing_else_is_replaced(directory: Path, name: str) -> None:
         other.listen()
         with pytest.raises(BadState, match="another process serves"):
             Daemon("cpu").startup()
-    daemon = Daemon("cpu")  # a start that failed is in nobody's way
+    daemon = Daemon("cpu")  # a failed start leaves nothing behind
     daemon.startup()
     daemon.shutdown()
 
@@ -204,8 +204,8 @@ def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
 
 
 def test_stalled_reflection_stops_nobody(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Streams are not cut off for their age here: they make room for each other, or are refused.
-    monkeypatch.setattr(daemon_module, "_REFLECTION_S", 600.0)
+    # Old streams are not closed here: a new one replaces them, or is refused.
+    monkeypatch.setattr(daemon_module, "_MAX_REFLECTION_IDLE_S", 600.0)
     daemon = Daemon("cpu")
     daemon.startup()
     ends = threading.Event()
@@ -221,7 +221,7 @@ def test_stalled_reflection_stops_nobody(directory: Path, monkeypatch: pytest.Mo
         assert add(remote, 2) == 3
         wait_until(lambda: sum(not call.is_active() for call in calls) >= 90, timeout_s=60)
         ended = [call.code() for call in calls if not call.is_active()]
-        # One that came while another one stood still took its place.
+        # A stream that was opened while another one stalled replaced it.
         assert set(ended) <= {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED}
         remote.close()
         ends.set()
@@ -244,7 +244,7 @@ def test_bytes_that_are_no_question_do_not_hold_up_the_end(directory: Path) -> N
 
 
 def test_a_daemon_that_serves_no_more_ends(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its supervisor starts another one; with its sockets and its lock it would be in the way for ever."""
+    """It must end, so that its supervisor can start another one at the same address."""
 
     def leave(status: int) -> None:
         raise SystemExit(status)
@@ -280,7 +280,7 @@ def test_a_start_that_fails_half_way_leaves_nothing(
 def test_a_start_after_which_grpc_cannot_even_stop_leaves_no_files(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """gRPC stops with a thread of its own; where memory was too short to start, there may be none for that."""
+    """gRPC needs a thread to stop, which it may not get if memory was too short to start."""
 
     def fails(*_: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -304,7 +304,7 @@ def test_what_cannot_be_served(tmp_path: Path, directory: Path) -> None:
         Daemon("cpu", "nowhere")
     with pytest.raises(BadData, match="--insecure"):
         Daemon("cpu", "0.0.0.0:0").startup()
-    with pytest.raises(BadData, match="work"):
+    with pytest.raises(BadData, match="use a shorter path"):
         Daemon("cpu", f"unix://{tmp_path}/{'x' * 108}")
 
 
@@ -333,7 +333,7 @@ def test_stop_from_another_thread(directory: Path) -> None:
     daemon.shutdown()
     daemon = Daemon("cpu")
     daemon.startup()
-    daemon.stop()  # before it is waited for
+    daemon.stop()  # before the process is waited for
     daemon.serve()
     daemon.shutdown()
 
@@ -357,7 +357,7 @@ def test_serve_leaves_the_process_as_it_was(directory: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-# In a process of its own
+# In a separate process
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""The last wall around a daemon's memory: there is one, what runs has room below it, and whoever set a lower one keeps it."""
+"""The kernel's limit on a daemon's memory.
+
+It is set, it leaves enough memory for the daemon, and a lower limit that exists is kept.
+"""
 
 import resource
 import subprocess
@@ -45,7 +48,10 @@ print([resource.getrlimit(kind) for kind in kinds] == before)
 
 
 def limits(kind: str, before: str = "none") -> tuple[int, int, str]:
-    """The soft limits of address space and of data of a process that serves such a device, and what comes of 1 TiB."""
+    """Returns the soft limits of address space and data while a device of this type is served.
+
+    The third value is the outcome of allocating 1 TiB.
+    """
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, kind, before], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Daemons that cannot serve any more, and what strangers can take of those that do."""
+"""Daemons that can no longer serve, and limits on what unauthenticated clients can occupy."""
 
 import os
 import threading
@@ -28,7 +28,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 @pytest.mark.slow
 def test_a_daemon_whose_serving_thread_has_no_memory_ends(tmp_path: Path) -> None:
-    """With a thread less it would keep its sockets and its lock, and answer nobody."""
+    """Otherwise the daemon would keep its socket and its lock, but answer no calls."""
     shortage = tmp_path / "shortage"
     environment = {memory_shortage.PATH: str(shortage)}
     listen = f"unix://{tmp_path}/d.sock"
@@ -63,7 +63,7 @@ def test_who_watches_health_for_longest_gives_way(daemon: Daemon, monkeypatch: p
 
 
 def test_watches_that_end_while_others_are_told(daemon: Daemon) -> None:
-    """Their ends are worked on by the thread that sends to the others."""
+    """The thread that notifies the other watches also handles the end of a watch."""
     states = health_pb2.HealthCheckResponse
     ends = threading.Event()
 

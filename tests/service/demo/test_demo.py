@@ -109,7 +109,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A new folder whose path leaves room for that of a socket, which pytest's own may not."""
+    """Yields a new folder with a path that is short enough for a socket, unlike that of pytest."""
     with tempfile.TemporaryDirectory(prefix="nd") as folder:
         yield Path(folder)
 
@@ -167,5 +167,5 @@ def test_the_training_script(tmp_path: Path) -> None:
     ):
         np.testing.assert_array_equal(new["images"], old["images"])
         np.testing.assert_array_equal(new["labels"], old["labels"])
-    # Another machine may round another way, but it gets the same network.
+    # Another machine may round differently, but it trains the same network.
     assert abs((tmp_path / "digits.tflite").stat().st_size - MODEL.stat().st_size) < 64

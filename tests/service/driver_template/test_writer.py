@@ -70,7 +70,7 @@ def test_the_written_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_an_entry_point_names_the_driver(tmp_path: Path) -> None:
     assert invoke("new-driver", "turbo-one", tmp_path / "new").exit_code == 0
     source = tmp_path / "new" / "src"
-    # These files are written by an installation.
+    # An installation writes these files.
     information = source / "turbo_one-0.1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: turbo-one\nVersion: 0.1.0\n")

@@ -1,4 +1,4 @@
-"""Filters as programs: what each call comes to is what an interpreter of them says, too."""
+"""Compares the verdicts of filters, by an interpreter of BPF programs, with the intended ones."""
 
 import errno
 import socket
@@ -17,7 +17,7 @@ _ALLOWED, _KILLED, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 
 
 def verdict(code: bytes, number: int, arguments: tuple[int, ...] = (), architecture: int = 7) -> int:
-    """What the kernel does by a filter; see `linux/filter.h`."""
+    """Returns the verdict of the kernel for a filter; see `linux/filter.h`."""
     padded = (*arguments, *(0,) * (6 - len(arguments)))
     data = struct.pack("=IIQ6Q", number, architecture, 0, *padded)
     instructions = list(struct.iter_unpack("=HBBI", code))
@@ -56,7 +56,7 @@ def test_a_program() -> None:
 def test_every_machine_has_every_call_or_does_not_know_it(
     machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On machines other than this one the filters are at least what they are meant to be."""
+    """On other machine types the filters cannot be run, but they must be built correctly."""
     numbers = MACHINES[machine].numbers
     assert max(numbers.values()) <= LAST_KNOWN_NUMBER
     assert len(set(numbers.values())) == len(numbers)
@@ -87,7 +87,7 @@ def test_every_machine_has_every_call_or_does_not_know_it(
     for name in ("clone3", "io_uring_setup", "openat2"):
         assert refused(first, name) == errno.ENOSYS, name
     assert refused(first, "clone", 0x10000000) == errno.EPERM
-    assert refused(first, "clone", 0x003D0F00) == 0  # as threads are started
+    assert refused(first, "clone", 0x003D0F00) == 0  # the flags with which threads are started
     assert refused(first, "openat", 0, 0, 0o101, 0o4755) == errno.EPERM
     assert refused(first, "openat", 0, 0, 0, 0o4755) == 0
     assert refused(first, "fchmodat", 0, 0, 0o2755) == errno.EPERM

@@ -1,4 +1,4 @@
-"""What a process in the sandbox can and cannot do."""
+"""The capabilities of a process in the sandbox."""
 
 import json
 import os
@@ -23,14 +23,14 @@ needs_all = pytest.mark.skipif(
     landlock.version() < 6 or not seccomp.is_available(), reason="this kernel has not all of the sandbox"
 )
 REFUSALS = ("EPERM", "EACCES", "ENOSYS")
-#: What a driver does inside the sandbox as outside.
+#: Actions of drivers that the sandbox allows.
 ALLOWED = {
     *("read", "write inside", "make things inside", "rename inside", "listen inside"),
     *("write a temporary file", "write to /dev/null", "run code that was written", "load a library"),
     *("make a memfd", "start a thread", "start a program", "make a pair of sockets", "signal a child"),
     "watch a process",
 }
-#: What a user who is not root, or who is in a container, may not do anyway.
+#: Actions that the system forbids to users other than root, or in a container.
 PRIVILEGED = {
     *("mount", "unmount", "change the root", "unload a module", "load a module", "load a kernel", "use BPF"),
     *("open by handle", "set the clock", "name the machine", "make a device", "use io_uring"),
@@ -40,7 +40,7 @@ PRIVILEGED = {
 
 
 class Field:
-    """The places of one test, and what runs there."""
+    """The paths of a test, and the processes that it runs."""
 
     def __init__(self, folder: Path, task: dict[str, Any]) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Field:
         self.task = task
 
     def run(self, **changes: Any) -> dict[str, Any]:
-        """What the sandboxed process tells."""
+        """Runs a sandboxed process and returns what it reports."""
         task = {**self.task, "mode": "full", "listen": f"unix://{self.inside}/d.sock", **changes}
         environment = {**os.environ, "TMPDIR": str(self.folder / "tmp"), "XDG_RUNTIME_DIR": str(self.folder)}
         process = subprocess.run(
@@ -110,7 +110,7 @@ def test_what_no_driver_does_is_refused(field: Field, listen: str) -> None:
 
 @pytest.mark.slow
 def test_without_it_all_of_that_can_be_done(field: Field) -> None:
-    """So that the refusals above are its doing."""
+    """This shows that the sandbox causes the refusals above."""
     results = field.run(mode="off")["results"]
     refused = {name for name, result in results.items() if result in REFUSALS}
     assert refused <= PRIVILEGED

@@ -1,4 +1,4 @@
-"""Daemons in the sandbox do what they do outside of it."""
+"""Daemons in the sandbox work as they do outside of it."""
 
 import json
 import os

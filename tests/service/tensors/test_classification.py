@@ -28,7 +28,7 @@ def chain(
     scale: float = 0.0,
     zero_point: int = 0,
 ) -> Model:
-    """A model that runs these operations one after another."""
+    """Builds a model that runs these operations one after another."""
     count = len(types) + 1
     operands = tuple(
         Operand(
@@ -75,7 +75,7 @@ def test_softmax_gives_probabilities() -> None:
 
 
 def test_the_writer_is_found_behind_reshape_and_quantize() -> None:
-    # The sum is far from 1, as it is when many small probabilities are rounded away.
+    # The sum differs much from 1, as it does if many small probabilities are rounded to 0.
     found = class_scores(
         chain(OperationType.SOFTMAX, OperationType.RESHAPE, OperationType.DEQUANTIZE),
         0,

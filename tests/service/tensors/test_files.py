@@ -1,4 +1,4 @@
-"""Files that users name and that are none: pipes without a writer, devices without an end."""
+"""Files that users name but that are not regular: pipes without a writer, endless devices."""
 
 import os
 import signal

@@ -69,5 +69,5 @@ def test_shapes_that_are_refused(setting: str, words: str) -> None:
 
 
 def test_a_shape_given_twice_is_refused() -> None:
-    with pytest.raises(BadData, match="has a shape already"):
+    with pytest.raises(BadData, match="already has a shape"):
         parse_shapes(["x0=1x3", "input_0=2x3"], slots((0, 3)))

@@ -58,7 +58,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
         f"127.0.0.1:{port}",
     ):
         told = reason(address)
-        assert told.startswith(f"nobody listens at {address}")
+        assert told.startswith(f"no driver daemon listens at {address}")
         assert f"neurald driver NAME --listen {address}" in told
 
 
@@ -66,7 +66,7 @@ def test_another_kind_of_socket(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
         other.bind(str(tmp_path / "d.sock"))
         other.listen()
-        assert "is no driver daemon" in reason(f"unix://{tmp_path}/d.sock")
+        assert "is not a driver daemon" in reason(f"unix://{tmp_path}/d.sock")
 
 
 def test_permission_denied(tmp_path: Path) -> None:

@@ -334,7 +334,7 @@ def test_another_protocol_is_no_daemon(tmp_path: Path) -> None:
     listener.listen()
     thread = threading.Thread(target=lambda: listener.accept()[0].send(b"220 mail.example.org"))
     thread.start()
-    with pytest.raises(UnavailableDevice, match="no neurald daemon"):
+    with pytest.raises(UnavailableDevice, match="not a neurald daemon"):
         ChannelClient.connect(tmp_path / "s", 5.0)
     thread.join()
     listener.close()
