@@ -98,7 +98,7 @@ def test_every_operator_is_swept_or_left_out_for_a_reason() -> None:
         "CALL_ONCE": "it runs while a file is loaded",
         "CUSTOM": "LiteRT's wheel has few",
         "DENSIFY": "its layouts are tested in tests/runtime/tflite/test_unpacking.py",
-        "HASHTABLE": "tables of strings are tested in tests/runtime/tflite/legalization/test_strings.py",
+        "HASHTABLE": "tables of strings are tested in tests/runtime/tflite/legalization/test_hash_table.py",
         "HASHTABLE_FIND": "as HASHTABLE",
         "HASHTABLE_IMPORT": "as HASHTABLE",
         "HASHTABLE_SIZE": "as HASHTABLE",
