@@ -31,7 +31,7 @@ from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
+from neurald.drivers.opencl.platform.precision import Precision, lower_precision, preferred_precision
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
@@ -155,7 +155,7 @@ def _compiled(
     require_wanted("before the graph was transformed")
     transform(graph)
     require_wanted("before kernels were fused")
-    precision = precision or suited(facts)
+    precision = precision or preferred_precision(facts)
     lower_precision(graph, precision)
     expand_top_k(graph)
     fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
@@ -322,11 +322,11 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
         source, call: the source, and its call as a separate kernel.
         status: the offset of its status word in the arena.
     """
-    pointers, regions = [], []
+    pointers, ranges = [], []
     for position, (value, where) in enumerate(zip(source.arguments, call.places, strict=True)):
         pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))
         is_written = where.base is Base.ARENA
-        regions.append(
+        ranges.append(
             MemoryRange(base="arena", start=where.offset, stop=where.offset + value.size_bytes)
             if is_written
             else None
@@ -335,10 +335,10 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
     return Phase(
         source=source,
         pointers=tuple(pointers),
-        regions=tuple(regions),
+        ranges=tuple(ranges),
         status=f"(__global int *)(arena + {status}UL)",
         workspace="" if workspace is None else f"arena + {workspace}UL",
-        workspace_region=None
+        workspace_range=None
         if workspace is None
         else MemoryRange(base="arena", start=workspace, stop=workspace + source.workspace_bytes),
     )

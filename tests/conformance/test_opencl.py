@@ -169,7 +169,7 @@ CASES = (
             id=f"{name}-{case.name}",
             marks=[
                 *([pytest.mark.slow, needs_large_models] if name in LARGE_MODELS else []),
-                *([pytest.mark.full] if number % 3 else []),
+                *([pytest.mark.full] if number % 6 else []),
             ],
         )
         for number, (name, case) in enumerate(CASES)

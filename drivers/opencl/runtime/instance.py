@@ -79,7 +79,7 @@ class Instance:
         self._flags = np.zeros(executable.flags_bytes // 4, np.int32)
         self._flags_address = self._flags.ctypes.data
         #: Value of the flags after a successful run.
-        self._good = bytes(executable.flags_bytes)
+        self._success_flags = bytes(executable.flags_bytes)
         self._input_numbers = [
             number for number, port in enumerate(executable.inputs) if port.offset is not None
         ]
@@ -99,13 +99,13 @@ class Instance:
         staging = Staging(
             self._device,
             self._queue,
-            [self._region(executable.inputs[number]) for number in inputs],
-            [*(self._region(executable.outputs[number]) for number in outputs), flags],
+            [self._port_range(executable.inputs[number]) for number in inputs],
+            [*(self._port_range(executable.outputs[number]) for number in outputs), flags],
         )
         commands = CommandList(self._device, [*staging.writes, *self._launches, *staging.reads])
         return _Route(inputs=inputs, outputs=outputs, staging=staging, commands=commands)
 
-    def _region(self, port: Port) -> BufferRange:
+    def _port_range(self, port: Port) -> BufferRange:
         return BufferRange(buffer=self._arena, size_bytes=port.size_bytes, offset_bytes=port.offset or 0)
 
     def _route_for(
@@ -208,12 +208,12 @@ class Instance:
             source = inputs[number]
             if source is None or isinstance(source, OpenClBuffer):
                 raise OpFailed(f"input {number} is omitted; the compiled model requires it")
-            staging.put(slot, source)
+            staging.set_input(slot, source)
         for slot, number in enumerate(route.outputs):
             target = outputs[number]
             if not isinstance(target, OpenClBuffer):
-                staging.expect(slot, target)
-        staging.expect(len(route.outputs), self._flags_address)
+                staging.set_output(slot, target)
+        staging.set_output(len(route.outputs), self._flags_address)
         has_buffers = route is not self._on_host
         try:
             started = time.monotonic_ns()
@@ -229,8 +229,8 @@ class Instance:
                 self._copy_buffers(outputs, self._executable.outputs, to_arena=False)
                 self._finish()
             elapsed = time.monotonic_ns() - started
-            staging.collect()
-            self._require()
+            staging.complete()
+            self._check_flags()
         except BaseException:
             if has_buffers:
                 # Enqueued commands use the caller's memory.
@@ -240,8 +240,8 @@ class Instance:
             raise
         return elapsed
 
-    def _require(self) -> None:
-        if self._flags.tobytes() == self._good:
+    def _check_flags(self) -> None:
+        if self._flags.tobytes() == self._success_flags:
             return
         self._clear_zeros()
         if self._flags[0]:
@@ -372,5 +372,7 @@ def _image(
     if images is None:
         raise OpFailed(f"{device.facts.name} does not read images, but the compiled model requires them")
     part = images.range_of(place.offset, use.size_bytes, buffer.size, use.type)
-    image = image_over(device.context, buffer, part, use.type, is_divided=images.is_divided)
+    image = image_over(
+        device.context, buffer, part, use.type, supports_sub_buffers=images.supports_sub_buffers
+    )
     return image, part.first

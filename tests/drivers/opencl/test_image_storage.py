@@ -179,7 +179,7 @@ def test_buffers_that_are_too_large_for_images_are_read_as_buffers(
 ) -> None:
     """This applies if images cannot be parts of buffers; every single value is within the limit."""
     model = joined_model(0, FLOAT)
-    changed(device, is_divided=False, max_texels=100)
+    changed(device, supports_sub_buffers=False, max_texels=100)
     with caplog.at_level(logging.INFO):
         found = prepared(device, model)
     assert image_count(found) == 0

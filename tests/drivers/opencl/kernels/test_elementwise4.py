@@ -25,7 +25,7 @@ IMAGES = ImageSupport(
     types=frozenset((Scalar.INT8, Scalar.UINT8, Scalar.INT32, Scalar.FLOAT16, Scalar.FLOAT32)),
     max_texels=1 << 20,
     max_arguments=8,
-    is_divided=False,
+    supports_sub_buffers=False,
     alignment_bytes=128,
 )
 
