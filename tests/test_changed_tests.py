@@ -34,5 +34,12 @@ def test_a_helper_has_what_imports_it_and_a_test_itself(script: Any) -> None:
     assert script.touched_tests(["tests/hal/sync/test_fence.py"]) == ["tests/hal/sync/test_fence.py"]
 
 
+def test_a_page_an_example_and_a_benchmark_have_their_folder(script: Any) -> None:
+    assert "tests/docs/test_pages.py" in script.touched_tests(["README.md"])
+    assert "tests/docs/test_paths.py" in script.touched_tests(["docs/index.md"])
+    assert script.touched_tests(["examples/chain_models.py"]) == ["tests/examples/test_examples.py"]
+    assert script.touched_tests(["benchmarks/tables.py"]) == ["tests/benchmarks/test_results.py"]
+
+
 def test_what_no_test_reads_has_none(script: Any) -> None:
-    assert script.touched_tests(["LICENSE", "docs/index.md"]) == []
+    assert script.touched_tests(["LICENSE", ".gitignore"]) == []
