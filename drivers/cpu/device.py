@@ -62,7 +62,7 @@ class CpuDevice:
 
     Args:
         compiles: False runs everything on references.
-        settings: of the driver; None takes those of this process.
+        settings: the driver's settings; None takes those of this process.
     """
 
     name = "cpu"

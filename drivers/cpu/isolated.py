@@ -33,7 +33,7 @@ def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
     """Converts a prepared model to the message that `IsolatedPreparation` reads.
 
     Args:
-        prepared: with an artifact, if it can have one.
+        prepared: the prepared model; it has an artifact if it can have one.
     """
     if isinstance(prepared, CpuPreparedModel):
         kind = _Kind.WHOLE if prepared.keeps_artifact else _Kind.WHOLE_BESIDE_REFERENCES
@@ -48,10 +48,10 @@ class IsolatedPreparation:
     """Prepares models that another process compiles.
 
     Attributes:
-        compiler: of the model.
+        compiler: compiles the model in the other process.
         restore: restores a compiled model from its artifact.
         keeps_artifact: True if `PreparedModel.artifact` will be called.
-        deadline_s, cancellation: of the preparation of the model.
+        deadline_s, cancellation: limits of the model's preparation.
     """
 
     compiler: Compiler

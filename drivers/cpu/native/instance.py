@@ -72,7 +72,7 @@ class Instance:
     Raises:
         OutOfMemory: there is no memory for another arena.
         ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
-        memory left.
+            memory left.
     """
 
     def __init__(self, executable: Executable, code: LoadedCode, constants: int, team: Team) -> None:
@@ -251,12 +251,12 @@ class _BoundStep:
     """A step prepared for a binding.
 
     Attributes:
-        address: of `step`.
-        step: with the addresses of the binding, or the arena's.
+        address: the address of `step`.
+        step: the step, with the addresses of the binding or of the arena.
         copied_in: unaligned inputs: address in the arena, source address, and size.
         copied_out: outputs that cannot be written in place: target address, address in the arena,
-        and size.
-        cancellation, deadline_ns: as currently set in the step.
+            and size.
+        cancellation, deadline_ns: the limits that are currently set in the step.
     """
 
     address: int

@@ -41,7 +41,7 @@ class NativeModel:
         CompilationFailed: the code cannot be linked, or lacks a function.
         OutOfMemory: there is no memory for its arena.
         ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
-        memory left.
+            memory left.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class NativeModel:
             deadline_s: time limit on the clock of `time.monotonic()`; None for no limit.
             cancellation: stops it.
             taken: receives the time at which it stopped waiting for other executions, on the clock
-            of `time.monotonic_ns()`.
+                of `time.monotonic_ns()`.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.

@@ -15,9 +15,9 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         function: its name in the object code.
-        locations: of its arguments; the output first.
-        work items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
-        messages: of failed requirements, which are numbered from 1.
+        locations: locations of its arguments; the output first.
+        work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+        messages: messages of failed requirements, which are numbered from 1.
         label: describes the algorithm, for profiles.
         operations: positions in the model of the operations that it implements.
     """
@@ -38,8 +38,8 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
         target: name of the code's target.
         input_arguments: for each input, its arguments, numbered over all calls.
         output_arguments: for each output, its arguments or those that are parts of it; empty if
-        kernels also read it, because the application may change a request's memory after it was
-        written.
+            kernels also read it, because the application may change a request's memory after it was
+            written.
         arena_bytes, constants_bytes: sizes of the buffers.
         scratch_bytes: additional memory per thread.
         unshared_bytes: size of the arena if no values shared bytes.
