@@ -32,7 +32,7 @@ from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, preferred_precision
-from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
+from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
     MemoryRange,
@@ -76,7 +76,7 @@ class Compiled:
 
     executable: Executable
     constants: np.ndarray
-    persistent: Call | None
+    persistent: KernelCall | None
     persistent_text: str
     kernels: KernelTexts
 
@@ -257,7 +257,7 @@ def _assembled(
         locations = assignment.of(source.arguments)
         bases = tuple(each.base for each in locations)
         status += bool(kernel.requirements)
-        call = Call(
+        call = KernelCall(
             kernel=kernel_name(source, bases),
             locations=locations,
             groups=source.groups,
@@ -317,7 +317,7 @@ def _with_outputs_last(
     return replace(assignment, locations=locations, arena_bytes=end)
 
 
-def phase_of(source: Source, call: Call, status: int) -> Phase:
+def phase_of(source: Source, call: KernelCall, status: int) -> Phase:
     """Describes a call as a phase of a persistent kernel.
 
     Args:
@@ -346,7 +346,7 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
     )
 
 
-def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
+def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> KernelCall | None:
     """Returns a call of a persistent kernel for all phases, without its number of groups.
 
     Returns None if the device or the phases do not support it.
@@ -355,7 +355,7 @@ def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None
     if size is None or len(phases) < 2 or not is_supported(facts):
         return None
     operations = sorted({each for phase in phases for each in phase.source.operations})
-    return Call(
+    return KernelCall(
         kernel="run_all",
         locations=(),
         groups=0,

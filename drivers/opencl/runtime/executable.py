@@ -37,7 +37,7 @@ def image_uses(source: Source) -> tuple[ImageUse, ...]:
     )
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True):
+class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     """One kernel of the step, which runs after its predecessors.
 
     Attributes:
@@ -81,7 +81,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
             that one.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[KernelCall, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     arena_bytes: int
@@ -90,7 +90,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     zeros: int
     zeros_bytes: int
     text: str = ""
-    persistent: Call | None = None
+    persistent: KernelCall | None = None
 
     @property
     def flags_bytes(self) -> int:
