@@ -217,7 +217,9 @@ def _unsupported_reason(executable: Executable, facts: DeviceFacts) -> str:
     if facts.images is None:
         return ""
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
-    needed = {(call.places[use.argument].base, use.type) for call in executable.calls for use in call.images}
+    needed = {
+        (call.locations[use.argument].base, use.type) for call in executable.calls for use in call.images
+    }
     reasons = (
         facts.images.whole_buffer_unsupported_reason(sizes[base], kind)
         for base, kind in sorted(needed, key=str)
@@ -252,12 +254,12 @@ def _assembled(
     calls, uses, phases = [], [], []
     status = 0
     for kernel, source in chosen:
-        places = assignment.of(source.arguments)
-        bases = tuple(each.base for each in places)
+        locations = assignment.of(source.arguments)
+        bases = tuple(each.base for each in locations)
         status += bool(kernel.requirements)
         call = KernelCall(
             kernel=kernel_name(source, bases),
-            places=places,
+            locations=locations,
             groups=source.groups,
             local_size=source.local_size,
             status=status if kernel.requirements else 0,
@@ -308,11 +310,11 @@ def _with_outputs_last(
     outputs = [value for value in dict.fromkeys(graph.outputs) if value in written]
     if sum(value.size_bytes for value in outputs) > _MAX_MOVED_BYTES:
         return assignment
-    places, end = dict(assignment.locations), assignment.arena_bytes
+    locations, end = dict(assignment.locations), assignment.arena_bytes
     for value in outputs:
-        places[value] = BufferLocation(Base.ARENA, -(-end // alignment) * alignment)
-        end = places[value].offset + max(1, value.size_bytes)
-    return replace(assignment, locations=places, arena_bytes=end)
+        locations[value] = BufferLocation(Base.ARENA, -(-end // alignment) * alignment)
+        end = locations[value].offset + max(1, value.size_bytes)
+    return replace(assignment, locations=locations, arena_bytes=end)
 
 
 def phase_of(source: Source, call: KernelCall, status: int) -> Phase:
@@ -323,7 +325,7 @@ def phase_of(source: Source, call: KernelCall, status: int) -> Phase:
         status: the offset of its status word in the arena.
     """
     pointers, ranges = [], []
-    for position, (value, where) in enumerate(zip(source.arguments, call.places, strict=True)):
+    for position, (value, where) in enumerate(zip(source.arguments, call.locations, strict=True)):
         pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))
         is_written = where.base is Base.ARENA
         ranges.append(
@@ -355,7 +357,7 @@ def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> KernelCall 
     operations = sorted({each for phase in phases for each in phase.source.operations})
     return KernelCall(
         kernel="run_all",
-        places=(),
+        locations=(),
         groups=0,
         local_size=size,
         label="persistent",

@@ -42,7 +42,7 @@ class KernelCall(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         kernel: its name in the program.
-        places: its arguments, the written one first.
+        locations: the locations of its arguments, the written one first.
         status: the index of its status word, from 1 on; 0 if it has no requirements.
         workspace: the offset of its workspace in the arena (`Source.workspace_bytes`); None if it
             needs none.
@@ -54,7 +54,7 @@ class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     """
 
     kernel: str
-    places: tuple[BufferLocation, ...]
+    locations: tuple[BufferLocation, ...]
     groups: int
     local_size: int
     status: int = 0

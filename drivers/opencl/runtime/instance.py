@@ -341,7 +341,7 @@ def bound_launch(
     kept: list[Any] = []
     with device.state.guard("setting arguments", kernel=call.kernel):
         arguments: list[Any] = []
-        for position, place in enumerate(call.places):
+        for position, place in enumerate(call.locations):
             if position in images:
                 image, first = _image(device, buffers[place.base], place, images[position])
                 kept.append(image)

@@ -164,7 +164,7 @@ class Bench:
 def _call(source: Source) -> KernelCall:
     return KernelCall(
         kernel=kernel_name(source, _bases(source)),
-        places=_layout(source)[0],
+        locations=_layout(source)[0],
         workspace=_WORKSPACE if source.workspace_bytes else None,
         groups=source.groups,
         local_size=source.local_size,
@@ -178,7 +178,7 @@ def _phases_call(source: Source, facts: DeviceFacts) -> KernelCall:
     assert size is not None  # noqa: S101 - one source has one size
     return KernelCall(
         kernel=_phases_name(source),
-        places=(),
+        locations=(),
         groups=facts.compute_units,
         local_size=size,
         operations=source.operations,
@@ -198,8 +198,8 @@ def _layout(source: Source) -> tuple[tuple[BufferLocation, ...], int]:
 
     Returns them and the end.
     """
-    places, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
+    locations, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
     for value in source.arguments:
-        places.append(BufferLocation(Base.ARENA, end))
+        locations.append(BufferLocation(Base.ARENA, end))
         end += -(-max(1, value.size_bytes) // _ALIGNMENT) * _ALIGNMENT
-    return tuple(places), end
+    return tuple(locations), end
