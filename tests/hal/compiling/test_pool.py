@@ -22,7 +22,7 @@ from neurald.hal.admission.session import Session
 from neurald.hal.compiling import compile_admission
 from neurald.hal.compiling import pool as compile_pool
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import Compiled, Device, ExecuteOptions, PrepareOptions
+from neurald.hal.device import CompileResult, Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     BadData,
     Cancelled,
@@ -57,7 +57,7 @@ def session() -> Session:
     return Session(Limits())
 
 
-Start = Callable[..., "Future[Compiled]"]
+Start = Callable[..., "Future[CompileResult]"]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def compiled(
     options: PrepareOptions,
     deadline_s: float | None = None,
     cancellation: Cancellation | None = None,
-) -> Compiled:
+) -> CompileResult:
     compiler = pool.compiler(session, encode_model(MODEL), MODEL.pools, options)
     return compiler.compile(deadline_s=deadline_s, cancellation=cancellation)
 
@@ -226,8 +226,8 @@ def test_users_take_turns(start: Start) -> None:
     ended: list[str] = []
     lock = threading.Lock()
 
-    def note(name: str) -> Callable[[Future[Compiled]], None]:
-        def append(future: Future[Compiled]) -> None:
+    def note(name: str) -> Callable[[Future[CompileResult]], None]:
+        def append(future: Future[CompileResult]) -> None:
             with lock:
                 ended.append(name)
 
