@@ -32,6 +32,7 @@ from neurald.hal.model.types import (
     Subgraph,
     as_elements,
     byte_size,
+    counted,
 )
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.model_rules import validate_model, validate_operand_type
@@ -408,7 +409,9 @@ class ModelBuilder:
         result = integers(indexes, f"{what}: the list of operands")
         for index in result:
             if not 0 <= index < len(self._operands):
-                raise BadData(f"{what}: there is no operand {index}; the model has {len(self._operands)}")
+                raise BadData(
+                    f"{what}: there is no operand {index}; the model has {counted(len(self._operands), 'operand')}"
+                )
         return result
 
     def _constant_operand(self, index: int) -> Operand:

@@ -21,6 +21,7 @@ from neurald.hal.model.types import (
     OperandType,
     Request,
     as_elements,
+    counted,
     value_size,
 )
 from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
@@ -209,7 +210,7 @@ class ExecutionArguments:
     ) -> Operand:
         """Returns the operand of an unbound input or output; raises BadData or BadState."""
         if not 0 <= integer(index, f"the index of the {what}") < len(operands):
-            raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
+            raise BadData(f"there is no {what} {index}; the model has {counted(len(operands), what)}")
         if index in slots:
             raise BadState(f"{what} {index} is already bound")
         return operands[index]

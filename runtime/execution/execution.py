@@ -32,7 +32,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Dimensions, Duration
+from neurald.hal.model.types import Dimensions, Duration, counted
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
@@ -457,7 +457,8 @@ class Execution:
         with self._lock:
             result = self._completed()
         if not 0 <= index < len(self._arguments.output_operands):
-            raise BadData(f"there is no output {index}; the model has {len(self._arguments.output_operands)}")
+            count = counted(len(self._arguments.output_operands), "output")
+            raise BadData(f"there is no output {index}; the model has {count}")
         if not self._arguments.output_operands[index].type.is_tensor:
             raise BadData(f"output {index} is a scalar and has no dimensions")
         dimensions = result.output_shapes[index].dimensions
