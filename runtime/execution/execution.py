@@ -47,6 +47,8 @@ _Limit = TypeVar("_Limit", Cancellation, ExecuteOptions)
 
 
 class _ExecutionState(Enum):
+    """The states of an execution; see the docstring of the module."""
+
     PREPARATION = auto()
     COMPUTATION = auto()
     COMPLETED = auto()
@@ -285,7 +287,7 @@ class Execution:
         return True
 
     def _ran_burst_fast_path(self, burst: Burst) -> bool:
-        """Like `_ran_fast_path`, through the burst of the last computation."""
+        """Repeats the last computation on its burst's fast path; see `_ran_fast_path`."""
         with self._lock:
             fast_path = self._burst_fast_path
             if fast_path is None or fast_path[0] is not burst or self._state is not _ExecutionState.COMPLETED:

@@ -30,6 +30,8 @@ def group_into_steps(model: Model, placements: Mapping[int, Sequence[Placement]]
 
 
 class _Grouping:
+    """Groups the operations of each graph of a model once."""
+
     def __init__(self, model: Model, placements: Mapping[int, Sequence[Placement]]) -> None:
         self._model = model
         self._placements = placements

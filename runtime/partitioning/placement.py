@@ -201,6 +201,8 @@ class DeviceScores:
 
 
 class _DeviceChooser:
+    """Chooses the devices of a model's operations by score, verdict and constraints."""
+
     def __init__(
         self,
         model: Model,
