@@ -132,8 +132,8 @@ class StatefulRuns:
             return None
         if follower.result is not last.result:
             return None
-        for each in (last, follower):
-            each.fast_path = create(each.request)
+        for extended in (last, follower):
+            extended.fast_path = create(extended.request)
         return self._run_fast_path if last.fast_path and follower.fast_path else None
 
     def _run_fast_path(self, cancellation: Cancellation) -> None:
