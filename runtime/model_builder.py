@@ -91,11 +91,11 @@ class ModelBuilder:
         """
         self._require_open()
         index = len(self._operands)
-        kind = member(operand_type, OperandType, "the operand type")
+        operand_type = member(operand_type, OperandType, "the operand type")
         shape = integers(dimensions, f"operand {index}: the shape")
         operand = Operand(
-            type=kind,
-            dimensions=None if kind.is_tensor and not shape else shape,
+            type=operand_type,
+            dimensions=None if operand_type.is_tensor and not shape else shape,
             scale=_scale(scale, f"operand {index}: the scale"),
             zero_point=integer(zero_point, f"operand {index}: the zero point"),
             channel_quant=None if channel_quant is None else _channel_quant(channel_quant, index),
@@ -244,14 +244,16 @@ class ModelBuilder:
             BadState: the model is finished.
         """
         self._require_open()
-        kind = member(operation_type, OperationType, "the operation type")
-        definition = definition_of(kind)
+        operation_type = member(operation_type, OperationType, "the operation type")
+        definition = definition_of(operation_type)
         if definition is None:
             raise BadData(
-                f"operation {kind.name} is not implemented; docs/operations.md lists the operations"
+                f"operation {operation_type.name} is not implemented; docs/operations.md lists the operations"
             )
         operation = Operation(
-            type=kind, inputs=self._indexes(inputs, kind.name), outputs=self._indexes(outputs, kind.name)
+            type=operation_type,
+            inputs=self._indexes(inputs, operation_type.name),
+            outputs=self._indexes(outputs, operation_type.name),
         )
         definition.bind(operation, self._operands, values_known=False)
         self._operations.append(operation)
