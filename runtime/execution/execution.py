@@ -108,7 +108,9 @@ class Execution:
     ) -> None:
         """Binds an array as an input; None omits an optional one.
 
-        See `neurald.runtime.execution.arguments.ExecutionArguments.set_input`.
+        The array is read in place when the execution computes. Its shape sets the dimensions that
+        the model leaves open, unless `dimensions` does. An array of strings, which may be objects
+        (bytes or text) or one of NumPy's string types, is copied now.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
@@ -122,7 +124,9 @@ class Execution:
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
         """Binds an array as an output, which is written in place.
 
-        See `neurald.runtime.execution.arguments.ExecutionArguments.set_output`.
+        If the model and `dimensions` leave the shape open, the array is only a buffer, which is
+        filled from its start; `output_dimensions` returns the actual shape. A string output needs
+        an array of objects, which receives bytes.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -139,7 +143,12 @@ class Execution:
     ) -> None:
         """Binds `length` bytes of `memory`, from `offset`, as an input.
 
-        See `neurald.runtime.execution.arguments.ExecutionArguments.set_input_from_memory`.
+        Args:
+            index: of the input.
+            memory: the memory that holds the bytes.
+            offset: of the first byte; 0 for device memory, which is always used as a whole.
+            length: in bytes; 0 for device memory.
+            dimensions: the shape, where the model leaves it open.
 
         Raises:
             BadData: there is no such input, the range is outside the memory, or its length is not
