@@ -48,7 +48,7 @@ _MAX_INT16 = (1 << 15) - 1
 _MAX_PRODUCT = 1 << 15
 
 #: A 16-bit number as INT64 at (row, unit).
-GateSum = Callable[[Expression, Expression], Expression]
+IntegerGateSum = Callable[[Expression, Expression], Expression]
 
 
 def run_quantized_lstm(
@@ -97,7 +97,7 @@ class _QuantizedLstmBuilder:
         builder, cell = self._builder, self._cell
         recurrent = _product(builder, output_state, self._weights, cell.output_zero_point)
 
-        def gate_sum(name: str, state: Value) -> GateSum:
+        def gate_sum(name: str, state: Value) -> IntegerGateSum:
             return self._sum(name, step * self._batch, recurrent, state)
 
         sums = {name: gate_sum(name, cell_state) for name in self._gates if name != "output"}
@@ -122,7 +122,7 @@ class _QuantizedLstmBuilder:
 
         return self._project(builder.compute(cell_state.shape, hidden)), following
 
-    def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> GateSum:
+    def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> IntegerGateSum:
         """Returns a gate's pre-activation with 3 integer bits; each added term saturates."""
         gate, bias = self._gates[name], self._biases[name]
         peephole = None if gate.peephole is None else self._builder.constant(gate.peephole.values)
@@ -152,7 +152,9 @@ class _QuantizedLstmBuilder:
         index = row * self._units + unit
         return load(weights, (index % width,), index < self._batch * width).to(Scalar.INT64)
 
-    def _normalized(self, plain: GateSum, gate: QuantizedGate, norm: ScaledWeights, bias: Value) -> GateSum:
+    def _normalized(
+        self, plain: IntegerGateSum, gate: QuantizedGate, norm: ScaledWeights, bias: Value
+    ) -> IntegerGateSum:
         """Applies layer normalisation; see `normalize_rows16`."""
         builder, units = self._builder, self._units
         sums = builder.compute((self._batch, units), plain)
