@@ -19,6 +19,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import (
+    int64_constant,
     inverse_square_root,
     product16,
     saturate16,
@@ -27,7 +28,6 @@ from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import (
     shift_right,
     sigmoid16,
     tanh16,
-    wide,
 )
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, requantized
 from neurald.drivers.compiler.lowering.movement.indexing import concatenated
@@ -172,7 +172,7 @@ class _QuantizedLstmBuilder:
             mean = load(means, (row,))
             squares = row_sum(row, squared=True) * ((1 << VARIANCE_BITS) // units)
             value = _truncated(squares - mean * mean, 1 << VARIANCE_BITS)
-            return select(value < 1, wide(gate.variance_guard), value)
+            return select(value < 1, int64_constant(gate.variance_guard), value)
 
         variances = builder.compute((self._batch,), variance)
         mantissas, exponents = (
@@ -216,7 +216,7 @@ def _product(builder: Builder, rows: Value, weights: Array, zero: int) -> Value:
 
 
 def _truncated(dividend: Expression, divisor: int) -> Expression:
-    return apply(Op.TRUNCATE_DIVIDE, dividend, wide(divisor))
+    return apply(Op.TRUNCATE_DIVIDE, dividend, int64_constant(divisor))
 
 
 def run_quantized_16bit_lstm(
