@@ -27,7 +27,7 @@ def make(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
 
 
 def _parts(graph: SubgraphBuilder, operator: Operator) -> tuple[VariableKey, ...]:
-    parts = table_parts(graph.var_handle(operator))
+    parts = table_parts(graph.handle(operator))
     if not parts:
         raise UnsupportedFeature("input 0 is a handle of something other than a hash table")
     return parts
