@@ -139,12 +139,15 @@ class Tensor:
         if not scales:
             return None
         if len(scales) != len(zero_points):
-            raise BadData(f"{self} has {len(scales)} scales and {len(zero_points)} zero points")
+            raise BadData(
+                f"{self} has {len(scales)} scales and {len(zero_points)} zero points; equal numbers are expected"
+            )
         if len(scales) > 1 and not (
             0 <= dimension < len(self.shape) and self.shape[dimension] == len(scales)
         ):
             raise BadData(
-                f"{self} has {len(scales)} scales along dimension {dimension} of shape {list(self.shape)}"
+                f"{self} has {len(scales)} scales along dimension {dimension} of shape {list(self.shape)}; "
+                "as many as the dimension's length are expected"
             )
         return Quantization(scales=scales, zero_points=zero_points, dimension=dimension)
 
