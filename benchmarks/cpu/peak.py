@@ -12,7 +12,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 #: Enough accumulators to hide an instruction's latency, and few enough for the registers.
-_SUMS = 12
+_ACCUMULATORS = 12
 _STEPS = 200_000
 _REPETITIONS = 12
 
@@ -69,7 +69,7 @@ def measure_peak(kind: str, cores: Sequence[int]) -> float | None:
             barrier.wait()
             start = time.perf_counter_ns()
             function(_STEPS)
-            rate = _STEPS * _SUMS * chosen.operations / (time.perf_counter_ns() - start)
+            rate = _STEPS * _ACCUMULATORS * chosen.operations / (time.perf_counter_ns() - start)
             # The best of several: other programs can only slow it down.
             rates[position] = max(rates[position], rate)
 
@@ -105,10 +105,13 @@ def _text(instruction: Instruction) -> str:
     Each step adds a product to each accumulator, in assembly that compilers keep.
     """
     kind = instruction.vector
-    begin = "\n".join(f"  %s{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %loop]" for n in range(_SUMS))
+    begin = "\n".join(
+        f"  %s{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %loop]" for n in range(_ACCUMULATORS)
+    )
     assembly = f'asm sideeffect "{instruction.text} $2, $2, $0", "=v,0,v"'
     body = "\n".join(
-        f"  %t{n} = call {kind} {assembly}({kind} %s{n}, {kind} zeroinitializer)" for n in range(_SUMS)
+        f"  %t{n} = call {kind} {assembly}({kind} %s{n}, {kind} zeroinitializer)"
+        for n in range(_ACCUMULATORS)
     )
     return f"""
 define void @peak(i64 %steps) {{

@@ -142,10 +142,8 @@ def show_means(means: Iterable[Mapping[str, Any]]) -> None:
 
 def show_preparations(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
     """Prints the costs up to the first result, by model and engine."""
-    say(
-        "\nMilliseconds: load and prepare without a cache, first run; prepare again in the same process; load and prepare in a"
-    )
-    say("new process, first run. MiB: peak memory of the process from a cache, and without.")
+    say("\nMilliseconds: load and prepare without a cache, first run; prepare again in the same process;")
+    say("load and prepare in a new process, first run. MiB: peak memory with a cache, and without.")
     header = ("load", "prepare", "first", "again", "new", "first", "MiB", "cold")
     say(f"{'model':38}{'engine':12}" + "".join(f"{title:>10}" for title in header))
     for model, engines in found.items():

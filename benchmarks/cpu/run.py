@@ -3,16 +3,16 @@
     benchmarks/cpu/peers.sh                      # once: installs the others in a separate environment
     python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12] [--json FILE]
     python benchmarks/cpu/run.py --busy          # two threads against one, beside a busy program
-    python benchmarks/cpu/run.py --cycles 1000   # detect memory that is left behind
+    python benchmarks/cpu/run.py --cycles 1000   # detect memory leaks
 
 Each engine has its own process and runs in short bursts, in random order, while the others are
 stopped, so that interference affects all alike. With one thread an engine is pinned to a core, the
 same for all in a round and the other one in the next, since cores of a shared machine differ in
-speed; with more it may use all cores and pin its threads. The half of the rounds counts in which
-all engines together took the least time. Times are those of the call alone, with inputs in place. A
-ratio is the median over rounds of this project's median divided by the other's; below 1 this
-project is faster. If other programs use cores, the ratio of the tenth percentiles is more reliable,
-and with one thread that of the processor time.
+speed; with more it may use all cores and pin its threads. Only the half of the rounds counts in
+which all engines together took the least time. Times are those of the call alone, with inputs in
+place. A ratio is neurald's median divided by the other's, the median over rounds; below 1 neurald
+is faster. If other programs use cores, the ratio of the tenth percentiles is more reliable, and
+with one thread that of the processor times.
 
 Networks are built here with random weights, real models come from the data folder. OpenVINO reads
 `.tflite` files too; ONNX Runtime gets the networks as `.onnx`, so it cannot run the real models.
@@ -54,9 +54,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from result_file import Result, circumstances, write
 
 _PEERS = {"litert": "ai-edge-litert", "openvino": "openvino", "onnxruntime": "onnxruntime"}
-_FEWEST_RUNS, _MOST_RUNS = 2, 2000
+#: Limits on the number of runs of a burst.
+_MIN_RUNS, _MAX_RUNS = 2, 2000
 #: Share of a burst that a process needs to warm its caches after it was stopped.
-_WARM_UP = 0.2
+_WARM_UP_SHARE = 0.2
 
 
 @dataclass(kw_only=True)
@@ -69,6 +70,7 @@ class Session:
         cores: the cores to use, as many as the largest number of threads.
         prepares: whether to measure preparation.
         peaks: 10⁹ operations per second, by kind and number of threads.
+        versions: the version of each engine's package.
     """
 
     engines: Sequence[str]
@@ -82,6 +84,7 @@ class Session:
     rows: list[dict[str, Any]] = field(default_factory=list)
     preparations: dict[str, dict[str, Any]] = field(default_factory=dict)
     skipped: dict[str, dict[str, str]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
     def engines_for(self, case: Case) -> list[str]:
         """Returns the engines that can read a case's files."""
@@ -122,10 +125,10 @@ class Session:
         for peak in document["peaks"]:
             say(f"peak of {peak['kind']} with {peak['threads']} threads: {peak['giga']:.0f} × 10⁹/s")
 
-    def skip(self, case: Case, who: str, why: str) -> None:
+    def skip(self, case: Case, engine: str, reason: str) -> None:
         """Records and prints that something is not measured."""
-        self.skipped.setdefault(case.name, {})[who] = why
-        say(f"{case.name}: without {who}: {why[:200]}")
+        self.skipped.setdefault(case.name, {})[engine] = reason
+        say(f"{case.name}: without {engine}: {reason[:200]}")
 
     def measure_peaks(self, threads: Sequence[int]) -> None:
         """Measures the peak rates, and keeps the best ones so far."""
@@ -163,6 +166,7 @@ class Session:
                 cold = self._cold(case, engine, threads, cache) if prepare else None
                 workers[engine] = worker = Worker(task, self.peers)
                 stack.callback(worker.close)
+                self.versions[engine] = worker.report["version"]
                 if cold is not None:
                     warm = {**worker.report, **worker.ask("memory")}
                     self.preparations.setdefault(case.name, {})[engine] = {"cold": cold, "warm": warm}
@@ -201,7 +205,7 @@ class Session:
         for name, worker in workers.items():
             # The first runs determine how many make a burst.
             once = min(wall for wall, _ in worker.ask("burst", 1, 3))
-            runs[name] = int(min(_MOST_RUNS, max(_FEWEST_RUNS, self.burst_ms / max(once, 1e-3))))
+            runs[name] = int(min(_MAX_RUNS, max(_MIN_RUNS, self.burst_ms / max(once, 1e-3))))
         chance = random.Random(0)  # noqa: S311
         order, rounds = list(workers), list[Round]()
         for number in range(self.rounds):
@@ -210,7 +214,7 @@ class Session:
             for name in order:
                 if pinned:
                     workers[name].move(self.cores[number % len(self.cores)])
-                found[name] = workers[name].ask("burst", max(1, int(runs[name] * _WARM_UP)), runs[name])
+                found[name] = workers[name].ask("burst", max(1, int(runs[name] * _WARM_UP_SHARE)), runs[name])
             rounds.append({name: found[name] for name in workers})
         return rounds
 
@@ -277,6 +281,9 @@ def _busy(core: int) -> Iterator[None]:
 def _write(path: Path, session: Session) -> None:
     """Writes the results so far as a result file."""
     document = session.document()
+    facts = circumstances()
+    versions = (f"{engine} {version}" for engine, version in session.versions.items())
+    facts["software"] = ", ".join((facts["software"], *versions))
     result = Result(
         title="CPU device: whole models",
         description=(
@@ -286,7 +293,7 @@ def _write(path: Path, session: Session) -> None:
         ),
         tables=result_tables(document),
         details=document,
-        **circumstances(),
+        **facts,
     )
     write(path, result)
 
@@ -304,9 +311,7 @@ def _arguments() -> argparse.Namespace:
         "--no-preparations", dest="prepares", action="store_false", help="measure steady runs only"
     )
     parser.add_argument("--busy", action="store_true", help="two threads against one, beside a busy program")
-    parser.add_argument(
-        "--cycles", type=int, metavar="COUNT", help="only look for memory that is left behind"
-    )
+    parser.add_argument("--cycles", type=int, metavar="COUNT", help="only look for memory leaks")
     return parser.parse_args()
 
 

@@ -68,7 +68,7 @@ class Figure:
         preparation: for neurald only.
     """
 
-    who: str
+    engine: str
     compute_us: float
     whole_us: float | None = None
     note: str = ""
@@ -98,7 +98,7 @@ class _Device(OpenClDevice):
         return self.prepared
 
 
-def ours(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
+def neurald_figures(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
     """Measures the OpenCL driver, from a cold and a warm cache."""
     model = nd.load_tflite(path)
     if precision == "relaxed":
@@ -135,7 +135,7 @@ def ours(path: Path, network: Network, precision: str, runs: int) -> Iterator[Fi
     times = f"{prepared[0]:.2f} s cold and {prepared[1]:.3f} s warm"
     note = f"{kernels}, error {error:.1e}, prepared in {times}"
     yield Figure(
-        who="neurald",
+        engine="neurald",
         compute_us=float(np.median(compute)) / 1e3,
         whole_us=whole,
         note=note,
@@ -145,7 +145,7 @@ def ours(path: Path, network: Network, precision: str, runs: int) -> Iterator[Fi
     )
 
 
-def pytorch(name: str, precision: str, runs: int) -> Iterator[Figure]:
+def pytorch_figures(name: str, precision: str, runs: int) -> Iterator[Figure]:
     """Measures PyTorch on CUDA.
 
     Raises:
@@ -172,7 +172,7 @@ def pytorch(name: str, precision: str, runs: int) -> Iterator[Figure]:
             module(image)
             torch.cuda.synchronize()
 
-        yield Figure(who="PyTorch", compute_us=median_us(eager, runs))
+        yield Figure(engine="PyTorch", compute_us=median_us(eager, runs))
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -187,10 +187,10 @@ def pytorch(name: str, precision: str, runs: int) -> Iterator[Figure]:
             graph.replay()
             torch.cuda.synchronize()
 
-        yield Figure(who="PyTorch, CUDA graph", compute_us=median_us(replayed, runs))
+        yield Figure(engine="PyTorch, CUDA graph", compute_us=median_us(replayed, runs))
 
 
-def litert(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
+def litert_figures(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
     """Measures LiteRT on its GPU accelerator.
 
     Raises:
@@ -216,10 +216,10 @@ def litert(path: Path, network: Network, precision: str, runs: int) -> Iterator[
         compute()
         outputs[0].read(network.output.value.size, np.float32)
 
-    yield Figure(who="LiteRT GPU", compute_us=median_us(compute, runs), whole_us=median_us(whole, runs))
+    yield Figure(engine="LiteRT GPU", compute_us=median_us(compute, runs), whole_us=median_us(whole, runs))
 
 
-def measured(name: str, precision: str, runs: int, folder: Path) -> dict[str, Figure]:
+def measure_network(name: str, precision: str, runs: int, folder: Path) -> dict[str, Figure]:
     """Measures one network with all engines, and prints the figures and ratios.
 
     Returns:
@@ -229,36 +229,42 @@ def measured(name: str, precision: str, runs: int, folder: Path) -> dict[str, Fi
     path = folder / f"{name}_{precision}.tflite"
     path.write_bytes(tflite_file(network, _TYPES[precision]))
     measurements: list[tuple[str, Callable[[], Iterator[Figure]]]] = [
-        ("neurald", lambda: ours(path, network, precision, runs)),
-        ("PyTorch", lambda: pytorch(name, precision, runs)),
-        ("LiteRT", lambda: litert(path, network, precision, runs)),
+        ("neurald", lambda: neurald_figures(path, network, precision, runs)),
+        ("PyTorch", lambda: pytorch_figures(name, precision, runs)),
+        ("LiteRT", lambda: litert_figures(path, network, precision, runs)),
     ]
     print(f"{name}, {precision}")  # noqa: T201
     own: Figure | None = None
     figures: dict[str, Figure] = {}
-    for who, measure in measurements:
+    for engine, measure in measurements:
         try:
             for figure in measure():
                 own = own or figure
-                figures[figure.who] = figure
+                figures[figure.engine] = figure
                 _print(figure, own)
         except ImportError as error:
-            print(f"  {who} is skipped: {error}")  # noqa: T201
+            print(f"  {engine} is skipped: {error}")  # noqa: T201
         except Exception as error:
             # A failure of one engine must not stop the others.
-            print(f"  {who} failed: {type(error).__name__}: {str(error)[:300]}")  # noqa: T201
+            print(f"  {engine} failed: {type(error).__name__}: {str(error)[:300]}")  # noqa: T201
     return figures
 
 
 def result_table(networks: dict[str, dict[str, Figure]]) -> Table:
     """Returns the table of all networks for a result file."""
-    engines = dict.fromkeys(who for figures in networks.values() for who in figures)
+    engines = dict.fromkeys(engine for figures in networks.values() for engine in figures)
     columns = [Column(name="network", title="")]
-    for who in engines:
-        columns.append(Column(name=f"{who}, compute", title=f"{who}, compute", unit="µs", format=",.0f"))
-        columns.append(Column(name=f"{who}, whole", title=f"{who}, with transfers", unit="µs", format=",.0f"))
-        if who != "neurald":
-            columns.append(Column(name=f"{who}, ratio", title=f"neurald / {who}, compute", format=".2f"))
+    for engine in engines:
+        columns.append(
+            Column(name=f"{engine}, compute", title=f"{engine}, compute", unit="µs", format=",.0f")
+        )
+        columns.append(
+            Column(name=f"{engine}, whole", title=f"{engine}, with transfers", unit="µs", format=",.0f")
+        )
+        if engine != "neurald":
+            columns.append(
+                Column(name=f"{engine}, ratio", title=f"neurald / {engine}, compute", format=".2f")
+            )
     columns += [
         Column(name="kernels", title="kernels, or phases of one kernel", format=".0f"),
         Column(name="cold_s", title="prepare, cold cache", unit="s", format=".2f"),
@@ -269,10 +275,10 @@ def result_table(networks: dict[str, dict[str, Figure]]) -> Table:
     for network, figures in networks.items():
         own = figures.get("neurald")
         cells: list[Cell] = [network]
-        for who in engines:
-            figure = figures.get(who)
+        for engine in engines:
+            figure = figures.get(engine)
             cells += [figure.compute_us, figure.whole_us] if figure else [None, None]
-            if who != "neurald":
+            if engine != "neurald":
                 cells.append(own.compute_us / figure.compute_us if own and figure else None)
         preparation = own.preparation if own else None
         for name in ("kernels", "cold_s", "warm_s", "error"):
@@ -283,9 +289,9 @@ def result_table(networks: dict[str, dict[str, Figure]]) -> Table:
 
 def _print(figure: Figure, own: Figure) -> None:
     whole = "" if figure.whole_us is None else f", {figure.whole_us:.0f} with transfers"
-    ratio = "" if figure is own else f"; neurald / {figure.who}: {own.compute_us / figure.compute_us:.2f}"
+    ratio = "" if figure is own else f"; neurald / {figure.engine}: {own.compute_us / figure.compute_us:.2f}"
     note = f"; {figure.note}" if figure.note else ""
-    print(f"  {figure.who}: {figure.compute_us:.0f} us{whole}{ratio}{note}", flush=True)  # noqa: T201
+    print(f"  {figure.engine}: {figure.compute_us:.0f} us{whole}{ratio}{note}", flush=True)  # noqa: T201
 
 
 def main() -> None:
@@ -302,7 +308,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in given.networks:
             for precision in given.precisions:
-                figures = measured(name, precision, given.runs, Path(folder))
+                figures = measure_network(name, precision, given.runs, Path(folder))
                 networks[f"{name} {precision}"] = figures
     if given.json:
         facts = circumstances()

@@ -29,7 +29,7 @@ from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_un
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.executable import Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
@@ -84,15 +84,15 @@ def compile_model(
 
     Args:
         model: every operation has a lowering.
-        target: to generate code for.
+        target: the target to generate code for.
         generate: makes the routine of a kernel.
         input_shapes: shapes of inputs that the model leaves open, by operand.
-        positions: of the model's operations in the model that it is a part of, for messages; None
-        if it is the whole model.
+        positions: positions of the model's operations in the model that it is a part of, for
+            messages; None if it is the whole model.
         processes: maximum number of processes that compile at the same time.
         helper: a compiling process that was already started; it is ended.
         first: further units, compiled before those of the model. Their code stays in the object
-        code cache and is not part of the result.
+            code cache and is not part of the result.
 
     Raises:
         BadData: an operation has no lowering.
@@ -158,7 +158,7 @@ def _assembled(
     names: "_Names",
 ) -> Executable:
     calls = tuple(
-        Call(
+        KernelCall(
             function=routine.name,
             locations=assignment.of(routine.arguments),
             work_items=routine.work_items,

@@ -42,7 +42,7 @@ class ConstantFolding:
     """Evaluates constant expressions with the code of a target.
 
     Args:
-        target: to generate code for. NumPy is used if this machine cannot run its code.
+        target: the target to generate code for. NumPy is used if this machine cannot run its code.
         generate: makes the routine of a kernel.
     """
 

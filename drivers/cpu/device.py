@@ -20,7 +20,7 @@ from neurald.hal.device import (
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
-    Compiled,
+    CompileResult,
     ExecuteOptions,
     InputShapes,
     Performance,
@@ -62,7 +62,7 @@ class CpuDevice:
 
     Args:
         compiles: False runs everything on references.
-        settings: of the driver; None takes those of this process.
+        settings: the driver's settings; None takes those of this process.
     """
 
     name = "cpu"
@@ -212,7 +212,7 @@ class CpuDevice:
 
             process.step_program(self._target)
 
-    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
+    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> CompileResult:
         """See `CompilesApart.compile`."""
         from neurald.drivers.cpu.isolated import to_compiled
 

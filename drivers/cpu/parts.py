@@ -82,7 +82,7 @@ def read_parts(
     """Reads the steps of each graph of a model.
 
     Args:
-        artifact: from `write_parts`.
+        artifact: an artifact from `write_parts`.
         model: the model.
         restore: restores a compiled step from its artifact; raises BadData if it cannot.
 

@@ -47,7 +47,7 @@ class Preparation:
     """Prepares models for a target.
 
     Args:
-        target: to generate code for.
+        target: the target to generate code for.
         threads: used by an execution.
         keeps_artifact: True if `PreparedModel.artifact` will be called.
         helper: a compiling process that was started for the first model.

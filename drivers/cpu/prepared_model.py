@@ -37,7 +37,7 @@ class CpuPreparedModel(InProcessModel):
     Args:
         native: the compiled model.
         references: creates the fallback for executions that omit an input; None if the model is not
-        available.
+            available.
         keeps_artifact: True if `artifact` will be called and represents the whole model.
     """
 

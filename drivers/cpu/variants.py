@@ -37,7 +37,7 @@ class CachingPreparation:
     Args:
         variants: the cache.
         prepare: compiles what is not cached. Models that it prepares for given shapes must keep an
-        artifact if they can.
+            artifact if they can.
         restore: restores artifacts.
     """
 

@@ -86,7 +86,7 @@ class ExecutionLimits:
         return is_cancelled or (deadline_s is not None and time.monotonic() >= deadline_s)
 
     def loop_deadline_s(self) -> float:
-        """Returns when a WHILE that begins now must have ended, on the clock of `time.monotonic`."""
+        """Returns the deadline of a WHILE that begins now, on the clock of `time.monotonic()`."""
         return time.monotonic() + min(self.options.loop_timeout_s, MAX_LOOP_TIMEOUT_S)
 
 
@@ -120,7 +120,7 @@ class ArrayModel(InProcessModel):
 
     @property
     def tolerates_changing_inputs(self) -> bool:
-        """See `PreparedModel.tolerates_changing_inputs`; a driver that can prove it overrides it."""
+        """See `PreparedModel.tolerates_changing_inputs`; drivers that can prove it override it."""
         return False
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:

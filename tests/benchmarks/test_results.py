@@ -180,7 +180,7 @@ def test_the_cpu_benchmark_makes_tables(modules: Any) -> None:
 def test_every_benchmark_writes_a_result_file(program: str) -> None:
     source = (BENCHMARKS / program / "run.py").read_text(encoding="utf-8")
     assert '"--json", type=Path, metavar="FILE"' in source
-    assert "**circumstances()" in source or "facts = circumstances()" in source
+    assert "circumstances()" in source
 
 
 def test_goals_are_valid_json() -> None:
@@ -188,3 +188,11 @@ def test_goals_are_valid_json() -> None:
     for goal in (goal for group in groups for goal in group["goals"]):
         assert ("at_most" in goal) != ("at_least" in goal), goal
         assert goal["results"], goal
+
+
+def test_the_readme_has_the_means_of_the_results(modules: Any) -> None:
+    (table,) = modules("result_file").read(RESULTS / "cpu_means.json").tables
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for title, row in {"float32": "fp32", "int8": "int8", "uint8": "uint8"}.items():
+        means = [table.value(row, f"{name}_one_thread") for name in ("litert", "openvino", "onnxruntime")]
+        assert f"| {title} | {' | '.join(f'{mean:.2f}' for mean in means)} |" in readme

@@ -27,7 +27,7 @@ def split_devices() -> Iterator[list[nd.Device]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", one_in(4, SPECS))
+@pytest.mark.parametrize("spec", one_in(8, SPECS))
 def test_records(
     spec: str, split_devices: list[nd.Device], record_property: Callable[[str, object], None]
 ) -> None:

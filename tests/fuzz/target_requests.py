@@ -338,7 +338,7 @@ class RequestsTarget:
             code, details = error.code(), str(error.details())
             if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED):
                 raise self._broken(f"{name} ended with {code.name}: {details}") from None
-            if "failed inside" in details or "the driver has a fault" in details:
+            if "internal error of the daemon" in details or "the driver has a fault" in details:
                 raise self._broken(f"{name}: {details}: {self._last_error()}") from None
             if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline Exceeded" in details:
                 raise self._broken(f"{name} was not answered after {_ANSWER_S:g} s") from None

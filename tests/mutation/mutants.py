@@ -130,8 +130,8 @@ _SERVING = (
     Mutant(
         name="admission-priority",
         file="hal/admission/admission_queue.py",
-        text="(-flow.level(now),",
-        replacement="(flow.level(now),",
+        text="(-lane.level(now),",
+        replacement="(lane.level(now),",
         breaks="Executions of low priority run before those of high priority.",
         tests=("tests/hal/admission/test_admission_queue.py",),
     ),
@@ -162,8 +162,8 @@ _SERVING = (
     Mutant(
         name="wire-part-limit",
         file="hal/rpc/transport/message_scan.py",
-        text="    if parts > most:",
-        replacement="    if parts > 2 * most:",
+        text="    if parts > limit:",
+        replacement="    if parts > 2 * limit:",
         breaks="A message may hold twice as many parts as it should.",
         tests=("tests/hal/rpc/transport/test_message_scan.py",),
     ),
@@ -178,8 +178,8 @@ _SERVING = (
     Mutant(
         name="limit-memories",
         file="hal/accounting/holdings.py",
-        text="if count >= self._most:",
-        replacement="if count > self._most:",
+        text="if count >= self._limit:",
+        replacement="if count > self._limit:",
         breaks="A session may have one memory more than its limit.",
         tests=("tests/hal/accounting/test_holdings.py",),
     ),
@@ -307,7 +307,7 @@ _COMPILER = (
     Mutant(
         name="fusion-recomputes-reductions",
         file="drivers/compiler/passes/fusion.py",
-        text="return not again and not is_folded",
+        text="return not is_recomputed and not is_in_reduction",
         replacement="return True",
         breaks="A reduction is computed again for every element that reads it.",
         tests=("tests/drivers/compiler/passes/test_fusion.py",),

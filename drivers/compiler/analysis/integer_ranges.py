@@ -56,8 +56,8 @@ class IntegerRange:
 
 def _spanning(numbers: Iterable[int]) -> IntegerRange:
     """Returns the smallest range that contains these numbers."""
-    found = list(numbers)
-    return IntegerRange(min(found), max(found))
+    values = list(numbers)
+    return IntegerRange(min(values), max(values))
 
 
 def range_of_type(kind: Scalar) -> IntegerRange:
@@ -87,14 +87,14 @@ def range_of_accumulator(contraction: Contraction) -> IntegerRange:
         zeros = contraction.left_zero, contraction.right_zero
     # The first operand gets the range of its type: padding may differ from all of its elements.
     left, right = (
-        found - IntegerRange(zero, zero)
-        for found, zero in zip((range_of_type(first.type), range_of_value(second)), zeros, strict=True)
+        whole - IntegerRange(zero, zero)
+        for whole, zero in zip((range_of_type(first.type), range_of_value(second)), zeros, strict=True)
     )
     product = left * right
     # Zero is included, because elements of the padding contribute no products.
-    found = IntegerRange(min(0, product.low) * contraction.depth, max(0, product.high) * contraction.depth)
+    result = IntegerRange(min(0, product.low) * contraction.depth, max(0, product.high) * contraction.depth)
     kind = contraction.output.type
-    return found if found.fits(kind) else range_of_type(kind)
+    return result if result.fits(kind) else range_of_type(kind)
 
 
 def fixed_point(value: int, mantissa: int, exponent: int, *, ties_up: bool) -> int:
@@ -145,19 +145,21 @@ class RangeAnalysis:
             return None
         parts = match_rounded_once(expression)
         if parts is not None:
-            found = _rounded_once_range(*(self._ranges[each] for each in parts))
-            return found if found is not None and found.fits(kind) else None
+            result = _rounded_once_range(*(self._ranges[each] for each in parts))
+            return result if result is not None and result.fits(kind) else None
         operands = [self._ranges[each] for each in expression.operands]
         known = [each for each in operands if each is not None]
-        found = _applied_range(expression.op, known) if len(known) == len(operands) else None
-        return found if found is not None and found.fits(kind) else None
+        result = _applied_range(expression.op, known) if len(known) == len(operands) else None
+        return result if result is not None and result.fits(kind) else None
 
     def _loaded(self, load: Load) -> IntegerRange | None:
-        found = range_of_value(load.value)
+        result = range_of_value(load.value)
         if load.otherwise is None:
-            return found
+            return result
         other = self._ranges[load.otherwise]
-        return None if other is None else IntegerRange(min(found.low, other.low), max(found.high, other.high))
+        return (
+            None if other is None else IntegerRange(min(result.low, other.low), max(result.high, other.high))
+        )
 
 
 def _applied_range(op: Op, operands: list[IntegerRange]) -> IntegerRange | None:

@@ -267,14 +267,16 @@ def _compute(node: Compute | Kernel, arrays: Mapping[Value, Array], contracted: 
     roots = (node.body, *(condition for condition, _ in node.requirements))
     reduced = [axis for each in walk(*roots) if isinstance(each, Reduce) for axis in each.axes]
     axes = list(dict.fromkeys((*node.axes, *reduced)))
-    found = _ExpressionEvaluator({axis: position for position, axis in enumerate(axes)}, arrays, contracted)
+    evaluator = _ExpressionEvaluator(
+        {axis: position for position, axis in enumerate(axes)}, arrays, contracted
+    )
     for root in walk(*roots):
-        found.add(root)
+        evaluator.add(root)
     padded = (*whole, *(1 for _ in axes[len(whole) :]))
     for condition, message in node.requirements:
-        if not found.of(condition).all():
+        if not evaluator.of(condition).all():
             raise RequirementFailed(message)
-    return np.broadcast_to(found.of(node.body), padded).reshape(whole).astype(node.output.type.dtype)
+    return np.broadcast_to(evaluator.of(node.body), padded).reshape(whole).astype(node.output.type.dtype)
 
 
 class _ExpressionEvaluator:

@@ -153,8 +153,8 @@ def _names(kinds: "set[Scalar] | list[Scalar]") -> str:
 def _top_k_errors(node: TopK) -> Iterator[str]:
     if node.output.type is not Scalar.INT32:
         yield "indices must be INT32"
-    rows, found = node.input.shape, node.output.shape
-    if not rows or not found or rows[:-1] != found[:-1] or found[-1] > rows[-1]:
+    rows, indices = node.input.shape, node.output.shape
+    if not rows or not indices or rows[:-1] != indices[:-1] or indices[-1] > rows[-1]:
         yield f"its shape does not fit the input {_text(node.input)}"
 
 

@@ -68,11 +68,11 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
         BadData: the shapes are inconsistent, or contradict what the model declares.
     """
     main = model.main
-    found = infer_shapes(model, main, bind_operations(main), shapes)
+    inferred = infer_shapes(model, main, bind_operations(main), shapes)
     operands = tuple(
         operand
-        if operand.is_fully_specified or index not in found
-        else replace(operand, dimensions=found[index])
+        if operand.is_fully_specified or index not in inferred
+        else replace(operand, dimensions=inferred[index])
         for index, operand in enumerate(main.operands)
     )
     return replace(model, main=replace(main, operands=operands))
@@ -137,22 +137,22 @@ class SpecializingModel(InProcessModel):
 
     def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
         with self._locked(options):
-            found = self._variants.get(shapes)
-            if found is None:
+            variant = self._variants.get(shapes)
+            if variant is None:
                 known = {
                     index: shape
                     for index, shape in zip(self._model.main.inputs, shapes, strict=True)
                     if shape is not None
                 }
                 try:
-                    found = self._prepare(self._model, known, options)
+                    variant = self._prepare(self._model, known, options)
                 except BadData as error:
                     raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
-                self._variants[shapes] = found
+                self._variants[shapes] = variant
                 while len(self._variants) > _VARIANT_CACHE_SIZE:
                     self._variants.popitem(last=False)
             self._variants.move_to_end(shapes)
-            return found
+            return variant
 
     @contextmanager
     def _locked(self, options: ExecuteOptions) -> Iterator[None]:

@@ -224,8 +224,8 @@ _E = TypeVar("_E", bound=Expression)
 def interned(key: tuple[Any, ...], make: Callable[[], _E]) -> _E:
     """Returns the expression with this key; calls `make` if there is none yet."""
     # Keys compare operands by identity. Each interned expression keeps its operands alive.
-    found: Any = _INTERNED.get(key)
-    return found if found is not None else _INTERNED.setdefault(key, make())  # type: ignore[return-value]
+    existing: Any = _INTERNED.get(key)
+    return existing if existing is not None else _INTERNED.setdefault(key, make())  # type: ignore[return-value]
 
 
 def _bounds_as_index(type: Scalar) -> tuple[int, int]:  # noqa: A002 - the field's name

@@ -47,10 +47,10 @@ def walk(*roots: Expression) -> Iterator[Expression]:
 
 def depth(expressions: Iterable[Expression]) -> int:
     """Returns the nesting depth of expressions in `walk` order."""
-    found: dict[Expression, int] = {}
+    depths: dict[Expression, int] = {}
     for each in expressions:
-        found[each] = 1 + max((found[operand] for operand in each.operands), default=0)
-    return max(found.values(), default=0)
+        depths[each] = 1 + max((depths[operand] for operand in each.operands), default=0)
+    return max(depths.values(), default=0)
 
 
 def walk_through(
@@ -77,15 +77,15 @@ def walk_through(
 
 def free_axes(root: Expression) -> frozenset[Axis]:
     """Returns the axes that an expression depends on, except those of its own reductions."""
-    found: dict[Expression, frozenset[Axis]] = {}
+    free: dict[Expression, frozenset[Axis]] = {}
     for each in walk(root):
-        axes = frozenset().union(*(found[operand] for operand in each.operands))
+        axes = frozenset().union(*(free[operand] for operand in each.operands))
         if isinstance(each, Axis):
             axes = frozenset((each,))
         elif isinstance(each, Reduce):
             axes -= frozenset(each.axes)
-        found[each] = axes
-    return found[root]
+        free[each] = axes
+    return free[root]
 
 
 def rewrite(root: Expression, replace: Replace, memory: dict[Expression, Expression]) -> Expression:

@@ -77,7 +77,7 @@ def _compute_key(node: Compute, numbered: "_NumberedAxes") -> tuple[object, ...]
     reduced = dict.fromkeys(along for each in walk(*roots) if isinstance(each, Reduce) for along in each.axes)
     axes = own | {each: numbered.get("reduced", position, each) for position, each in enumerate(reduced)}
 
-    def found(expression: Expression) -> Expression | None:
+    def replacement(expression: Expression) -> Expression | None:
         if isinstance(expression, Axis):
             return axes[expression]
         if isinstance(expression, Reduce):
@@ -87,7 +87,7 @@ def _compute_key(node: Compute, numbered: "_NumberedAxes") -> tuple[object, ...]
         return None
 
     memory: dict[Expression, Expression] = {}
-    same = tuple(rewrite(root, found, memory) for root in roots)
+    same = tuple(rewrite(root, replacement, memory) for root in roots)
     texts = tuple(text for _, text in node.requirements)
     return Compute, node.output.shape, node.output.type, same, texts
 

@@ -128,7 +128,7 @@ def concat_parts(kernel: Kernel) -> tuple[ConcatPart, ...]:
     # Axes of length 1 are replaced by their only index, so that equal expressions compare equal.
     ones: dict[Expression, Expression] = {axis: index(0) for axis in kernel.axes if axis.extent == 1}
     offset = substitute(linearize(kernel.axes, kernel.shape), ones)
-    found: list[ConcatPart] = []
+    parts: list[ConcatPart] = []
     body: Expression | None = kernel.body
     while isinstance(body, Load) and body.guard is not None:
         value = body.value
@@ -139,15 +139,15 @@ def concat_parts(kernel: Kernel) -> tuple[ConcatPart, ...]:
         first, lengths = int(start.value), {*strides(kernel.shape), *strides(value.shape)}
         if substitute(body.guard, ones) not in _possible_guards(offset, first, first + value.count, lengths):
             return ()
-        found.append(ConcatPart(value, first))
+        parts.append(ConcatPart(value, first))
         body = body.otherwise
-    found.sort(key=lambda part: part.start)
+    parts.sort(key=lambda part: part.start)
     end = 0
-    for part in found:
+    for part in parts:
         if part.start != end:
             return ()
         end += part.value.count
-    return tuple(found) if end == kernel.output.count and len(found) > 1 else ()
+    return tuple(parts) if end == kernel.output.count and len(parts) > 1 else ()
 
 
 def _possible_guards(

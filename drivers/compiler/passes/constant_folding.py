@@ -53,11 +53,11 @@ def _constant_result(node: Compute, evaluate: Evaluate) -> Array | None:
         return None
     try:
         with np.errstate(all="ignore"):
-            found = evaluate(node, inputs)
+            result = evaluate(node, inputs)
     except RequirementFailed:
         # The node stays, so that executions report the failure.
         return None
-    return np.ascontiguousarray(found).reshape(node.output.shape)
+    return np.ascontiguousarray(result).reshape(node.output.shape)
 
 
 def _is_quick(node: Compute) -> bool:

@@ -27,15 +27,15 @@ def expand_contraction(kernel: Kernel) -> Kernel:
     assert not isinstance(contraction, TopK)  # noqa: S101
     total = _sum_of_products(contraction, kernel.axes)
 
-    def found(expression: Expression) -> Expression | None:
+    def replacement(expression: Expression) -> Expression | None:
         return total if isinstance(expression, AccumulatorRef) else None
 
     memory: dict[Expression, Expression] = {}
     return replace(
         kernel,
         contraction=None,
-        body=rewrite(kernel.body, found, memory),
-        requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
+        body=rewrite(kernel.body, replacement, memory),
+        requirements=tuple((rewrite(each, replacement, memory), text) for each, text in kernel.requirements),
     )
 
 

@@ -193,11 +193,11 @@ class _Fusion:
             zip(reader.axes, delinearize(offset, reader.shape), strict=True)
         )
 
-        def found(expression: Expression) -> Expression | None:
+        def replacement(expression: Expression) -> Expression | None:
             is_sum = isinstance(expression, Load) and expression.value is producer.output
             return producer.body if is_sum else where.get(expression)
 
-        joined = _substituted(producer, reader, found)
+        joined = _substituted(producer, reader, replacement)
         return (
             None if joined is None else replace(joined, axes=producer.axes, contraction=producer.contraction)
         )
@@ -286,10 +286,10 @@ def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
     if not producer.shape == producer.output.shape == reader.shape:
         return False
     expected = linearize(reader.axes, reader.shape)
-    found = [each for each in _loads(reader) if each[0].value is producer.output]
+    loaded = [each for each in _loads(reader) if each[0].value is producer.output]
     return all(
         times == 1 and each.guard is None and linearize(each.index, each.value.shape) is expected
-        for each, times in found
+        for each, times in loaded
     )
 
 
@@ -306,18 +306,18 @@ def _on_producer_axes(producer: Kernel, reader: Kernel) -> Kernel | None:
     """
     where: dict[Expression, Expression] = dict(zip(reader.axes, producer.axes, strict=True))
 
-    def found(expression: Expression) -> Expression | None:
+    def replacement(expression: Expression) -> Expression | None:
         is_read = isinstance(expression, Load) and expression.value is producer.output
         return producer.body if is_read else where.get(expression)
 
-    joined = _substituted(producer, reader, found)
+    joined = _substituted(producer, reader, replacement)
     return None if joined is None else replace(joined, axes=producer.axes)
 
 
 def _inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
     """Replaces each load of the producer's value in the reader by the producer's body."""
 
-    def found(expression: Expression) -> Expression | None:
+    def replacement(expression: Expression) -> Expression | None:
         if not isinstance(expression, Load) or expression.value is not producer.output:
             return None
         index = expression.index
@@ -328,17 +328,17 @@ def _inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
             return body
         return guarded(body, expression.guard, expression.otherwise)
 
-    return _substituted(producer, reader, found)
+    return _substituted(producer, reader, replacement)
 
 
-def _substituted(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
+def _substituted(producer: Kernel, reader: Kernel, replacement: Replace) -> Kernel | None:
     """Returns the rewritten reader, or None if it becomes too large."""
     memory: dict[Expression, Expression] = {}
     joined = replace(
         reader,
-        body=rewrite(reader.body, found, memory),
+        body=rewrite(reader.body, replacement, memory),
         requirements=tuple(
-            (rewrite(condition, found, memory), text) for condition, text in reader.requirements
+            (rewrite(condition, replacement, memory), text) for condition, text in reader.requirements
         ),
         operations=tuple(sorted({*producer.operations, *reader.operations})),
     )
@@ -399,9 +399,9 @@ def _reduces_once_per_row(producer: Kernel, reader: Kernel) -> bool:
     if count is None or math.prod(reader.shape[count:]) < 2:
         return False
     leading = linearize(reader.axes[:count], reader.shape[:count])
-    found = [each for each, _ in _loads(reader) if each.value is producer.output]
+    loaded = [each for each, _ in _loads(reader) if each.value is producer.output]
     if any(
-        each.guard is not None or linearize(each.index, each.value.shape) is not leading for each in found
+        each.guard is not None or linearize(each.index, each.value.shape) is not leading for each in loaded
     ):
         return False
     allowed = set(reader.axes[:count])

@@ -80,28 +80,28 @@ class _InPlaceConcat:
 
     def replace(self, kernel: Kernel) -> None:
         """Eliminates a kernel, if its inputs can be stored into its output directly."""
-        found = _match_concatenation(kernel)
-        if found is None or not kernel.output.count:
+        concat = _match_concatenation(kernel)
+        if concat is None or not kernel.output.count:
             return
         size = kernel.output.type.size_bytes
-        if any(found.run(part) * size < _MIN_RUN_BYTES for part in found.slices):
+        if any(concat.run(part) * size < _MIN_RUN_BYTES for part in concat.slices):
             return
-        stored = [part for part in found.slices if self._can_store(found, part)]
+        stored = [part for part in concat.slices if self._can_store(concat, part)]
         elements = sum(part.value.count for part in stored)
         if elements < _MIN_IN_PLACE_FRACTION * kernel.output.count:
             return
-        if len(stored) < len(found.slices) and kernel.output.size_bytes < _MIN_COPIED_RESULT_BYTES:
+        if len(stored) < len(concat.slices) and kernel.output.size_bytes < _MIN_COPIED_RESULT_BYTES:
             return
         copies = []
-        for part in found.slices:
+        for part in concat.slices:
             if part in stored:
                 (writer,) = self._kernels[part.value]
-                self._kernels[part.value] = (_stored_in_place(writer, found, part),)
-                self._alias(part.value, kernel.output, part.begin * found.inner_length)
+                self._kernels[part.value] = (_stored_in_place(writer, concat, part),)
+                self._alias(part.value, kernel.output, part.begin * concat.inner_length)
             else:
                 copy = _copy(part.value, kernel.operations)
-                copies.append(_stored_in_place(copy, found, part))
-                self._alias(copy.output, kernel.output, part.begin * found.inner_length)
+                copies.append(_stored_in_place(copy, concat, part))
+                self._alias(copy.output, kernel.output, part.begin * concat.inner_length)
         self._kernels[kernel.output] = tuple(copies)
         if not copies:
             # The operations of the kernel are attributed to the last kernel that writes its result.
@@ -149,7 +149,7 @@ def _match_concatenation(kernel: Kernel) -> _Concatenation | None:
     """Returns the concatenation along one dimension that a kernel is, or None."""
     if kernel.contraction is not None or kernel.requirements or kernel.output_offset is not None:
         return None
-    found: list[_ConcatSlice] = []
+    slices: list[_ConcatSlice] = []
     dimensions: set[int] = set()
     end = 0
     body: Expression | None = kernel.body
@@ -167,19 +167,19 @@ def _match_concatenation(kernel: Kernel) -> _Concatenation | None:
         if body.guard is not (along >= begin) & (along < begin + value.shape[dimension]):
             return None
         dimensions.add(dimension)
-        found.append(_ConcatSlice(value, begin))
+        slices.append(_ConcatSlice(value, begin))
         body = body.otherwise
-    if len(dimensions) != 1 or len({part.value for part in found}) < len(found):
+    if len(dimensions) != 1 or len({part.value for part in slices}) < len(slices):
         return None
-    found.sort(key=lambda part: part.begin)
-    for part in found:
+    slices.sort(key=lambda part: part.begin)
+    for part in slices:
         if part.begin != end:
             return None
         end += part.value.shape[dimension]
     if end != kernel.shape[dimension]:
         return None
     inner_length = math.prod(kernel.shape[dimension + 1 :])
-    return _Concatenation(tuple(found), end * inner_length, inner_length)
+    return _Concatenation(tuple(slices), end * inner_length, inner_length)
 
 
 def _shift(index: Expression, along: Axis) -> int | None:

@@ -36,7 +36,7 @@ def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:
 
 
 def _compute_with_inputs(node: Compute, replaced: Mapping[Value, Value]) -> Compute:
-    def found(expression: Expression) -> Expression | None:
+    def replacement(expression: Expression) -> Expression | None:
         if not isinstance(expression, Load) or expression.value not in replaced:
             return None
         return load(replaced[expression.value], expression.index, expression.guard, expression.otherwise)
@@ -44,8 +44,8 @@ def _compute_with_inputs(node: Compute, replaced: Mapping[Value, Value]) -> Comp
     memory: dict[Expression, Expression] = {}
     return dataclasses.replace(
         node,
-        body=rewrite(node.body, found, memory),
-        requirements=tuple((rewrite(each, found, memory), text) for each, text in node.requirements),
+        body=rewrite(node.body, replacement, memory),
+        requirements=tuple((rewrite(each, replacement, memory), text) for each, text in node.requirements),
     )
 
 

@@ -32,10 +32,10 @@ def fold_padding(graph: Graph) -> bool:
 
 def _folded(node: Convolution | DepthwiseConvolution, producer: Compute) -> Node | None:
     """Returns the convolution with the producer's padding, or None if it cannot be folded."""
-    found = producer.padding
-    if found is None:
+    pads = producer.padding
+    if pads is None:
         return None
-    source, (images, height, width, channels), value = found
+    source, (images, height, width, channels), value = pads
     if images != (0, 0) or channels != (0, 0) or value.value != node.input_zero:
         return None
     padding = _sum(node.padding[0], height), _sum(node.padding[1], width)

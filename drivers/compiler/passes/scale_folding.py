@@ -42,10 +42,10 @@ def fold_scaling(graph: Graph) -> bool:
 
 def _folded(node: Contraction, reader: Compute) -> tuple[Contraction, Compute] | None:
     """Returns both nodes without the multiplication, or None if the pattern does not match."""
-    found = _match_product(node.output, reader)
-    if found is None:
+    match = _match_product(node.output, reader)
+    if match is None:
         return None
-    product, result, factor = found
+    product, result, factor = match
     factors = _factors(result, factor)
     scaled = None if factors is None else _scaled(node, factors)
     if scaled is None:

@@ -29,7 +29,7 @@ def replace_splat_constants(graph: Graph) -> bool:
     if not scalars:
         return False
 
-    def found(expression: Expression) -> Expression | None:
+    def replacement(expression: Expression) -> Expression | None:
         if not isinstance(expression, Load) or expression.value not in scalars:
             return None
         scalar = scalars[expression.value]
@@ -44,8 +44,10 @@ def replace_splat_constants(graph: Graph) -> bool:
             return node
         return dataclasses.replace(
             node,
-            body=rewrite(node.body, found, memory),
-            requirements=tuple((rewrite(each, found, memory), text) for each, text in node.requirements),
+            body=rewrite(node.body, replacement, memory),
+            requirements=tuple(
+                (rewrite(each, replacement, memory), text) for each, text in node.requirements
+            ),
         )
 
     graph.nodes = [replaced(node) for node in graph.nodes]

@@ -28,9 +28,12 @@ def top_k_unsupported_reason(graph: Graph) -> str:
     for node in graph.nodes:
         if not isinstance(node, TopK) or node.output.shape[-1] == 1:
             continue
-        if node.input.count * node.input.shape[-1] > _MAX_COMPARISONS:
-            length = node.input.shape[-1]
-            return f"top-k of {node.input.count} elements in rows of {length} is too large to expand"
+        count, length = node.input.count, node.input.shape[-1]
+        if count * length > _MAX_COMPARISONS:
+            return (
+                f"top-k of {count} elements in rows of {length} is too large to expand: "
+                f"it needs {count * length} comparisons; at most {_MAX_COMPARISONS} are allowed"
+            )
     return ""
 
 

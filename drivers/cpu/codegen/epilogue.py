@@ -53,10 +53,10 @@ class Epilogue:
 
     Args:
         kernel: the kernel, which has a contraction.
-        target: of the code.
+        target: the target of the code.
         code: receives the instructions. `%status` must be visible.
         pointers: names of the values' memory, if they differ from
-        `pointer_names(arguments_of(kernel))`.
+            `pointer_names(arguments_of(kernel))`.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class Epilogue:
 
         Args:
             total: name of the sums, of type <lanes x float> or <lanes x i32> (for INT32 and INT64);
-            a scalar if `lanes` is 1.
+                a scalar if `lanes` is 1.
             axes: index of the first element: a name or number (i64) for each axis of `kernel.axes`.
-            Further elements follow along the last axis.
+                Further elements follow along the last axis.
             lanes: number of elements, a power of two.
             mask: name or literal of a <lanes x i1>, true for elements that exist; None if all do.
-            Other lanes read and write nothing.
+                Other lanes read and write nothing.
         """
         if self._is_wide:
             total = Vector(self._code, self._target, lanes).cast("sext", "i32", total, "i64")
@@ -124,7 +124,7 @@ def finish(statements: Statements, kernel: Kernel, pointer: str, offset: Express
     """Checks requirements and stores a kernel's element at the index of `statements`.
 
     Args:
-        statements: with the names of the axes.
+        statements: statements that know the names of the axes.
         kernel: the kernel.
         pointer: the output.
         offset: offset of the element in it.

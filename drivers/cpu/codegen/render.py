@@ -33,7 +33,7 @@ def render(kernel: Kernel, target: Target) -> Routine:
 
     Args:
         kernel: the kernel.
-        target: of the code.
+        target: the target of the code.
     """
     kernel = expand_contraction(kernel)
     values = arguments_of(kernel)
@@ -73,9 +73,9 @@ class _Loops:
     """Writes the loops of a schedule: over units, then over the remaining axes.
 
     Args:
-        layout: of a kernel or a section.
+        layout: the schedule of a kernel or a section.
         code: receives the instructions.
-        target: of the code.
+        target: the target of the code.
         pointers: names of the values' memory.
         first: number of the first work item of this schedule in the function.
     """

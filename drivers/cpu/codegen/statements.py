@@ -95,14 +95,14 @@ class Statements:
 
     Args:
         code: receives the instructions.
-        target: of the code.
+        target: the target of the code.
         pointers: names of the values' memory.
         names: names of axes (i64); for the lanes' axis, that of the first lane. Also the name of
-        `AccumulatorRef`, a vector.
+            `AccumulatorRef`, a vector.
         lanes: number of elements computed together.
         along: the axis of the lanes, if there are several.
         mask: i1 per lane, true if the element exists; None if all do. Other lanes read and write
-        nothing.
+            nothing.
         varying: cache of which expressions differ between lanes; can be shared for the same axis.
         is_streaming: True if consecutive elements along the axis are computed next.
     """

@@ -70,7 +70,7 @@ class Instructions:
         outside: names visible in the whole function, such as its parameters.
 
     Attributes:
-        declarations: of called intrinsics, see `Routine.declarations`.
+        declarations: declarations of called intrinsics; see `Routine.declarations`.
         globals: definitions before the function, one line each.
         subroutines: called functions.
     """
@@ -210,7 +210,7 @@ class Instructions:
             carried: types and initial values of loop-carried values.
             step: increment of the counter.
             may_be_empty: True if there may be no iteration; the results are then the initial
-            values.
+                values.
         """
         if first.isdecimal() and last.isdecimal() and int(first) < int(last) <= int(first) + step:
             # A single iteration needs no loop.
@@ -264,7 +264,7 @@ class Instructions:
 
         Args:
             parts: write the instructions. Their effects are independent; a part may share values
-            that earlier parts computed.
+                that earlier parts computed.
         """
         scope = self._scopes[-1]
         before, written = scope.lines, []

@@ -71,7 +71,7 @@ class Vector:
 
     Args:
         code: receives the instructions.
-        target: of the code.
+        target: the target of the code.
         lanes: number of elements of a value.
     """
 

@@ -131,7 +131,7 @@ def gather_from_words(
         element: i8 or i16.
         pointer: base address.
         offsets: offsets of the elements, i32.
-        size_bytes: of the memory.
+        size_bytes: size of the memory in bytes.
         mask: lanes to load; all by default.
     """
     scale = _size_bytes(element).bit_length() - 1

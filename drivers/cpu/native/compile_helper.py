@@ -35,7 +35,7 @@ class CompileHelper:
     """A process that compiles units until there are none left. It starts immediately.
 
     Args:
-        target: of the code.
+        target: the target of the code.
     """
 
     def __init__(self, target: Target) -> None:

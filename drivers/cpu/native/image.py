@@ -30,7 +30,7 @@ class Image(msgspec.Struct, frozen=True, array_like=True):
         code_bytes: size of the code, in whole pages.
         functions: offsets of functions that can be called from outside.
         imports: names of functions of the process, and the offset in `content` for the address of
-        each.
+            each.
         addresses: offsets of addresses that are relative to the image.
     """
 
@@ -81,7 +81,7 @@ class LoadedImage:
         names: functions that will be called.
 
     Attributes:
-        addresses: of these functions.
+        addresses: the addresses of these functions.
 
     Raises:
         BadData: a function is missing, or the process lacks an imported function.

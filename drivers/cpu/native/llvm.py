@@ -89,7 +89,7 @@ class LoadedCode:
 
     Args:
         codes: objects, which may call functions of each other and of the process; or one image
-        linked from them.
+            linked from them.
         names: functions that will be called.
 
     Raises:
@@ -141,7 +141,7 @@ class _Library:
     """Objects linked by LLVM, for everything that `elf_linker` does not support.
 
     Args:
-        codes, names: as for `LoadedCode`.
+        codes, names: see `LoadedCode`.
 
     Raises:
         CompilationFailed: a function is missing or undefined.

@@ -12,7 +12,7 @@ from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.executable import Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
@@ -41,7 +41,7 @@ class NativeModel:
         CompilationFailed: the code cannot be linked, or lacks a function.
         OutOfMemory: there is no memory for its arena.
         ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
-        memory left.
+            memory left.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class NativeModel:
             deadline_s: time limit on the clock of `time.monotonic()`; None for no limit.
             cancellation: stops it.
             taken: receives the time at which it stopped waiting for other executions, on the clock
-            of `time.monotonic_ns()`.
+                of `time.monotonic_ns()`.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -128,7 +128,7 @@ class NativeModel:
             return instance.profile()
 
 
-def _name(call: Call) -> str:
+def _name(call: KernelCall) -> str:
     return f"operation {', '.join(map(str, call.operations))}" if call.operations else call.label
 
 

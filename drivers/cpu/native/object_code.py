@@ -51,8 +51,8 @@ def object_codes(units: Sequence[Unit], target: Target, *, processes: int = 1) -
     """Compiles units to object code.
 
     Args:
-        units: with distinct names.
-        target: of the code.
+        units: units with distinct names.
+        target: the target of the code.
         processes: maximum number of compiling processes.
 
     Raises:
@@ -70,7 +70,7 @@ class ObjectCompilation:
     It is a context manager; leaving it ends the helper processes.
 
     Args:
-        target: of the code.
+        target: the target of the code.
         processes: maximum number of compiling processes.
         helper: a helper that was already started; it is ended with the others.
     """

@@ -94,7 +94,7 @@ class ThreadPool:
     """The workers of this process.
 
     Attributes:
-        address: of the memory shared with native code, which lives as long as the process.
+        address: address of the memory shared with native code; it lives as long as the process.
     """
 
     def __init__(self, program: StepProgram) -> None:

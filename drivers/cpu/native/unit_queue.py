@@ -55,7 +55,7 @@ class UnitQueue:
 
         Args:
             is_here: True if this process compiles it. Helpers wait for new units, and do not get
-            returned ones.
+                returned ones.
         """
         with self._changed:
             while not is_here and not self._waiting and not self._is_closed:

@@ -30,7 +30,7 @@ def split_into_sections(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
 
     Args:
         kernel: stores elements in order.
-        target: of the code.
+        target: the target of the code.
     """
     if kernel.output.count < _MIN_ELEMENTS or kernel.contraction is not None:
         return (kernel,)

@@ -37,7 +37,7 @@ def use_lookup_tables(kernel: Kernel, target: Target, evaluate: Evaluate = evalu
 
     Args:
         kernel: the kernel; the constants that it reads may change.
-        target: of the code.
+        target: the target of the code.
         evaluate: computes tables and constants.
     """
     sources = _Sources(kernel)

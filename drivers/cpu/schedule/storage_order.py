@@ -33,7 +33,7 @@ def choose_storage_order(graph: FusedGraph, target: Target) -> FusedGraph:
 
     Args:
         graph: is not changed.
-        target: of the code.
+        target: the target of the code.
     """
     kernels = list(graph.kernels)
     readers: dict[Value, list[int]] = {}

@@ -50,12 +50,12 @@ class LoopSchedule:
     the last loop in each of those. A work item is a number of units.
 
     Attributes:
-        kernel: with axes joined.
+        kernel: the kernel, with its axes joined.
         lanes: elements computed together along the last axis, which is at least as long.
         order: the axes, outermost loop first.
         outer: number of loops that units iterate over.
         blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
-        all other loops.
+            all other loops.
         units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
     """
@@ -93,7 +93,7 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
 
     Args:
         kernel: has at least one element; its axes are joined.
-        target: of the code.
+        target: the target of the code.
     """
     kernel, lanes = _with_lanes(kernel, target)
     cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
@@ -235,7 +235,7 @@ def _vectorizes_reduction(kernel: Kernel, target: Target) -> bool:
 
 
 def _reads(fold: Reduce, along: Axis) -> float:
-    """Returns the cost of loads per reduced element if lanes lie along an axis, in instructions."""
+    """Returns the instructions for loads per reduced element, with lanes along an axis."""
     # Loads that do not vary within the reduction are hoisted.
     folded = set(fold.axes)
     found = (each for each in walk(fold.body) if isinstance(each, Load) and folded & free_axes(each))

@@ -10,14 +10,14 @@ import msgspec
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True):
+class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     """A kernel of the step, to run after those before it.
 
     Attributes:
         function: its name in the object code.
-        locations: of its arguments; the output first.
-        work items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
-        messages: of failed requirements, which are numbered from 1.
+        locations: locations of its arguments; the output first.
+        work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+        messages: messages of failed requirements, which are numbered from 1.
         label: describes the algorithm, for profiles.
         operations: positions in the model of the operations that it implements.
     """
@@ -38,8 +38,8 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
         target: name of the code's target.
         input_arguments: for each input, its arguments, numbered over all calls.
         output_arguments: for each output, its arguments or those that are parts of it; empty if
-        kernels also read it, because the application may change a request's memory after it was
-        written.
+            kernels also read it, because the application may change a request's memory after it was
+            written.
         arena_bytes, constants_bytes: sizes of the buffers.
         scratch_bytes: additional memory per thread.
         unshared_bytes: size of the arena if no values shared bytes.
@@ -47,7 +47,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     """
 
     target: str
-    calls: tuple[Call, ...]
+    calls: tuple[KernelCall, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     input_arguments: tuple[tuple[int, ...], ...]

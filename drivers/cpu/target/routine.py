@@ -20,7 +20,7 @@ class Subroutine:
     Attributes:
         text: the IR of the function `KERNEL_NAME`, which returns nothing.
         parameters: their LLVM types.
-        declarations: as for `Routine`.
+        declarations: see `Routine`.
     """
 
     text: str
@@ -54,11 +54,11 @@ class Routine:
 
     Attributes:
         text: the IR of the function and of globals that only it uses; every name at file scope
-        contains `KERNEL_NAME`.
+            contains `KERNEL_NAME`.
         declarations: external functions such as LLVM intrinsics, one line each.
         arguments: the values, in the order of the function's pointers; the output first.
         cost_ns: estimated time for all work items on one thread, which decides about parallel
-        execution.
+            execution.
         scratch_bytes: scratch memory per thread, aligned to 64.
         label: describes the algorithm, for profiles.
         operations: positions in the model of the operations that it implements.

@@ -117,7 +117,7 @@ def host_target(settings: Settings) -> Target:
     """Returns the target that `NEURALD_CPU_TARGET` names, or the best one for this machine.
 
     Args:
-        settings: of the driver.
+        settings: the driver's settings.
 
     Raises:
         BadData: the name is unknown, or the processor cannot run the target's code.

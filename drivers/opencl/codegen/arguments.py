@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import (
     load4_text,
     load_text,
-    stored,
+    memory_type,
     texel_text,
     texel_vector,
 )
@@ -37,7 +37,7 @@ class KernelArgument:
         """Declaration as a read-only parameter."""
         if self.first:
             return f"read_only image1d_buffer_t {self.name}, const int {self.first}"
-        return f"{self.space} const {stored(self.type)} *{self.name}"
+        return f"{self.space} const {memory_type(self.type)} *{self.name}"
 
     @property
     def call_arguments(self) -> str:
@@ -104,7 +104,7 @@ class KernelArguments:
     @property
     def pointers(self) -> str:
         """Parameter declarations of all arguments and of the status."""
-        written = f"__global {stored(self.values[0].type)} *restrict a0"
+        written = f"__global {memory_type(self.values[0].type)} *restrict a0"
         read = (each.parameter.replace("*", "*restrict ") for each in self.all[1:])
         return ", ".join((written, *read, "__global int *status"))
 

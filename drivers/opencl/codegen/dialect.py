@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.op import Number, Op, ReductionOp, reduction_id
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.support.kernel_file import file_content
 
-_STORED = {
+_MEMORY_TYPES = {
     Scalar.BOOL: "uchar",
     Scalar.INT8: "char",
     Scalar.UINT8: "uchar",
@@ -23,7 +23,7 @@ _STORED = {
     Scalar.FLOAT64: "double",
 }
 #: FLOAT16 is computed as floats with float16 values, since not every device has its arithmetic.
-_COMPUTED = {**_STORED, Scalar.BOOL: "int", Scalar.FLOAT16: "float", Scalar.INDEX: "int"}
+_REGISTER_TYPES = {**_MEMORY_TYPES, Scalar.BOOL: "int", Scalar.FLOAT16: "float", Scalar.INDEX: "int"}
 
 
 def multiply_add(kind: str, total: str, left: str, right: str) -> str:
@@ -62,14 +62,14 @@ def functions_for(text: str) -> str:
     return "".join(function for name, function in _FUNCTIONS.items() if f"{name}(" in text)
 
 
-def stored(kind: Scalar) -> str:
+def memory_type(kind: Scalar) -> str:
     """Returns the C type of an element in memory."""
-    return _STORED[kind]
+    return _MEMORY_TYPES[kind]
 
 
-def computed(kind: Scalar) -> str:
+def register_type(kind: Scalar) -> str:
     """Returns the C type of a number in a register."""
-    return _COMPUTED[kind]
+    return _REGISTER_TYPES[kind]
 
 
 def constant_text(value: Number, kind: Scalar) -> str:
@@ -123,7 +123,7 @@ def load4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") 
     """
     if kind is Scalar.FLOAT16:
         return f"vloada_half4({place} >> 2, {pointer})"
-    return f"*({space} const {stored(kind)}4 *)({pointer} + {place})"
+    return f"*({space} const {memory_type(kind)}4 *)({pointer} + {place})"
 
 
 def has_texels(kind: Scalar) -> bool:
@@ -185,7 +185,7 @@ def apply_text(expression: Apply, arguments: list[str]) -> str:
     kind, op = expression.type, expression.op
     text = _applied(expression, arguments)
     if kind in (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.UINT16) and op is not Op.SELECT:
-        return f"({computed(kind)})({text})"
+        return f"({register_type(kind)})({text})"
     if kind is Scalar.FLOAT16 and op not in _EXACT_ON_FLOAT16:
         return f"neurald_half({text})"
     return text
@@ -217,7 +217,7 @@ def _applied(expression: Apply, arguments: list[str]) -> str:
         return f"{first} {'&&' if op is Op.AND else '||'} {second}"
     if op in (Op.ADD, Op.SUBTRACT, Op.MULTIPLY) and kind in (Scalar.INT32, Scalar.INT64):
         unsigned = _UNSIGNED[kind]
-        return f"({computed(kind)})(({unsigned}){first} {_INFIX[op]} ({unsigned}){second})"
+        return f"({register_type(kind)})(({unsigned}){first} {_INFIX[op]} ({unsigned}){second})"
     if op in _INFIX:
         return f"{first} {_INFIX[op]} {second}"
     if op in _CALLS:
@@ -234,18 +234,20 @@ def _applied(expression: Apply, arguments: list[str]) -> str:
         return (
             f"pow({first}, {second})"
             if kind.is_float
-            else f"({computed(kind)})neurald_power({first}, {second})"
+            else f"({register_type(kind)})neurald_power({first}, {second})"
         )
     if op is Op.SHIFT_LEFT:
         wide = "ulong" if kind in (Scalar.INT64, Scalar.UINT64) else "uint"
-        return f"({computed(kind)})(({wide}){first} << {second})"
+        return f"({register_type(kind)})(({wide}){first} << {second})"
     if op is Op.SHIFT_RIGHT:
         return f"{first} >> {second}"
     if op is Op.NEGATE:
-        return f"-{first}" if kind.is_float else f"({computed(kind)})(0 - {first})"
+        return f"-{first}" if kind.is_float else f"({register_type(kind)})(0 - {first})"
     if op is Op.ABSOLUTE:
         return (
-            f"fabs({first})" if kind.is_float else f"({computed(kind)})({first} < 0 ? 0 - {first} : {first})"
+            f"fabs({first})"
+            if kind.is_float
+            else f"({register_type(kind)})({first} < 0 ? 0 - {first} : {first})"
         )
     if op is Op.NOT:
         return f"!{first}" if kind is Scalar.BOOL else f"~{first}"
@@ -254,7 +256,11 @@ def _applied(expression: Apply, arguments: list[str]) -> str:
     if op is Op.LOGISTIC:
         return f"1.0f / (1.0f + exp(-{first}))"
     if op is Op.SIGN:
-        return f"neurald_sign({first})" if kind.is_float else f"({computed(kind)})neurald_sign_long({first})"
+        return (
+            f"neurald_sign({first})"
+            if kind.is_float
+            else f"({register_type(kind)})neurald_sign_long({first})"
+        )
     if op is Op.IS_NAN:
         return f"isnan({first})"
     if op is Op.CONVERT:
@@ -275,7 +281,7 @@ def _extreme(kind: Scalar, first: str, second: str, *, is_minimum: bool) -> str:
     name = "min" if is_minimum else "max"
     if kind.is_float:
         return f"neurald_{name}{'_double' if kind is Scalar.FLOAT64 else ''}({first}, {second})"
-    return f"{name}(({computed(kind)}){first}, ({computed(kind)}){second})"
+    return f"{name}(({register_type(kind)}){first}, ({register_type(kind)}){second})"
 
 
 def _floor(expression: Apply, first: str, second: str) -> str:
@@ -301,7 +307,7 @@ def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
         text = f"neurald_half_bits({text})"
     if kind is Scalar.FLOAT16:
         return f"neurald_half_of_bits({text})"
-    return f"as_{computed(kind)}({text})"
+    return f"as_{register_type(kind)}({text})"
 
 
 def _is_nan_lost(source: Scalar, kind: Scalar) -> bool:
@@ -309,7 +315,7 @@ def _is_nan_lost(source: Scalar, kind: Scalar) -> bool:
 
     That is the case if either type has 64 bits.
     """
-    return source is Scalar.FLOAT64 or computed(kind) in ("long", "ulong")
+    return source is Scalar.FLOAT64 or register_type(kind) in ("long", "ulong")
 
 
 def _converted(text: str, source: Scalar, kind: Scalar) -> str:
@@ -321,9 +327,9 @@ def _converted(text: str, source: Scalar, kind: Scalar) -> str:
         return f"(float){text}"
     if source.is_float and kind.is_integer:
         if _is_nan_lost(source, kind):
-            return f"neurald_{computed(kind)}_of_{computed(source)}({text})"
-        return f"convert_{computed(kind)}_sat({text})"
-    return f"({computed(kind)}){text}"
+            return f"neurald_{register_type(kind)}_of_{register_type(source)}({text})"
+        return f"convert_{register_type(kind)}_sat({text})"
+    return f"({register_type(kind)}){text}"
 
 
 def combine_text(reduction: ReductionOp, total: str, value: str, kind: Scalar) -> str:

@@ -7,35 +7,35 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 
 
 class LazySources(Sequence[Source]):
-    """Sequence of the sources from an iterator, each generated once.
+    """Sequence of sources that are taken from an iterator when they are needed.
 
     Args:
-        making: generates them, in order.
+        sources: generates the sources, in order.
     """
 
-    def __init__(self, making: Iterator[Source]) -> None:
-        self._making = making
-        self._made: list[Source] = []
+    def __init__(self, sources: Iterator[Source]) -> None:
+        self._pending = sources
+        self._generated: list[Source] = []
 
-    def _make(self, count: int) -> bool:
+    def _generate(self, count: int) -> bool:
         """Generates sources up to this number; returns False if there are fewer."""
-        while len(self._made) < count:
-            source = next(self._making, None)
+        while len(self._generated) < count:
+            source = next(self._pending, None)
             if source is None:
                 return False
-            self._made.append(source)
+            self._generated.append(source)
         return True
 
     def __bool__(self) -> bool:
-        return self._make(1)
+        return self._generate(1)
 
     def __len__(self) -> int:
         return len(self._all)
 
     def __iter__(self) -> Iterator[Source]:
         position = 0
-        while self._make(position + 1):
-            yield self._made[position]
+        while self._generate(position + 1):
+            yield self._generated[position]
             position += 1
 
     @overload
@@ -46,11 +46,11 @@ class LazySources(Sequence[Source]):
         if isinstance(position, slice):
             return tuple(self._all[position])
         if position >= 0:
-            self._make(position + 1)
-            return self._made[position]
+            self._generate(position + 1)
+            return self._generated[position]
         return self._all[position]
 
     @property
     def _all(self) -> list[Source]:
-        self._made += self._making
-        return self._made
+        self._generated += self._pending
+        return self._generated

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
-from neurald.drivers.opencl.codegen.dialect import functions_for, stored
+from neurald.drivers.opencl.codegen.dialect import functions_for, memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
 from neurald.drivers.opencl.codegen.template import fill, templates
 
@@ -87,7 +87,7 @@ class KernelTexts:
 def argument_text(source: Source, position: int, base: Base, offset: str) -> str:
     """Returns the text of the pointer to an argument at this byte offset of its buffer."""
     const = "const " if position else ""
-    kind = stored(source.arguments[position].type)
+    kind = memory_type(source.arguments[position].type)
     return f"(__global {const}{kind} *)({_POINTERS[base]} + {offset})"
 
 

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
-from neurald.drivers.opencl.codegen.dialect import combine_text, computed, identity_text, store_text
+from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text, register_type, store_text
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.statements import Statements
 
@@ -167,7 +167,7 @@ def _group_reduction(
     body = substitute(reduction.body, dict(zip(reduction.axes, delinearize(along, shape), strict=True)))
     inner = Statements(values.by_value, {**known, along: "along"}, indent="    ")
     value = inner.value(body)
-    kind = computed(reduction.type)
+    kind = register_type(reduction.type)
     return [
         f"  {kind} {name} = {identity_text(reduction.reduction, reduction.type)};",
         "  {",
@@ -250,8 +250,8 @@ def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[st
     """Returns the epilogue function of a contraction: it computes and stores one element.
 
     It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ...,
-    <KernelArguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices in the
-    contraction's output.
+    <KernelArguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices
+    in the contraction's output.
 
     Args:
         kernel: with a contraction.
@@ -273,7 +273,7 @@ def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[st
     position = ", ".join(f"const int {name}" for name in places)
     return "\n".join(
         (
-            f"static inline void {NAME}_store(const {computed(contraction.output.type)} sum, {position}, {read.pointers}) {{",
+            f"static inline void {NAME}_store(const {register_type(contraction.output.type)} sum, {position}, {read.pointers}) {{",
             *lines,
             "}",
             "",

@@ -26,9 +26,9 @@ from neurald.drivers.opencl.codegen.arguments import KernelArgument
 from neurald.drivers.opencl.codegen.dialect import (
     apply_text,
     combine_text,
-    computed,
     constant_text,
     identity_text,
+    register_type,
 )
 
 #: Longer keys are replaced by a digest.
@@ -180,7 +180,7 @@ class Statements:
         name = f"{self._prefix}{self._count}"
         self._count += 1
         scope = self._scopes[depth]
-        scope.lines.append(f"{self._margin(depth)}const {computed(kind)} {name} = {text};")
+        scope.lines.append(f"{self._margin(depth)}const {register_type(kind)} {name} = {text};")
         return name
 
     def _margin(self, depth: int) -> str:
@@ -254,7 +254,7 @@ class Statements:
             self._forget(scope.depth)
         lines = self._scopes[-1].lines
         start = identity_text(expression.reduction, expression.type)
-        lines.append(f"{self._margin(outer)}{computed(expression.type)} {total} = {start};")
+        lines.append(f"{self._margin(outer)}{register_type(expression.type)} {total} = {start};")
         lines.extend(inner)
         self._texts[expression], self._depths[expression] = total, outer
         return total

@@ -1,8 +1,8 @@
 """Fills templates of OpenCL C, which lie in `.cl` files beside the modules that use them.
 
 A line `//: [name] description` begins the template of that name, which ends before the blank line
-that precedes the next one. All lines that begin with `//:` are comments for readers of the file, and
-are not part of the generated code.
+that precedes the next one. All lines that begin with `//:` are comments for readers of the file,
+and are not part of the generated code.
 
 A placeholder is `$NAME`, or `${NAME}` if letters follow it. There are three kinds:
 

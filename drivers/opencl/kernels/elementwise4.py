@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments, as_images
-from neurald.drivers.opencl.codegen.dialect import computed, stored, texel_vector
+from neurald.drivers.opencl.codegen.dialect import memory_type, register_type, texel_vector
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
@@ -92,7 +92,7 @@ def _source(kernel: Kernel, plan: _VectorPlan) -> Source:
     for number in range(4):
         known: dict[Expression, str] = {plan.row: "row", plan.column: f"(column + {number})"}
         known |= {
-            each: f"(({computed(each.type)})v{texel}.s{number})" for texel, each in enumerate(plan.loads)
+            each: f"(({register_type(each.type)})v{texel}.s{number})" for texel, each in enumerate(plan.loads)
         }
         statements = Statements(values.by_value, known, prefix=f"e{number}_")
         elements.append(statements.value(plan.body))
@@ -124,6 +124,6 @@ def _stored(elements: Sequence[str], place: str, kind: Scalar) -> str:
     """Returns the statement that stores four elements."""
     if kind is Scalar.FLOAT16:
         return f"  vstorea_half4_rte((float4)({', '.join(elements)}), ({place}) >> 2, a0);"
-    memory = stored(kind)
+    memory = memory_type(kind)
     vector = ", ".join(f"({memory})({each})" for each in elements)
     return f"  *(__global {memory}4 *)(a0 + {place}) = ({memory}4)({vector});"

@@ -122,7 +122,7 @@ class DeviceFacts:
         """Whether kernels run on the host's cores, with buffers in the host's memory."""
         return self.kind is DeviceKind.CPU
 
-    def is_nvidia_from(self, capability: tuple[int, int]) -> bool:
+    def has_nvidia_capability(self, capability: tuple[int, int]) -> bool:
         """Returns True for an NVIDIA device of at least this compute capability."""
         return self.is_nvidia and (self.compute_capability or (0, 0)) >= capability
 

@@ -55,13 +55,13 @@ def images_of(context: cl.Context, facts: DeviceFacts) -> ImageSupport | None:
         types=types,
         max_texels=facts.max_image_texels,
         max_arguments=context.devices[0].max_read_image_args,
-        is_divided=_is_divided(context, facts, next(iter(types))),
+        supports_sub_buffers=_supports_sub_buffers(context, facts, next(iter(types))),
         alignment_bytes=facts.alignment_bytes,
     )
 
 
 def image_over(
-    context: cl.Context, buffer: cl.Buffer, part: ImageRange, kind: Scalar, *, is_divided: bool
+    context: cl.Context, buffer: cl.Buffer, part: ImageRange, kind: Scalar, *, supports_sub_buffers: bool
 ) -> cl.Image:
     """Creates an image over a range of a buffer; the image keeps the buffer alive.
 
@@ -70,8 +70,8 @@ def image_over(
         buffer: the buffer that the image shows.
         part: the range of it.
         kind: the type of the elements.
-        is_divided: whether the device supports images of parts of buffers; otherwise the range
-            starts at the start of the buffer.
+        supports_sub_buffers: whether the device supports images over sub-buffers; otherwise the
+            range starts at the start of the buffer.
 
     Raises:
         pyopencl.Error: the image cannot be created.
@@ -79,7 +79,7 @@ def image_over(
     import pyopencl as cl
 
     size_bytes = part.texels * TEXEL * kind.size_bytes
-    whole = buffer.get_sub_region(part.start, size_bytes) if is_divided else buffer
+    whole = buffer.get_sub_region(part.start, size_bytes) if supports_sub_buffers else buffer
     return cl.create_image(context, cl.mem_flags.READ_ONLY, _format(kind), shape=(part.texels,), buffer=whole)
 
 
@@ -100,7 +100,7 @@ def _types(context: cl.Context) -> frozenset[Scalar]:
     )
 
 
-def _is_divided(context: cl.Context, facts: DeviceFacts, kind: Scalar) -> bool:
+def _supports_sub_buffers(context: cl.Context, facts: DeviceFacts, kind: Scalar) -> bool:
     """Returns True if images of parts of a buffer can be created.
 
     The OpenCL standard leaves this optional. It keeps images within their limit on texels.
@@ -111,7 +111,7 @@ def _is_divided(context: cl.Context, facts: DeviceFacts, kind: Scalar) -> bool:
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 2 * size)
     part = ImageRange(start=size, texels=size // (TEXEL * kind.size_bytes), first=0)
     try:
-        image_over(context, buffer, part, kind, is_divided=True)
+        image_over(context, buffer, part, kind, supports_sub_buffers=True)
     except cl.Error:
         return False
     return True

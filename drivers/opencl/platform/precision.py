@@ -43,7 +43,7 @@ class Precision(Enum):
     F16 = "f16"
 
 
-def suited(facts: DeviceFacts) -> Precision:
+def preferred_precision(facts: DeviceFacts) -> Precision:
     """Returns the mode in which a device computes a relaxed model.
 
     FLOAT16 saves bandwidth and suits tensor cores; CPUs would only convert it.

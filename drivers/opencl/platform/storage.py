@@ -61,15 +61,15 @@ class ImageSupport:
         types: the element types of images.
         max_texels: the limit on the size of an image.
         max_arguments: the number of images that a kernel may read.
-        is_divided: whether an image may cover a part of a buffer; otherwise it starts at the first
-            byte.
+        supports_sub_buffers: whether an image may cover a sub-buffer; otherwise it starts at the
+            first byte of the buffer.
         alignment_bytes: the alignment of such a part.
     """
 
     types: frozenset[Scalar]
     max_texels: int
     max_arguments: int
-    is_divided: bool
+    supports_sub_buffers: bool
     alignment_bytes: int
 
     def unsupported_reason(self, value: Value) -> str:
@@ -79,7 +79,9 @@ class ImageSupport:
         if not value.count:
             return "it has no elements"
         # An image starts at an aligned byte; a value that is part of another one may start later.
-        before = -(-self.alignment_bytes // (TEXEL * value.type.size_bytes)) if self.is_divided else 0
+        before = (
+            -(-self.alignment_bytes // (TEXEL * value.type.size_bytes)) if self.supports_sub_buffers else 0
+        )
         return self._too_long(-(-value.count // TEXEL) + before)
 
     def whole_buffer_unsupported_reason(self, size_bytes: int, kind: Scalar) -> str:
@@ -87,7 +89,7 @@ class ImageSupport:
 
         Returns "" if it can, or if no such image is needed.
         """
-        if self.is_divided:
+        if self.supports_sub_buffers:
             return ""
         return self._too_long(size_bytes // (TEXEL * kind.size_bytes))
 
@@ -101,8 +103,8 @@ class ImageSupport:
             kind: the type of its elements.
         """
         texel_bytes = TEXEL * kind.size_bytes
-        start = offset // self.alignment_bytes * self.alignment_bytes if self.is_divided else 0
-        end = offset + size_bytes if self.is_divided else buffer_bytes // texel_bytes * texel_bytes
+        start = offset // self.alignment_bytes * self.alignment_bytes if self.supports_sub_buffers else 0
+        end = offset + size_bytes if self.supports_sub_buffers else buffer_bytes // texel_bytes * texel_bytes
         texels = -(-(end - start) // texel_bytes)
         return ImageRange(start=start, texels=texels, first=(offset - start) // texel_bytes)
 

@@ -15,7 +15,7 @@ from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocati
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
-from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, ImageUse
+from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, KernelCall
 from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer, Launch
 from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
 from neurald.drivers.opencl.runtime.portions import Portions
@@ -79,7 +79,7 @@ class Instance:
         self._flags = np.zeros(executable.flags_bytes // 4, np.int32)
         self._flags_address = self._flags.ctypes.data
         #: Value of the flags after a successful run.
-        self._good = bytes(executable.flags_bytes)
+        self._success_flags = bytes(executable.flags_bytes)
         self._input_numbers = [
             number for number, port in enumerate(executable.inputs) if port.offset is not None
         ]
@@ -99,13 +99,13 @@ class Instance:
         staging = Staging(
             self._device,
             self._queue,
-            [self._region(executable.inputs[number]) for number in inputs],
-            [*(self._region(executable.outputs[number]) for number in outputs), flags],
+            [self._port_range(executable.inputs[number]) for number in inputs],
+            [*(self._port_range(executable.outputs[number]) for number in outputs), flags],
         )
         commands = CommandList(self._device, [*staging.writes, *self._launches, *staging.reads])
         return _Route(inputs=inputs, outputs=outputs, staging=staging, commands=commands)
 
-    def _region(self, port: Port) -> BufferRange:
+    def _port_range(self, port: Port) -> BufferRange:
         return BufferRange(buffer=self._arena, size_bytes=port.size_bytes, offset_bytes=port.offset or 0)
 
     def _route_for(
@@ -144,13 +144,13 @@ class Instance:
         with self._device.state.guard("running kernels", after_launch=True):
             self._queue.finish()
 
-    def _launch(self, program: BuiltProgram, call: Call) -> Launch:
+    def _launch(self, program: BuiltProgram, call: KernelCall) -> Launch:
         if call is self._executable.persistent:
             return self._persistent_launch(call, call.groups, len(self._executable.calls))
         status = self._executable.zeros + FLAGS + 4 * call.status
         return bound_launch(self._device, program, call, self._buffers, status)
 
-    def _persistent_launch(self, call: Call, groups: int, phases: int) -> Launch:
+    def _persistent_launch(self, call: KernelCall, groups: int, phases: int) -> Launch:
         kernel = self._program.new_kernel(call.kernel)
         with self._device.state.guard("setting arguments", kernel=call.kernel):
             kernel.set_args(self._arena, self._buffers[Base.CONSTANTS], self._sync, np.int32(phases))
@@ -164,7 +164,7 @@ class Instance:
         with self._device.state.guard("creating a sub-buffer of the arena"):
             return self._arena.get_sub_region(offset, size_bytes)
 
-    def are_resident(self, call: Call, groups: int) -> bool:
+    def are_resident(self, call: KernelCall, groups: int) -> bool:
         """Returns True if this many work-groups are resident on the device together.
 
         Raises:
@@ -208,12 +208,12 @@ class Instance:
             source = inputs[number]
             if source is None or isinstance(source, OpenClBuffer):
                 raise OpFailed(f"input {number} is omitted; the compiled model requires it")
-            staging.put(slot, source)
+            staging.set_input(slot, source)
         for slot, number in enumerate(route.outputs):
             target = outputs[number]
             if not isinstance(target, OpenClBuffer):
-                staging.expect(slot, target)
-        staging.expect(len(route.outputs), self._flags_address)
+                staging.set_output(slot, target)
+        staging.set_output(len(route.outputs), self._flags_address)
         has_buffers = route is not self._on_host
         try:
             started = time.monotonic_ns()
@@ -229,8 +229,8 @@ class Instance:
                 self._copy_buffers(outputs, self._executable.outputs, to_arena=False)
                 self._finish()
             elapsed = time.monotonic_ns() - started
-            staging.collect()
-            self._require()
+            staging.complete()
+            self._check_flags()
         except BaseException:
             if has_buffers:
                 # Enqueued commands use the caller's memory.
@@ -240,8 +240,8 @@ class Instance:
             raise
         return elapsed
 
-    def _require(self) -> None:
-        if self._flags.tobytes() == self._good:
+    def _check_flags(self) -> None:
+        if self._flags.tobytes() == self._success_flags:
             return
         self._clear_zeros()
         if self._flags[0]:
@@ -325,7 +325,7 @@ def clear(
 
 
 def bound_launch(
-    device: DeviceContext, program: BuiltProgram, call: Call, buffers: dict[Base, Any], status: int
+    device: DeviceContext, program: BuiltProgram, call: KernelCall, buffers: dict[Base, Any], status: int
 ) -> Launch:
     """Creates a kernel with bound arguments, in the order that `program_text.kernel_text` defines.
 
@@ -341,7 +341,7 @@ def bound_launch(
     kept: list[Any] = []
     with device.state.guard("setting arguments", kernel=call.kernel):
         arguments: list[Any] = []
-        for position, place in enumerate(call.places):
+        for position, place in enumerate(call.locations):
             if position in images:
                 image, first = _image(device, buffers[place.base], place, images[position])
                 kept.append(image)
@@ -372,5 +372,7 @@ def _image(
     if images is None:
         raise OpFailed(f"{device.facts.name} does not read images, but the compiled model requires them")
     part = images.range_of(place.offset, use.size_bytes, buffer.size, use.type)
-    image = image_over(device.context, buffer, part, use.type, is_divided=images.is_divided)
+    image = image_over(
+        device.context, buffer, part, use.type, supports_sub_buffers=images.supports_sub_buffers
+    )
     return image, part.first

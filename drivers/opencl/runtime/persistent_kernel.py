@@ -45,7 +45,7 @@ ABORTED: Final = _UNITS + _UNIT_COUNT
 #: Size of the synchronisation memory, which is zero before the first launch; the host clears it
 #: after a failure.
 SYNC_BYTES: Final = 4 * ABORTED + 128
-#: Spin limits: about two seconds, or some milliseconds for a trial launch that only runs the barrier.
+#: Spin limits: about two seconds, or some milliseconds for trial launches of the barrier alone.
 _MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
 #: Value of the barrier counter after an abort, which is larger than any number of arrivals.
 _RELEASE_ALL = 1 << 31
@@ -79,29 +79,29 @@ class Phase:
 
     Attributes:
         pointers: C expressions of the pointer arguments, with the arguments' types.
-        regions: the memory that they point to; None if no phase writes it. The first one is the
+        ranges: the memory that they point to; None if no phase writes it. The first one is the
             output.
         status: the C expression of the pointer to the status.
-        workspace, workspace_region: the pointer expression and memory of the workspace, if the
+        workspace, workspace_range: the pointer expression and memory of the workspace, if the
             source needs one.
     """
 
     source: Source
     pointers: tuple[str, ...]
-    regions: tuple[MemoryRange | None, ...]
+    ranges: tuple[MemoryRange | None, ...]
     status: str
     workspace: str = ""
-    workspace_region: MemoryRange | None = None
+    workspace_range: MemoryRange | None = None
 
     @property
     def written(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase writes."""
-        return tuple(each for each in (self.regions[0], self.workspace_region) if each is not None)
+        return tuple(each for each in (self.ranges[0], self.workspace_range) if each is not None)
 
     @property
     def touched(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase reads or writes."""
-        return tuple(each for each in (*self.regions, self.workspace_region) if each is not None)
+        return tuple(each for each in (*self.ranges, self.workspace_range) if each is not None)
 
 
 def is_supported(facts: DeviceFacts) -> bool:
@@ -110,7 +110,7 @@ def is_supported(facts: DeviceFacts) -> bool:
     Devices whose kernels read images are excluded: phases have pointers only, and texture caches
     would return stale data of earlier phases.
     """
-    return facts.images is None and facts.is_nvidia_from((7, 0))
+    return facts.images is None and facts.has_nvidia_capability((7, 0))
 
 
 def local_size(sources: Sequence[Source]) -> int | None:

@@ -30,8 +30,8 @@ class BuiltProgram:
     """Built program and its kernels.
 
     Text that was built before for the same device is not built again: `from_source` reuses whole
-    programs, and `of_kernels` single kernels. A kernel has one set of arguments, so callers that need different ones
-    use `new_kernel`.
+    programs, and `of_kernels` single kernels. A kernel has one set of arguments, so callers that
+    need different ones use `new_kernel`.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class BufferRange:
     offset_bytes: int = 0
 
 
-class _Passage:
+class _StagedPort:
     """Path of one input or output: through a slot of the pinned area, or direct.
 
     Attributes:
@@ -63,8 +63,8 @@ class Staging:
     """Transfers the inputs and outputs of one execution at a time. Reusable.
 
     `writes` and `reads` belong into the `CommandList` of the execution, before and after its
-    kernels. For each execution: `put` every input, `expect` every output, run the list to its end,
-    `collect`.
+    kernels. Each execution calls `set_input` for every input and `set_output` for every output,
+    runs the list to its end, and calls `complete`.
 
     Attributes:
         writes: the transfers of the inputs, in their order.
@@ -91,13 +91,13 @@ class Staging:
         self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
         self._reservation: Reservation | None = None
         limit = 0 if device.facts.is_cpu else max_pinned_bytes
-        ways = [[number] for number in range(len(inputs))], _near(outputs) if limit else _single(outputs)
+        ways = [[number] for number in range(len(inputs))], _adjacent(outputs) if limit else _single(outputs)
         slots: list[list[int | None]] = []
         used = 0
-        for regions, spans in zip((inputs, outputs), ways, strict=True):
+        for ranges, spans in zip((inputs, outputs), ways, strict=True):
             slots.append([])
             for span in spans:
-                start, end = _range([regions[number] for number in span])
+                start, end = _bounds([ranges[number] for number in span])
                 fits = 0 < end - start <= limit - used
                 slots[-1].append(used if fits else None)
                 used += -(-(end - start) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES if fits else 0
@@ -105,43 +105,43 @@ class Staging:
         if used:
             with contextlib.suppress(OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient):
                 area = self._pinned(used)
-        self._inputs, self.writes = _passages(inputs, ways[0], slots[0], area, to_device=True)
-        self._outputs, self.reads = _passages(outputs, ways[1], slots[1], area, to_device=False)
+        self._inputs, self.writes = _staged_ports(inputs, ways[0], slots[0], area, to_device=True)
+        self._outputs, self.reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
 
-    def put(self, index: int, address: int) -> None:
-        """Sets the address of an input. Its bytes must not change before `collect`."""
-        passage = self._inputs[index]
-        if passage.slot:
-            self._copy(passage.slot, address, passage.size_bytes)
+    def set_input(self, index: int, address: int) -> None:
+        """Sets the address of an input. Its bytes must not change before `complete`."""
+        port = self._inputs[index]
+        if port.slot:
+            self._copy(port.slot, address, port.size_bytes)
         else:
-            passage.transfer.address = address
+            port.transfer.address = address
 
-    def expect(self, index: int, address: int) -> None:
-        """Sets the destination of an output. Its contents are undefined until `collect` returns."""
-        passage = self._outputs[index]
-        if passage.slot:
-            passage.host = address
+    def set_output(self, index: int, address: int) -> None:
+        """Sets the destination of an output. Its contents are undefined until `complete` returns."""
+        port = self._outputs[index]
+        if port.slot:
+            port.host = address
         else:
-            passage.transfer.address = address
+            port.transfer.address = address
 
-    def collect(self) -> None:
+    def complete(self) -> None:
         """Completes the outputs after the queue has finished, and drops the addresses."""
-        for passage in self._outputs:
-            if passage.host:
-                self._copy(passage.host, passage.slot, passage.size_bytes)
+        for port in self._outputs:
+            if port.host:
+                self._copy(port.host, port.slot, port.size_bytes)
         self.forget()
 
     def forget(self) -> None:
         """Drops the addresses of a failed execution. Its outputs are undefined."""
-        for passage in (*self._inputs, *self._outputs):
-            passage.host = 0
-            if not passage.slot:
-                passage.transfer.address = 0
+        for port in (*self._inputs, *self._outputs):
+            port.host = 0
+            if not port.slot:
+                port.transfer.address = 0
 
     def close(self) -> None:
         """Releases the pinned memory. The object cannot be used again."""
-        for passage in (*self._inputs, *self._outputs):
-            passage.slot = 0
+        for port in (*self._inputs, *self._outputs):
+            port.slot = 0
         self.forget()
         if self._area is not None:
             buffer, mapping = self._area
@@ -183,23 +183,23 @@ class Staging:
         return int(np.asarray(area).ctypes.data)
 
 
-def _single(regions: Sequence[BufferRange]) -> list[list[int]]:
-    return [[number] for number in range(len(regions))]
+def _single(ranges: Sequence[BufferRange]) -> list[list[int]]:
+    return [[number] for number in range(len(ranges))]
 
 
-def _near(regions: Sequence[BufferRange]) -> list[list[int]]:
-    """Groups the numbers of regions that share a transfer."""
+def _adjacent(ranges: Sequence[BufferRange]) -> list[list[int]]:
+    """Groups the numbers of ranges that share a transfer."""
     order = sorted(
-        range(len(regions)), key=lambda number: (regions[number].buffer.int_ptr, regions[number].offset_bytes)
+        range(len(ranges)), key=lambda number: (ranges[number].buffer.int_ptr, ranges[number].offset_bytes)
     )
     spans: list[list[int]] = []
     for number in order:
-        region = regions[number]
-        others = [regions[each] for each in spans[-1]] if spans else []
+        current = ranges[number]
+        others = [ranges[each] for each in spans[-1]] if spans else []
         if (
             others
-            and others[0].buffer == region.buffer
-            and region.offset_bytes <= _range(others)[1] + _MAX_GAP_BYTES
+            and others[0].buffer == current.buffer
+            and current.offset_bytes <= _bounds(others)[1] + _MAX_GAP_BYTES
         ):
             spans[-1].append(number)
         else:
@@ -207,46 +207,46 @@ def _near(regions: Sequence[BufferRange]) -> list[list[int]]:
     return spans
 
 
-def _range(regions: Sequence[BufferRange]) -> tuple[int, int]:
-    """Returns the first byte of regions of a buffer, and the one after the last."""
-    return min(each.offset_bytes for each in regions), max(
-        each.offset_bytes + each.size_bytes for each in regions
+def _bounds(ranges: Sequence[BufferRange]) -> tuple[int, int]:
+    """Returns the first byte of ranges of a buffer, and the one after the last."""
+    return min(each.offset_bytes for each in ranges), max(
+        each.offset_bytes + each.size_bytes for each in ranges
     )
 
 
-def _passages(
-    regions: Sequence[BufferRange],
+def _staged_ports(
+    ranges: Sequence[BufferRange],
     spans: Sequence[Sequence[int]],
     slots: Sequence[int | None],
     area: int,
     *,
     to_device: bool,
-) -> tuple[tuple[_Passage, ...], tuple[HostTransfer, ...]]:
-    """Creates the passages of regions, in their order, and their transfers.
+) -> tuple[tuple[_StagedPort, ...], tuple[HostTransfer, ...]]:
+    """Creates the staged ports of ranges, in their order, and their transfers.
 
     Args:
-        regions: of all inputs, or of all outputs.
-        spans: the groups of regions that share a transfer.
+        ranges: of all inputs, or of all outputs.
+        spans: the groups of ranges that share a transfer.
         slots: the offset of each group in the pinned area; None for direct transfers.
         area: the address of the pinned area; 0 if there is none, so that all transfers are direct.
         to_device: whether they are inputs.
     """
-    found: dict[int, _Passage] = {}
+    found: dict[int, _StagedPort] = {}
     transfers = []
     for span, slot in zip(spans, slots, strict=True):
         is_direct = slot is None or not area
         for part in [[number] for number in span] if is_direct else [span]:
-            start, end = _range([regions[number] for number in part])
+            start, end = _bounds([ranges[number] for number in part])
             transfer = HostTransfer(
-                regions[part[0]].buffer, end - start, offset_bytes=start, to_device=to_device
+                ranges[part[0]].buffer, end - start, offset_bytes=start, to_device=to_device
             )
             transfers.append(transfer)
             if slot is not None and area:
                 transfer.address = area + slot
             for number in part:
-                place = 0 if is_direct else transfer.address + regions[number].offset_bytes - start
-                found[number] = _Passage(regions[number].size_bytes, transfer, place)
-    return tuple(found[number] for number in range(len(regions))), tuple(transfers)
+                place = 0 if is_direct else transfer.address + ranges[number].offset_bytes - start
+                found[number] = _StagedPort(ranges[number].size_bytes, transfer, place)
+    return tuple(found[number] for number in range(len(ranges))), tuple(transfers)
 
 
 def upload(

@@ -93,15 +93,15 @@ class BuildHelper:
     def _run(self, process: WorkerProcess) -> None:
         while (shard := self._work.next()) is not None:
             try:
-                is_there = self._measure(process, shard)
+                is_alive = self._measure(process, shard)
             except Exception as error:
                 # Whatever failed will be reported where the shard is built next; waiting threads
                 # must not hang.
                 if not process.is_closed:
                     _LOG.warning("a build helper process ended: %s", error)
-                self._work.give_back(shard)
+                self._work.requeue(shard)
                 return
-            if not is_there:
+            if not is_alive:
                 return
 
     def _measure(self, process: WorkerProcess, shard: Shard) -> bool:
@@ -121,7 +121,7 @@ class BuildHelper:
             times = _request(process, Measure(trials=trials), _MAX_MEASURE_S).times_ns
         if len(times) > len(shard) or not all(time_ns is None or time_ns >= 0 for time_ns in times):
             raise ValueError(f"a build helper process returned invalid times: {times}")
-        self._work.measured(shard, times)
+        self._work.record_times(shard, times)
         return len(times) == len(shard)
 
     def kill(self) -> None:
@@ -155,7 +155,7 @@ def build_in_helper(device: DeviceContext, text: str) -> Iterator[Callable[[], B
         return
     binaries: list[bytes] = []
     thread = threading.Thread(
-        target=_fetch, args=(process, text, binaries), name="neurald opencl helper", daemon=True
+        target=_fetch_binary, args=(process, text, binaries), name="neurald opencl helper", daemon=True
     )
     thread.start()
 
@@ -176,7 +176,7 @@ def build_in_helper(device: DeviceContext, text: str) -> Iterator[Callable[[], B
         process.close()
 
 
-def _fetch(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
+def _fetch_binary(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
     """Appends the binary of a program, if the process builds it."""
     try:
         answer = _request(process, Build(text=text, wants_binary=True), _MAX_BUILD_S)

@@ -1,8 +1,8 @@
 """Measures the OpenCL device's performance relative to the CPU device with small models.
 
-The results are cached. The benchmark is a small image network (two convolutions with a depthwise one between them) in each
-relevant type, run on both devices with inputs and outputs in host memory. OpenCL reports no power
-figures, so power is assumed proportional to time.
+The results are cached. The benchmark is a small image network (two convolutions with a depthwise
+one between them) in each relevant type, run on both devices with inputs and outputs in host memory.
+OpenCL reports no power figures, so power is assumed proportional to time.
 """
 
 import hashlib

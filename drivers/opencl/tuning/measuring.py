@@ -45,34 +45,34 @@ def times_ns(
     """
     started = time.monotonic()
     shards = shards_of(sources, _TARGET_SHARD_BYTES)
-    work = ShardQueue(shards)
+    queue = ShardQueue(shards)
     count = min(process_count(device.facts), len(shards) // _MIN_SHARDS_PER_PROCESS)
     helpers: list[BuildHelper] = []
     try:
         for _ in range(count - 1):
-            helpers.append(BuildHelper(work, device, is_resident=is_resident))
-        _measure_here(work, device, is_resident=is_resident, require_wanted=require_wanted)
+            helpers.append(BuildHelper(queue, device, is_resident=is_resident))
+        _measure_here(queue, device, is_resident=is_resident, require_wanted=require_wanted)
     finally:
-        work.close()
+        queue.close()
         for helper in helpers:
             helper.kill()
         for helper in helpers:
             helper.close()
     _LOG.info(
         "measured %d kernels in %.1f s, with %d processes",
-        len(work.times_ns),
+        len(queue.times_ns),
         time.monotonic() - started,
         1 + len(helpers),
     )
-    return {name: each for name, each in work.times_ns.items() if each is not None}
+    return {name: each for name, each in queue.times_ns.items() if each is not None}
 
 
 def _measure_here(
-    work: ShardQueue, device: DeviceContext, *, is_resident: bool, require_wanted: Callable[[str], None]
+    queue: ShardQueue, device: DeviceContext, *, is_resident: bool, require_wanted: Callable[[str], None]
 ) -> None:
     """Builds and measures in this process until no shard is left."""
     bench: Bench | None = None
-    while (shard := work.next(is_local=True)) is not None:
+    while (shard := queue.next(is_local=True)) is not None:
         require_wanted("while kernels were measured")
         text, trials = trials_of(shard, device.facts, is_resident=is_resident)
         try:
@@ -80,9 +80,9 @@ def _measure_here(
         except DeadObject:
             raise
         except Error as error:
-            work.split(shard, str(error))
+            queue.split(shard, str(error))
             continue
         bench = bench or Bench(device)
-        with work.measuring_lock:
+        with queue.measuring_lock:
             times = list(bench.times_ns(program, trials))
-        work.measured(shard, times)
+        queue.record_times(shard, times)

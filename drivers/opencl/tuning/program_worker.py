@@ -1,7 +1,8 @@
 """Builds programs for another process and measures their kernels.
 
-It reads requests from standard input, and writes answers to standard output. It runs as a script in a Python that finds its packages on the other process's path. Its own context
-protects the other process from faults of kernels and compilers.
+It reads requests from standard input, and writes answers to standard output. It runs as a script in
+a Python that finds its packages on the other process's path. Its own context protects the other
+process from faults of kernels and compilers.
 """
 
 import ctypes

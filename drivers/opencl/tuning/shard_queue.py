@@ -35,7 +35,7 @@ class ShardQueue:
         self._taken = 0
         self._is_closed = False
         self._count = sum(map(len, shards))
-        self._told = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def next(self, *, is_local: bool = False) -> Shard | None:
         """Returns the next shard, waiting for it if necessary; None if there will be none.
@@ -60,7 +60,7 @@ class ShardQueue:
                 return shard
             return None
 
-    def measured(self, shard: Shard, times: Sequence[float | None]) -> None:
+    def record_times(self, shard: Shard, times: Sequence[float | None]) -> None:
         """Records the times of a shard's sources.
 
         If there are fewer times than sources, the next source lost the device, and those after it
@@ -92,11 +92,11 @@ class ShardQueue:
         self._waiting.extend(part for part in parts if part)
         self._changed.notify_all()
         now = time.monotonic()
-        if now - self._told >= _PROGRESS_INTERVAL_S:
-            self._told = now
+        if now - self._reported_at >= _PROGRESS_INTERVAL_S:
+            self._reported_at = now
             _LOG.info("compiled and measured %d of %d kernels", len(self.times_ns), self._count)
 
-    def give_back(self, shard: Shard) -> None:
+    def requeue(self, shard: Shard) -> None:
         """Returns a shard with which another process failed."""
         with self._changed:
             self._taken -= 1

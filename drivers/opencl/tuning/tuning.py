@@ -127,16 +127,18 @@ class Tuner:
                 if chain.is_likely:
                     _use_chain(first, chain, sources[0])
             return first
-        works: dict[Hashable, Source] = {}
+        representatives: dict[Hashable, Source] = {}
         # Sources that do the same work share one measurement.
-        alike = {name: works.setdefault(_work_of(source), source) for name, source in measured.items()}
+        measured_as = {
+            name: representatives.setdefault(_work_of(source), source) for name, source in measured.items()
+        }
         found = times_ns(
             self._device,
-            list(works.values()),
+            list(representatives.values()),
             is_resident=self._is_resident,
             require_wanted=self._require_wanted,
         )
-        times = {name: found.get(source.name, math.inf) for name, source in alike.items()}
+        times = {name: found.get(source.name, math.inf) for name, source in measured_as.items()}
         return _fastest(tried, chains, chained, times)
 
     def _to_try(self, sources: Sequence[Source]) -> tuple[Source, ...]:

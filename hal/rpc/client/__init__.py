@@ -1,1 +1,1 @@
-"""A device in a daemon, seen from its client."""
+"""The client's side of a device in a daemon."""

@@ -1,4 +1,4 @@
-"""Artifacts on their way between a client and a daemon; see `neurald.hal.cache.artifact_seal`."""
+"""Transfers artifacts between a client and a daemon; see `neurald.hal.cache.artifact_seal`."""
 
 from neurald._proto import device_pb2
 from neurald.hal.cache.artifact_seal import named_tokens, read_seal
@@ -7,18 +7,21 @@ from neurald.hal.errors import BadData, Error, OutOfMemory
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous
 from neurald.hal.rpc.client.connection import Connection
 
-#: An artifact that a daemon announces with more bytes is not fetched.
+#: Larger artifacts are not fetched.
 _MAX_BYTES = 8 << 30
 
 
 def fetch_artifact(connection: Connection, prepared_model: int) -> Artifact | None:
-    """What a daemon has compiled, in memory of this process; None if it has nothing to give.
+    """Fetches the artifact of a prepared model to memory of this process.
+
+    Returns:
+        None if the daemon has no artifact for it.
 
     Raises:
-        BadData: what it gives is not what its seal says.
+        BadData: the artifact is not the one that its seal describes.
         OutOfMemory: there is no memory for it.
         DeadObject: the daemon is gone.
-        Error: what the daemon answers.
+        Error: the daemon's error.
     """
     message = device_pb2.GetArtifactRequest(prepared_model=prepared_model)
     reply = connection.call("GetArtifact", message)
@@ -35,14 +38,14 @@ def fetch_artifact(connection: Connection, prepared_model: int) -> Artifact | No
             size >= 0 and bool(size) == bool(token) for size, token in zip(sizes, tokens, strict=True)
         )
         if not is_sound or sum(sizes) > _MAX_BYTES:
-            raise BadData("the daemon gave an artifact that its seal does not describe")
+            raise BadData("the daemon returned an artifact that its seal does not describe")
         memories: list[Memory] = []
         for size in sizes:
             memories.append(_fetch(connection, tokens[0], size) if size else HostMemory(b""))
             del tokens[0]
     except Error:
         unused = [token for token in tokens if token]
-        connection.call_later("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=unused))
+        connection.call_in_background("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=unused))
         raise
     return Artifact(
         model=tuple(memories[: counts[0]]), data=tuple(memories[counts[0] :]), seal=bytes(found.seal)
@@ -53,7 +56,7 @@ def _fetch(connection: Connection, token: bytes, size: int) -> Memory:
     try:
         memory = HostMemory(anonymous(size))
     except OSError as error:
-        raise OutOfMemory(f"an artifact of {size} bytes: {error.strerror}") from None
+        raise OutOfMemory(f"no memory for an artifact of {size} bytes: {error.strerror}") from None
     connection.read_memory(token, memory)
     return memory
 
@@ -61,16 +64,19 @@ def _fetch(connection: Connection, token: bytes, size: int) -> Memory:
 def send_artifact(
     connection: Connection, artifact: Artifact, deadline_s: float | None
 ) -> tuple[device_pb2.Artifact, list[bytes]]:
-    """Gives a daemon the memories of an artifact; returns its message, and the tokens in it that are to be used.
+    """Sends the memories of an artifact to a daemon.
 
     Args:
         connection: to the daemon.
-        artifact: its memories are such as `sealed_memory` gives.
+        artifact: its memories come from `sealed_memory`.
         deadline_s: on the clock of `time.monotonic()`.
+
+    Returns:
+        The message of the artifact, and the tokens in it, which must be used or released.
 
     Raises:
         DeadObject: the daemon is gone.
-        Error: it refuses a memory.
+        Error: the daemon refuses a memory.
     """
     memories = (*artifact.model, *artifact.data)
     tokens = connection.send_memories((memory for memory in memories if memory.size), deadline_s)
@@ -81,7 +87,7 @@ def send_artifact(
 
 
 def sealed_memory(memory: Memory) -> Memory:
-    """The same bytes in memory that a daemon on this host takes as they are: it can be sure that nobody changes them."""
+    """Returns the same bytes in immutable shared memory, which a daemon on this host maps."""
     if not memory.size or (isinstance(memory, SharedMemory) and memory.readonly):
         return memory
     return SharedMemory.constant(memory.view(), "neurald artifact")

@@ -1,4 +1,4 @@
-"""Device buffers in a daemon, seen from its client. Their bytes never pass through here unless they are copied."""
+"""Device buffers in a daemon. Their bytes only reach the client if they are copied."""
 
 import weakref
 from collections.abc import Container, Sequence
@@ -13,28 +13,30 @@ from neurald.hal.rpc.wire.model import dimensions_to_wire
 
 
 class RemoteBuffer(DeviceBuffer):
-    """A buffer that a daemon's device has allocated; goes from the daemon with the last reference."""
+    """A buffer that a daemon's device has allocated; the last reference releases it."""
 
     def __init__(self, connection: Connection, token: int) -> None:
         super().__init__()
         self._connection = connection
         self._token = token
         message = device_pb2.ReleaseBufferRequest(buffer=token)
-        weakref.finalize(self, connection.call_later, "ReleaseBuffer", message).atexit = False
+        weakref.finalize(self, connection.call_in_background, "ReleaseBuffer", message).atexit = False
 
     @property
     def is_lost(self) -> bool:
-        """See `DeviceBuffer.is_lost`: it goes with its session."""
+        """See `DeviceBuffer.is_lost`: the buffer ends with its session."""
         return not self._connection.is_open
 
     def pool_for(self, connection: Connection) -> types_pb2.RequestPool:
-        """What stands for it in a request that goes through a connection.
+        """Returns the pool of a request through `connection` that refers to this buffer.
 
         Raises:
-            DeadObject: it was allocated through another one; the daemon, or the session with it, is gone.
+            DeadObject: it was allocated through another connection, which is over.
         """
         if connection is not self._connection:
-            raise DeadObject("a device buffer belongs to a session with its daemon that is over")
+            raise DeadObject(
+                "a device buffer belongs to a session with its daemon that is over; allocate another one"
+            )
         return types_pb2.RequestPool(buffer=self._token)
 
     def write(self, source: Memory, dimensions: Dimensions = None) -> None:
@@ -68,20 +70,21 @@ class RemoteBuffer(DeviceBuffer):
 def send_pools(
     connection: Connection, pools: Sequence[Memory], results: Container[int], deadline_s: float | None
 ) -> tuple[list[types_pb2.RequestPool], list[bytes]]:
-    """Gives a daemon what the pools of a request need: buffers are named, memories sent.
+    """Sends the pools of a request to a daemon: buffers by token, memories as such.
 
     Args:
         connection: to the daemon.
         pools: of the request.
-        results: numbers of those that the daemon is to make itself, and whose bytes are read afterwards.
+        results: indexes of the pools that the daemon must allocate, and whose bytes are read
+            afterwards.
         deadline_s: on the clock of `time.monotonic()`.
 
     Returns:
-        The pools as the request names them, and the tokens of the memories that were sent.
+        The pools of the request's message, and the tokens of the memories that were sent.
 
     Raises:
-        DeadObject: the daemon is gone, or a buffer's session with it.
-        Error: it refuses a memory.
+        DeadObject: the daemon is gone, or a buffer's session is over.
+        Error: the daemon refuses a memory.
     """
     named = [
         pool.pool_for(connection)

@@ -1,4 +1,4 @@
-"""The daemon as the client's end of a burst sees it: what is asked of it, what it answers, and whether it lives."""
+"""The daemon as seen by the client's end of a burst: requests, answers, and whether it lives."""
 
 import select
 import socket
@@ -32,23 +32,24 @@ from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingE
 from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
 from neurald.hal.sync.fence import Fence
 
-#: How long a daemon that lives may take to answer: as long as native code may keep its threads from it.
+#: How long a live daemon may take to answer. Native code may block its threads for that long.
 _ANSWER_TIMEOUT_S = 60.0
-#: How long after a deadline or a cancellation the daemon's own word on it is waited for.
+#: How long to wait for the daemon's own error after a deadline or a cancellation.
 _SLACK_S = 0.05
 _FOREVER_S = float("inf")
-#: Runs that take no longer are awaited awake: the time that waking costs is a part of theirs that counts.
+#: Runs that usually take no longer are waited for by polling, because waking up would take a
+#: notable part of their time.
 _SHORT_RUN_S = 2e-3
 _UNKNOWN = Timing()
 
 
 class BurstPeer:
-    """The daemon's end of one burst. Used by one thread at a time, `shut_down` apart.
+    """The daemon's end of one burst. Not thread-safe, except `shut_down`.
 
     Args:
         connection: to the daemon.
-        handle: of the prepared model there.
-        outputs: how many it has.
+        handle: of the prepared model in the daemon.
+        outputs: how many outputs it has.
 
     Raises:
         DeadObject: the daemon is gone.
@@ -64,38 +65,38 @@ class BurstPeer:
         self._close.atexit = False
         with theirs:
             connection.configure_burst(handle, theirs, memory)
-        memory.close()  # the mapping is all that is needed
-        # By then the connection is over, and this burst with it.
+        memory.close()  # only the mapping is needed
+        # The burst ends with the connection.
         forget = connection.life.call_at_end(partial(shut_down, self.socket))
         weakref.finalize(self, forget).atexit = False
         self._ring = RingEnd(memory, self.socket, RingSide.CLIENT)
-        self._usual_s = 0.0
+        self._usual_run_s = 0.0
         self._answer: bytes | None = None
         self._outcome: BurstOutcome | None = None
         self._is_over = False
         at_fork(self)
 
     def forked(self) -> None:
-        """Ends the burst in a child, which closes its copy of the socket; the parent's burst goes on."""
+        """Ends the burst in a child, which closes its copy of the socket; the parent's goes on."""
         self._is_over = True
         self._close()
 
     def shut_down(self) -> None:
-        """Ends the burst for the daemon, and for the thread that waits for it. May be called by any thread."""
+        """Ends the burst for the daemon and for a waiting thread. May be called by any thread."""
         shut_down(self.socket)
 
     def close(self) -> None:
-        """Closes the connection, which nobody uses any more."""
+        """Closes the socket, which must no longer be in use."""
         self._is_over = True
         self._close()
 
     def ask(self, packet: bytes, descriptors: tuple[int, ...] = ()) -> None:
-        """Tells the daemon something that it is to keep.
+        """Sends a packet that the daemon must answer, and waits for the answer.
 
         Raises:
-            DeadObject: it is gone.
-            OpFailed: it broke the rules.
-            Error: it refuses.
+            DeadObject: the daemon is gone.
+            OpFailed: the daemon broke the protocol.
+            Error: the daemon's refusal.
         """
         self.require_open()
         if not send_packet(self.socket, packet, descriptors):
@@ -103,23 +104,24 @@ class BurstPeer:
             room.register(self.socket, select.POLLOUT)
             room.poll(_ANSWER_TIMEOUT_S * 1000)
             if not send_packet(self.socket, packet, descriptors):
-                raise self._dead("it reads nothing")
+                raise self._dead("it does not read its socket")
         self._answer = None
         end = time.monotonic() + _ANSWER_TIMEOUT_S
         try:
             while self._answer is None:
                 if time.monotonic() >= end:
-                    raise self._dead("it gives no answer")
-                # No execution is under way. A completion that is left in the ring would end every
-                # sleep at once, so that the answer would never be waited for.
+                    raise self._dead("it does not answer")
+                # No execution is under way. A completion left in the ring would end every sleep at
+                # once,
+                # and the answer would never be read.
                 if self._sleep(end - time.monotonic()):
-                    raise BadData("it completes an execution that it was not asked for")
+                    raise BadData("it completed an execution that was not submitted")
         except BadData as error:
             raise self._broken(error) from None
         require_success(self._answer)
 
     def submit(self, submission: bytes) -> None:
-        """Has the daemon run a request; `complete` tells what came of it.
+        """Has the daemon run a request; `complete` returns the outcome.
 
         Raises:
             DeadObject: the burst has ended.
@@ -132,7 +134,7 @@ class BurstPeer:
         """Whether `complete` would return at once.
 
         Raises:
-            OpFailed: the daemon broke the rules.
+            OpFailed: the daemon broke the protocol.
         """
         try:
             return self._ring.has_entry
@@ -140,11 +142,14 @@ class BurstPeer:
             raise self._broken(error) from None
 
     def is_done_within(self, timeout_s: float) -> bool:
-        """Whether `complete` would return at once, at the latest after so long.
+        """Waits until `complete` would return at once, at most `timeout_s` seconds.
+
+        Returns:
+            Whether it would.
 
         Raises:
             DeadObject: the daemon is gone.
-            OpFailed: the daemon broke the rules.
+            OpFailed: the daemon broke the protocol.
         """
         end = time.monotonic() + timeout_s
         while not self.is_done:
@@ -158,20 +163,24 @@ class BurstPeer:
         return True
 
     def complete(self, options: ExecuteOptions) -> tuple[Timing, BurstOutcome | None]:
-        """How long the execution took, and what is new about the outputs of its request, if anything.
+        """Waits for the end of an execution.
+
+        Returns:
+            Its timing, and what is new about the outputs of its request; None if nothing is.
 
         Raises:
-            Cancelled, MissedDeadlineTransient: it was waited for in vain; it is still under way, and waited for again.
+            Cancelled, MissedDeadlineTransient: the execution is still under way; `complete` must be
+                called again.
             DeadObject: the daemon is gone.
-            OpFailed: the daemon broke the rules.
+            OpFailed: the daemon broke the protocol.
         """
         try:
             started = time.perf_counter()
-            if not self._is_soon_there():
+            if not self._spin():
                 self._wait(options)
             taken_s = time.perf_counter() - started
-            # Falls fast and rises slowly: what others take of the machine now and then makes no run longer.
-            self._usual_s = min(taken_s, self._usual_s * 1.1 + 1e-6)
+            # Falls fast and rises slowly, so that occasional load of the machine hardly counts.
+            self._usual_run_s = min(taken_s, self._usual_run_s * 1.1 + 1e-6)
             is_news, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
             timing = _UNKNOWN
             if max(times_ns) >= 0:
@@ -179,39 +188,39 @@ class BurstPeer:
                 timing = Timing(on_device_ns=on_device_ns, in_driver_ns=in_driver_ns, queued_ns=queued_ns)
             if not is_news:
                 return timing, None
-            outcome, self._outcome = self._told(), None
+            outcome, self._outcome = self._received_outcome(), None
         except BadData as error:
             raise self._broken(error) from None
         return timing, outcome
 
-    def _is_soon_there(self) -> bool:
-        """Whether the completion comes about when it is likely to, awaited awake, or at once after a long run."""
-        usual_s = self._usual_s
-        return self._ring.spin(usual_s + SPIN_S if usual_s <= _SHORT_RUN_S else 0.0)
+    def _spin(self) -> bool:
+        """Polls for the completion for as long as it usually takes, or once if that is long."""
+        usual_run_s = self._usual_run_s
+        return self._ring.spin(usual_run_s + SPIN_S if usual_run_s <= _SHORT_RUN_S else 0.0)
 
-    def _told(self) -> BurstOutcome:
-        """What the daemon told before it completed the execution."""
+    def _received_outcome(self) -> BurstOutcome:
+        """Returns the OUTCOME that the daemon sent before it completed the execution."""
         if self._outcome is None:
             try:
                 self._read()
             except DeadObject:
-                # What it told right before it ended counts.
+                # An OUTCOME that it sent right before it ended counts.
                 if self._outcome is None:
                     raise
         if self._outcome is None:
-            raise BadData("it tells no outcome")
+            raise BadData("it sent no outcome of an execution")
         return self._outcome
 
     def _wait(self, options: ExecuteOptions) -> None:
         limit = _FOREVER_S if options.deadline_s is None else options.deadline_s + _SLACK_S
-        look = time.monotonic() + _ANSWER_TIMEOUT_S
+        next_check = time.monotonic() + _ANSWER_TIMEOUT_S
         cancellation, wake = options.cancellation, None
         if cancellation is not None:
             wake = Fence()
             cancellation.call_on_cancel(wake.signal)
         is_cancelled = False
         while not self._sleep(
-            min(limit, look) - time.monotonic(), None if wake is None or is_cancelled else wake.fd
+            min(limit, next_check) - time.monotonic(), None if wake is None or is_cancelled else wake.fd
         ):
             now = time.monotonic()
             if cancellation is not None and cancellation.is_cancelled and not is_cancelled:
@@ -220,21 +229,23 @@ class BurstPeer:
                 limit = min(limit, now + _SLACK_S)
             if now >= limit:
                 if is_cancelled:
-                    raise Cancelled("the execution was cancelled, and the daemon is still at it")
-                raise MissedDeadlineTransient("the deadline passed, and the daemon is still at it")
-            if now >= look:
+                    raise Cancelled("the execution was cancelled, but the daemon has not stopped it yet")
+                raise MissedDeadlineTransient(
+                    "the deadline passed, but the daemon has not stopped the execution yet"
+                )
+            if now >= next_check:
                 self._require_answer()
-                look = time.monotonic() + _ANSWER_TIMEOUT_S
+                next_check = time.monotonic() + _ANSWER_TIMEOUT_S
 
     def _sleep(self, timeout_s: float, also: int | None = None) -> bool:
-        """Whether the completion came; reads what else did."""
+        """Sleeps until the completion or a packet arrives; returns whether it is the completion."""
         if self._ring.sleep(timeout_s, also):
             return True
         self._read()
         return self._ring.has_entry
 
     def _require_answer(self) -> None:
-        """Raises DeadObject if the daemon, which has been at it for long, lives but answers no call any more."""
+        """Raises DeadObject if the daemon no longer answers calls during a long execution."""
         deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
         try:
             self._daemon.call("GetStatus", device_pb2.GetStatusRequest(), deadline_s)
@@ -242,7 +253,7 @@ class BurstPeer:
             raise self._dead(f"it hangs: {error}") from None
 
     def _read(self) -> None:
-        """Takes in the packets that have come."""
+        """Reads the packets that have arrived."""
         while True:
             try:
                 packet = receive_packet(self.socket, PACKET_BYTES, 0)
@@ -261,7 +272,7 @@ class BurstPeer:
             elif kind == OUTCOME:
                 self._outcome = read_outcome(packet.data, self._outputs)
             else:
-                raise BadData(f"it sends a packet of kind {kind}")
+                raise BadData(f"it sent a packet of unknown kind {kind}")
 
     def require_open(self) -> None:
         """Raises DeadObject if the burst has ended."""
@@ -271,14 +282,14 @@ class BurstPeer:
             )
 
     def _broken(self, error: BadData) -> Error:
-        return self._ended(OpFailed(f"the daemon broke the rules of the burst: {error}"))
+        return self._ended(OpFailed(f"the daemon broke the protocol of the burst: {error}"))
 
     def _dead(self, otherwise: str) -> Error:
-        """What to raise when nothing more comes: why the connection is over, or else `otherwise`."""
+        """Ends the burst; returns an error with the cause if it is known, or else `otherwise`."""
         return self._ended(self._daemon.life.death("Execute", f"is gone: {otherwise}"))
 
     def _ended(self, error: Error) -> Error:
-        """`error`, after which the burst is of no more use."""
+        """Ends the burst and returns `error`."""
         self._is_over = True
         self.shut_down()
         return error

@@ -1,4 +1,4 @@
-"""The client's end of a burst gives each shared memory a slot number once, and gives the slot up with the memory."""
+"""Assigns slot numbers to the shared memories that the client of a burst sends to the daemon."""
 
 import socket
 import weakref
@@ -12,83 +12,85 @@ from neurald.hal.rpc.transport.packet import send_packet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Slot:
+class _MemorySlot:
     number: int
     memory: "weakref.ref[SharedMemory]"
 
 
-class _Releases:
-    """Slots to give up. Finalizers add to them, in the midst of anything: no lock is taken and nothing waits."""
+class _PendingReleases:
+    """Slots to release. Finalizers add to them at any point, so no lock is taken."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._numbers: deque[int] = deque()
 
     def add(self, number: int) -> None:
-        """Gives a slot up, now if the daemon's socket has room and else later."""
+        """Releases a slot, now if the daemon's socket has space, otherwise later."""
         self._numbers.append(number)
         self.send()
 
     def send(self) -> None:
-        """Tells the daemon those that it was not told yet, as far as its socket has room."""
+        """Sends pending releases, as far as the daemon's socket has space."""
         while self._numbers:
             try:
                 number = self._numbers.popleft()
-            except IndexError:  # another thread's finalizer was quicker
+            except IndexError:  # the finalizer of another thread was faster
                 return
             if not send_packet(self._connection, RELEASE_HEAD.pack(RELEASE, number)):
                 self._numbers.append(number)
                 return
 
 
-class Slots:
-    """Memories that the daemon keeps mapped for a burst, at most `MAX_SLOTS`. Only finalizers use it from other threads.
+class BurstSlots:
+    """Memories that the daemon keeps mapped for a burst, at most `MAX_SLOTS`.
+
+    Not thread-safe, except for finalizers of memories.
 
     Args:
         connection: to the daemon.
-        ask: sends a packet with descriptors, and waits until the daemon says that all is well.
+        ask: sends a packet with descriptors, and waits until the daemon confirms it.
     """
 
     def __init__(self, connection: socket.socket, ask: Callable[[bytes, tuple[int, ...]], None]) -> None:
         self._ask = ask
-        self._releases = _Releases(connection)
-        self._slots: OrderedDict[int, _Slot] = OrderedDict()  # by the identity of the memory
-        self._given = 0
+        self._releases = _PendingReleases(connection)
+        self._slots: OrderedDict[int, _MemorySlot] = OrderedDict()  # by identity of the memory
+        self._assigned = 0
 
     @property
-    def given(self) -> int:
-        """How many slots were ever given to memories."""
-        return self._given
+    def assigned(self) -> int:
+        """How many slots were assigned to memories so far."""
+        return self._assigned
 
-    def known(self, memory: SharedMemory) -> int | None:
-        """The slot of a memory, if it has one."""
+    def find(self, memory: SharedMemory) -> int | None:
+        """Returns the slot of a memory; None if it has none."""
         slot = self._slots.get(id(memory))
         return slot.number if slot is not None and slot.memory() is memory else None
 
-    def give(self, memory: SharedMemory, forget: Callable[[int], None]) -> int:
-        """The slot of a memory, which gets one if it has none.
+    def assign(self, memory: SharedMemory, forget: Callable[[int], None]) -> int:
+        """Returns the slot of a memory, and assigns one if it has none.
 
         Args:
             memory: any shared memory.
-            forget: told of a slot that is given up for it, the one that was not asked for for longest.
+            forget: is called with the least recently used slot, if it is released for this memory.
 
         Raises:
-            BadState: the memory was closed.
+            BadState: the memory is closed.
             DeadObject: the daemon is gone.
             Error: the daemon refuses the memory.
         """
-        number = self.known(memory)
+        number = self.find(memory)
         if number is not None:
             self._slots.move_to_end(id(memory))
             return number
         self._releases.send()
         self._make_room(forget)
-        number = self._given + 1
+        number = self._assigned + 1
         self._ask(MEMORY_HEAD.pack(MEMORY, number, memory.size, memory.readonly), (memory.fd,))
-        self._given = number
+        self._assigned = number
         releases = self._releases
         reference = weakref.ref(memory, lambda _: releases.add(number))
-        self._slots[id(memory)] = _Slot(number=number, memory=reference)
+        self._slots[id(memory)] = _MemorySlot(number=number, memory=reference)
         return number
 
     def _make_room(self, forget: Callable[[int], None]) -> None:
@@ -101,8 +103,8 @@ class Slots:
             forget(slot.number)
 
     def release(self, memory: SharedMemory) -> int | None:
-        """Gives up the slot of a memory that goes on living; its number, if it had one."""
-        number = self.known(memory)
+        """Releases the slot of a memory that continues to live, and returns it if there was one."""
+        number = self.find(memory)
         if number is not None:
             del self._slots[id(memory)]
             self._releases.add(number)

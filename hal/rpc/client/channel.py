@@ -28,23 +28,31 @@ from neurald.hal.rpc.transport.channel_messages import (
 from neurald.hal.rpc.transport.packet import rights, shut_down
 from neurald.hal.sync.fence import Fence
 
-#: How long a daemon that lives may take to answer: as long as native code may keep its threads from it.
+#: How long a live daemon may take to answer. Native code may block its threads for that long.
 _ANSWER_TIMEOUT_S = 60.0
 
 
 class ChannelClient:
-    """The client's end; thread-safe. `session` is the token of the session that lasts until `close`."""
+    """The client's end of a side channel. Thread-safe.
+
+    Args:
+        connection: to the daemon.
+        session: token of the session.
+
+    Attributes:
+        session: token of the session, which lasts until `close`.
+    """
 
     def __init__(self, connection: socket.socket, session: bytes) -> None:
         self._connection = connection
         self._lock = forkable_lock()
-        self._late = 0  # answers that somebody gave up waiting for
+        self._abandoned_answers = 0  # that have not arrived, and that no thread waits for
         self._unused: list[bytes] = []
         self.session = session
         at_fork(self)
 
     def forked(self) -> None:
-        """Closes the child's copy of the socket, so that the session ends with the parent; the parent's stays open."""
+        """Closes the child's copy of the socket, so that the session ends with the parent."""
         self._connection.close()
 
     @classmethod
@@ -52,8 +60,9 @@ class ChannelClient:
         """Opens a session.
 
         Raises:
-            UnavailableDevice: nobody answers there, not as a daemon does, or it is another user's.
-            Error: the daemon refuses.
+            UnavailableDevice: there is no daemon of this version, it does not answer, or it belongs
+                to another user.
+            Error: the daemon refuses the session.
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -62,34 +71,34 @@ class ChannelClient:
             require_trusted(connection, str(path))
             packet = connection.recv(PACKET_BYTES)
             if not packet.startswith(GREETING):
-                raise UnavailableDevice(f"what listens at {path} is no neurald daemon of this version")
+                raise UnavailableDevice(f"the process at {path} is not a neurald daemon of this version")
             session = read_answer(packet[len(GREETING) :])
         except OSError as error:
             connection.close()
-            raise UnavailableDevice(f"{path}: {error.strerror or error}") from None
+            raise UnavailableDevice(f"{path} cannot be connected: {error.strerror or error}") from None
         except Error:
             connection.close()
             raise
         return cls(connection, session)
 
     def register(self, memory: SharedMemory, deadline_s: float | None = None) -> bytes:
-        """Gives a memory to the daemon; returns the token for one call.
+        """Sends a memory to the daemon; returns a token for one call.
 
         Raises:
-            BadState: the memory was closed.
-            MissedDeadlineTransient: the daemon has not answered by then.
+            BadState: the memory is closed.
+            MissedDeadlineTransient: the daemon has not answered in time.
             DeadObject: the daemon is gone.
             Error: the daemon refuses the memory.
         """
         packet = REGISTER.pack(memory.size, CONSTANT if memory.readonly else 0)
-        return self._give(packet, memory.fd, deadline_s=deadline_s)
+        return self._send(packet, memory.fd, deadline_s=deadline_s)
 
     def register_fence(self, fence: Fence) -> bytes:
-        """Gives a fence to the daemon; see `register`."""
-        return self._give(REGISTER.pack(0, FENCE), fence.fd)
+        """Sends a fence to the daemon; see `register`."""
+        return self._send(REGISTER.pack(0, FENCE), fence.fd)
 
     def configure_burst(self, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
-        """Gives the daemon its end of a burst's socket, and the ring.
+        """Sends the daemon its end of a burst's socket, and the ring.
 
         Args:
             handle: of a prepared model of the session.
@@ -100,32 +109,32 @@ class ChannelClient:
             DeadObject: the daemon is gone.
             Error: the daemon refuses the burst.
         """
-        self._give(REGISTER.pack(handle, BURST), connection.fileno(), ring.fd)
+        self._send(REGISTER.pack(handle, BURST), connection.fileno(), ring.fd)
 
     def take_unused(self) -> list[bytes]:
-        """Tokens that came after whoever wanted them had given up; they are to be released."""
+        """Returns tokens that arrived after their callers had given up; they must be released."""
         with self._lock:
             unused, self._unused = self._unused, []
         return unused
 
-    def _give(self, packet: bytes, *descriptors: int, deadline_s: float | None = None) -> bytes:
+    def _send(self, packet: bytes, *descriptors: int, deadline_s: float | None = None) -> bytes:
         limit = time.monotonic() + _ANSWER_TIMEOUT_S
         end = limit if deadline_s is None else min(limit, deadline_s)
         late = MissedDeadlineTransient("the daemon has not answered on the side channel by the deadline")
         if not self._lock.acquire(timeout=max(0.0, end - time.monotonic())):
             raise late
         try:
-            # Answers come in the order of the packets, those first that nobody waits for any more.
-            while self._late:
+            # Answers arrive in the order of the packets, the abandoned ones first.
+            while self._abandoned_answers:
                 answer = self._receive(end)
-                self._late -= 1
+                self._abandoned_answers -= 1
                 with contextlib.suppress(Error):
                     self._unused.append(read_answer(answer))
             self._connection.settimeout(_ANSWER_TIMEOUT_S)
             self._connection.sendmsg([packet], rights(descriptors), socket.MSG_NOSIGNAL)
-            self._late += 1
+            self._abandoned_answers += 1
             answer = self._receive(end)
-            self._late -= 1
+            self._abandoned_answers -= 1
         except TimeoutError:
             if end < limit:
                 raise late from None
@@ -142,11 +151,18 @@ class ChannelClient:
         self._connection.settimeout(max(0.001, end_s - time.monotonic()))
         packet = self._connection.recv(PACKET_BYTES)
         if not packet:
-            raise ConnectionResetError("it was closed")
+            raise ConnectionResetError("the daemon closed it")
         return packet
 
     def wait_for(self, fence: Fence, timeout_s: float | None) -> bool:
-        """Whether a fence that the daemon holds signals within the time.
+        """Waits until a fence that the daemon holds has signalled.
+
+        Args:
+            fence: the fence.
+            timeout_s: how long to wait at most; None for no limit.
+
+        Returns:
+            Whether it has signalled.
 
         Raises:
             DeadObject: the daemon is gone, or the channel was closed here.
@@ -168,7 +184,7 @@ class ChannelClient:
     def is_open(self) -> bool:
         """Whether neither side has closed the channel."""
         if not self._lock.acquire(blocking=False):
-            return True  # somebody waits for an answer
+            return True  # another thread waits for an answer
         try:
             poll = select.poll()
             poll.register(self._connection, select.POLLRDHUP)
@@ -179,11 +195,11 @@ class ChannelClient:
             self._lock.release()
 
     def shut_down(self) -> None:
-        """Ends the session for whoever waits for an answer or a fence, without waiting for them."""
+        """Ends the session for threads that wait for an answer or a fence, without waiting."""
         shut_down(self._connection)
 
     def close(self) -> None:
-        """Ends the session; a call that waits for an answer gets none."""
+        """Ends the session. A thread that waits for an answer gets an error."""
         self.shut_down()
         with self._lock:
             self._connection.close()

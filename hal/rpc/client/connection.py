@@ -1,4 +1,4 @@
-"""A client's connection to a daemon: one session, its calls, and the memory that goes both ways."""
+"""A client's connection to a daemon: one session, its calls, and the transfer of memories."""
 
 import contextlib
 import socket
@@ -30,7 +30,7 @@ from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, keep_in_children, require_grpc
 from neurald.hal.rpc.client.channel import ChannelClient
-from neurald.hal.rpc.client.life import Life
+from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
@@ -44,21 +44,21 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import remaining_s
 from neurald.hal.sync.fence import Fence
 
-#: How long a daemon that lives may take to open a session. One that is stopped is noticed sooner.
+#: How long a live daemon may take to open a session. A stopped one is noticed sooner.
 CONNECT_TIMEOUT_S = 10.0
-#: How long calls that nobody waits for may take.
-_LATER_S = 3.0
-#: How long replies that a daemon sent before it stopped may take to come.
+#: How long background calls may take.
+_BACKGROUND_TIMEOUT_S = 3.0
+#: How long replies that a daemon sent before it stopped may take to arrive.
 _LAST_REPLIES_S = 1.0
-#: How long after a deadline the daemon's own word on it is waited for.
+#: How long to wait for the daemon's own error after a deadline.
 _SLACK_S = 0.05
-#: Messages have other fields beside their large one.
+#: Bytes reserved for other fields of a message than its large one.
 _ENVELOPE_BYTES = 1 << 16
 
 
 @dataclass(slots=True, kw_only=True)
 class Traffic:
-    """What went through gRPC messages, in bytes of the messages themselves. Thread-safe."""
+    """Counts gRPC messages, and their sizes without overhead. Thread-safe."""
 
     messages_sent: int = 0
     bytes_sent: int = 0
@@ -80,22 +80,22 @@ class Traffic:
 class Connection:
     """One session with a daemon, which ends with this object. Thread-safe.
 
-    When the daemon is gone every call raises DeadObject, also once another one serves there: it knows no such
-    session.
+    Once the daemon is gone, every call raises DeadObject, even if another daemon serves the
+    address: it does not know the session.
 
     Args:
         address: of the daemon.
-        traffic: where messages are counted.
+        traffic: counts messages.
         token_file: see `client_token`.
-        deadline_s: by which it must be there, on the clock of `time.monotonic()`.
+        deadline_s: by which the session must be open, on the clock of `time.monotonic()`.
 
     Attributes:
-        description: what the daemon says of its device.
+        description: the daemon's description of its device.
         life: whether the daemon lives.
 
     Raises:
-        UnavailableDevice, DeadObject: nobody serves there.
-        MissedDeadlineTransient: the daemon lives, and is too busy to answer in time.
+        UnavailableDevice, DeadObject: there is no daemon.
+        MissedDeadlineTransient: the daemon lives, but is too busy to answer in time.
         Error: the daemon refuses a session.
     """
 
@@ -112,45 +112,53 @@ class Connection:
         self._address = address
         self._traffic = traffic
         self._is_closed = False
-        self._side: ChannelClient | None = None
+        self._side_channel: ChannelClient | None = None
         self._stream: Any = None
-        self._waits = _Waits()
-        self.life = life = Life(f"the daemon at {address}")
-        # Only what the thread needs: it must not keep this object, whose end it waits for.
-        self._later: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
+        self._pending_calls = _PendingCalls()
+        self.life = life = ConnectionLife(f"the daemon at {address}")
+        # The thread must not refer to this object, since it waits for the end of this object.
+        self._background_calls: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
         with contextlib.ExitStack() as cleanup:
             channel = grpc.insecure_channel(address.numeric.target, CLIENT_OPTIONS)
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
             limit_s = time.monotonic() + CONNECT_TIMEOUT_S
             limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
-            # gRPC finds out whether the daemon answers at all, before the side socket waits for its greeting.
+            # gRPC finds out whether the daemon answers, before the side channel waits for its
+            # greeting.
             self.description: device_pb2.DescribeReply = self._first_call(limit_s)
             if address.path is None:
                 session = self._open_session(cleanup, limit_s)
             else:
                 left_s = max(0.001, limit_s - time.monotonic())
-                self._side = ChannelClient.connect(address.memory_path, left_s)
-                cleanup.callback(self._side.close)
-                life.call_at_end(self._side.shut_down)
-                session = self._side.session
+                self._side_channel = ChannelClient.connect(address.memory_path, left_s)
+                cleanup.callback(self._side_channel.close)
+                life.call_at_end(self._side_channel.shut_down)
+                session = self._side_channel.session
             self._metadata = (*self._access, (SESSION_KEY, session.hex()))
             watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
             cleanup.callback(watch.cancel)
             life.watch(watch)
-            # What waits for an answer of gRPC's is told by gRPC, but for what the daemon itself has ended.
-            life.call_at_end(partial(self._later.put, None))
+            # gRPC ends waiting calls by itself, except those of a daemon that ended the session.
+            life.call_at_end(partial(self._background_calls.put, None))
             thread = threading.Thread(
-                target=_work_later,
-                args=(self._later, self._stub, self._metadata, cleanup.pop_all(), life, self._waits),
+                target=_run_background_calls,
+                args=(
+                    self._background_calls,
+                    self._stub,
+                    self._metadata,
+                    cleanup.pop_all(),
+                    life,
+                    self._pending_calls,
+                ),
                 name=f"neurald connection to {address}",
                 daemon=True,
             )
         thread.start()
         self._thread = thread
-        self._end = weakref.finalize(self, self._later.put, None)
+        self._end = weakref.finalize(self, self._background_calls.put, None)
         self._end.atexit = False
-        keep_in_children(self)  # what gRPC has made; for a child the connection's life is over
+        keep_in_children(self)  # for the objects of gRPC; in a child the connection is over
 
     def _first_call(self, limit_s: float) -> Any:
         with self._failures("Describe"):
@@ -170,24 +178,26 @@ class Connection:
         finally:
             timer.cancel()
         if reply is None:
-            raise DeadObject(f"the daemon at {self._address} opened no session")
+            raise DeadObject(f"the daemon at {self._address} did not open a session")
         return bytes(reply.session)
 
     @property
     def is_local(self) -> bool:
         """Whether memory can be shared with the daemon."""
-        return self._side is not None
+        return self._side_channel is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether neither side has ended the session, as far as it is known here."""
+        """Whether neither side has ended the session, as far as is known here."""
         if self._is_closed or self.life.is_over:
             return False
-        return self._side.is_open if self._side is not None else bool(self._stream.is_active())
+        return (
+            self._side_channel.is_open if self._side_channel is not None else bool(self._stream.is_active())
+        )
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed on this side."""
+        """Whether this side has closed the connection."""
         return self._is_closed
 
     def call(
@@ -198,19 +208,19 @@ class Connection:
         tokens: Sequence[bytes] = (),
         cancellation: Cancellation | None = None,
     ) -> Any:
-        """The reply to one call.
+        """Makes a call and returns its reply.
 
         Args:
-            method: name in the contract.
+            method: name of the call in the contract.
             message: the request.
             deadline_s: on the clock of `time.monotonic()`.
-            tokens: of memories that the message names, which are let go if the call fails.
-            cancellation: ends the call, here at once and in the daemon as soon as it can.
+            tokens: of memories that the message refers to, which are released if the call fails.
+            cancellation: ends the call, here at once, and in the daemon as soon as possible.
 
         Raises:
-            Cancelled: `cancellation` was cancelled before the reply came.
+            Cancelled: `cancellation` was cancelled before the reply arrived.
             DeadObject: the daemon is gone.
-            Error: what the daemon answers.
+            Error: the daemon's error.
         """
         try:
             with self._failures(method):
@@ -233,41 +243,41 @@ class Connection:
         self._traffic.received(reply)
         return reply
 
-    def call_later(self, method: str, message: Message) -> None:
-        """Makes a call whose reply does not matter, from another thread; can be used by finalizers."""
-        self._later.put((method, message))
+    def call_in_background(self, method: str, message: Message) -> None:
+        """Makes a call in another thread, and ignores the reply. Finalizers may call this."""
+        self._background_calls.put((method, message))
 
     def send_fence(self, fence: Fence) -> bytes:
-        """Gives a fence to a daemon on this host; returns its token for one call.
+        """Sends a fence to a daemon on this host; returns a token for one call.
 
         Raises:
             DeadObject: the daemon is gone.
-            Error: it refuses the fence.
+            Error: the daemon refuses the fence.
         """
-        if self._side is None:
-            raise OpFailed(f"the daemon at {self._address} has no side socket, which fences need")
+        if self._side_channel is None:
+            raise OpFailed(f"the daemon at {self._address} has no side channel, which fences need")
         with self._failures():
-            return self._side.register_fence(fence)
+            return self._side_channel.register_fence(fence)
 
     def wait_for(self, fence: Fence, deadline_s: float | None) -> None:
-        """Returns when a fence that the daemon holds has signalled.
+        """Waits until a fence that the daemon holds has signalled.
 
         Raises:
-            MissedDeadlineTransient: that has not happened some time after the deadline.
+            MissedDeadlineTransient: it has not signalled some time after the deadline.
             DeadObject: the daemon is gone.
         """
-        if self._side is None:
-            raise OpFailed(f"the daemon at {self._address} has no side socket, which fences need")
+        if self._side_channel is None:
+            raise OpFailed(f"the daemon at {self._address} has no side channel, which fences need")
         with self._failures():
-            if not self._side.wait_for(fence, _timeout(deadline_s)):
+            if not self._side_channel.wait_for(fence, _timeout(deadline_s)):
                 raise MissedDeadlineTransient(f"the daemon at {self._address} has not signalled in time")
 
     def send_memories(self, memories: Iterable[Memory], deadline_s: float | None = None) -> list[bytes]:
-        """Gives memories to the daemon, if possible without a copy; returns tokens for one call.
+        """Sends memories to the daemon, without a copy if possible; returns tokens for one call.
 
         Raises:
             DeadObject: the daemon is gone.
-            Error: it refuses a memory.
+            Error: the daemon refuses a memory.
         """
         tokens: list[bytes] = []
         try:
@@ -280,13 +290,13 @@ class Connection:
 
     def _release(self, tokens: Sequence[bytes]) -> None:
         if tokens:
-            self.call_later("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=tokens))
+            self.call_in_background("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=tokens))
 
     def _send_memory(self, memory: Memory, deadline_s: float | None) -> bytes:
-        if self._side is not None and isinstance(memory, SharedMemory):
+        if self._side_channel is not None and isinstance(memory, SharedMemory):
             with self._failures():
-                token = self._side.register(memory, deadline_s)
-            self._release(self._side.take_unused())
+                token = self._side_channel.register(memory, deadline_s)
+            self._release(self._side_channel.take_unused())
             return token
 
         def parts() -> Iterator[device_pb2.WriteMemoryRequest]:
@@ -305,20 +315,20 @@ class Connection:
         return bytes(reply.memory)
 
     def configure_burst(self, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
-        """Gives the daemon its end of a burst; see `ChannelClient.configure_burst`."""
-        if self._side is None:
-            raise BadState("bursts need a daemon on this host")
+        """Sends the daemon its end of a burst; see `ChannelClient.configure_burst`."""
+        if self._side_channel is None:
+            raise BadState("a burst needs a daemon on this host")
         with self._failures():
-            self._side.configure_burst(handle, connection, ring)
+            self._side_channel.configure_burst(handle, connection, ring)
 
     def read_memory(self, token: bytes, target: Memory, deadline_s: float | None = None) -> None:
-        """Takes a memory of the daemon into one of the same size.
+        """Copies a memory of the daemon to one of the same size.
 
         Raises:
             DeadObject: the daemon is gone.
-            BadData: it gives more bytes.
-            OpFailed: it gives fewer bytes.
-            Error: what the daemon answers.
+            BadData: the daemon sent more bytes.
+            OpFailed: the daemon sent fewer bytes.
+            Error: the daemon's error.
         """
         message = device_pb2.ReadMemoryRequest(memory=token)
         offset = 0
@@ -334,30 +344,37 @@ class Connection:
             self._release((token,))
             raise
         if offset != target.size:
-            raise OpFailed(f"the daemon at {self._address} sent {offset} bytes of {target.size}")
+            raise OpFailed(
+                f"the daemon at {self._address} sent {offset} bytes of a memory; {target.size} are expected"
+            )
 
     def close(self) -> None:
         """Ends the session; calls under way end with DeadObject."""
         self._is_closed = True
         self._end()
-        self._thread.join(_LATER_S)
+        self._thread.join(_BACKGROUND_TIMEOUT_S)
 
     def _require_sendable(self, message: Message) -> None:
         size = message.ByteSize()
         if size > MAX_MESSAGE_BYTES - _ENVELOPE_BYTES:
             raise ResourceExhaustedPersistent(
                 f"{message.DESCRIPTOR.name} has {size} bytes; {MAX_MESSAGE_BYTES - _ENVELOPE_BYTES} "
-                "can be sent: put large constants into a memory"
+                "can be sent; put large constants into a memory"
             )
 
     @contextlib.contextmanager
     def _failures(self, method: str = "") -> Iterator[None]:
-        """Errors of the tree for what goes wrong between here and the daemon, in a call of the contract or without one."""
+        """Converts failures of a call, or of the side channel, to errors.
+
+        Args:
+            method: name of the call; empty for the side channel.
+        """
         try:
-            with self._waits:
+            with self._pending_calls:
                 yield
         except grpc.RpcError as failure:
-            # Who has had a session here, and is a stranger now, speaks to a daemon that has started since.
+            # A client that had a session and is unauthenticated now has reached a daemon started
+            # since.
             if is_lost(failure) or (self._metadata and failure.code() is grpc.StatusCode.UNAUTHENTICATED):
                 self.life.end_with(failure)
                 error: Error = self.life.death(method)
@@ -365,7 +382,7 @@ class Connection:
                 error = error_from(failure, f"the daemon at {self._address}")
         except DeadObject as failure:
             error = self.life.death(method, f"is gone: {failure}")
-        except ValueError:  # what gRPC raises for a channel that was closed
+        except ValueError:  # gRPC raises it for a channel that was closed
             if not self._is_closed and not self.life.is_over:
                 raise
             error = self.life.death(method, "is no longer connected")
@@ -374,7 +391,8 @@ class Connection:
         try:
             raise error from None
         finally:
-            # It keeps this frame, which must not keep it: the callers' frames hold memory.
+            # The error refers to this frame, so the frame must not refer to it: callers' frames
+            # hold memory.
             del error
 
 
@@ -383,8 +401,8 @@ def _timeout(deadline_s: float | None) -> float | None:
     return None if left is None else left + _SLACK_S
 
 
-class _Waits:
-    """Counts the calls of a connection whose replies somebody waits for. Thread-safe."""
+class _PendingCalls:
+    """Counts the calls of a connection whose replies are waited for. Thread-safe."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -401,24 +419,24 @@ class _Waits:
                 self._changed.notify_all()
 
     def wait_until_none(self, timeout_s: float) -> None:
-        """Returns when nobody waits for a reply, or when the time is over."""
+        """Waits until no call is pending, or the time is over."""
         with self._changed:
             self._changed.wait_for(lambda: not self._count, timeout_s)
 
 
-def _work_later(
+def _run_background_calls(
     work: "SimpleQueue[tuple[str, Message] | None]",
     stub: Any,
     metadata: tuple[tuple[str, str], ...],
     resources: contextlib.ExitStack,
-    life: Life,
-    waits: _Waits,
+    life: ConnectionLife,
+    pending_calls: _PendingCalls,
 ) -> None:
-    """Makes the calls that nobody waits for, until the connection ends, and then closes what it had."""
+    """Makes background calls until the connection ends, and then closes its resources."""
     with resources:
         for method, message in iter(work.get, None):
             with contextlib.suppress(grpc.RpcError, ValueError):
-                getattr(stub, method)(message, timeout=_LATER_S, metadata=metadata)
+                getattr(stub, method)(message, timeout=_BACKGROUND_TIMEOUT_S, metadata=metadata)
         if life.was_stopped:
-            # Closing the channel would cancel calls whose replies the daemon has sent before it said so.
-            waits.wait_until_none(_LAST_REPLIES_S)
+            # Closing the channel would cancel calls whose replies are already on their way.
+            pending_calls.wait_until_none(_LAST_REPLIES_S)

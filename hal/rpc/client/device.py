@@ -1,9 +1,10 @@
-"""Devices behind a socket. They implement the Protocols of `neurald.hal.device`, like those in this process.
+"""Devices in daemons, which implement the same Protocols as devices in this process.
 
-A daemon that dies takes its prepared models with it: their pending and later executions raise DeadObject.
-The device itself connects again with the next call. A device is the same if its name and type are: it may have been
-updated to another version, and what it measures of itself may be different each time. Then both are taken over.
-A call during which the daemon dies is not repeated: it may be what the daemon died of.
+A daemon that dies takes its prepared models with it: their pending and later executions raise
+DeadObject. The device itself reconnects with the next call. It counts as the same device if its
+name and type are the same: it may have been updated to another version, and its measurements may
+differ each time. Then both are taken over. A call during which the daemon dies is not repeated,
+because it may have been the cause.
 """
 
 import contextlib
@@ -75,36 +76,38 @@ from neurald.hal.rpc.wire.profile import profile_from_wire
 from neurald.hal.sync.fence import Fence
 
 _T = TypeVar("_T")
-#: ArenaPool that a prepared model keeps for its next executions.
+#: How many arenas a prepared model keeps for its next executions.
 _ARENA_CACHE_SIZE = 4
-#: Who has waited longer than this for a daemon in vain has met silence, and it is left alone for a moment: what an
-#: application asks next, as a part of the same, need not wait once more.
-_WAITED_S = 0.5
-_LEFT_ALONE_S = 1.0
+#: A daemon that did not answer for so long counts as silent. Further calls fail at once for
+#: `_RETRY_AFTER_S`, so that the following calls of the same task need not wait again.
+_SILENCE_S = 0.5
+_RETRY_AFTER_S = 1.0
 
 
 def connect(address: str, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
-    """The device that a daemon serves at `unix:///path` or `host:port`.
+    """Connects to the device that a daemon serves at `unix:///path` or `host:port`.
 
     Args:
         address: of the daemon.
-        deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for some seconds.
-        token_file: a copy of the daemon's token file; None where the daemon is this user's own.
+        deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for
+            some seconds.
+        token_file: a copy of the daemon's token file; None if the daemon is this user's own.
 
     Raises:
-        BadData: that is no address.
-        UnavailableDevice: nobody listens there, this user may not connect, or no daemon answers; the message says which.
+        BadData: the address is not valid.
+        UnavailableDevice: there is no listener, this user may not connect, or no daemon answers;
+            the message says which.
     """
     return RemoteDevice(Address.parse(address), deadline_s, token_file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Silence:
-    """A daemon did not answer a moment ago.
+class _RecentSilence:
+    """A daemon that did not answer a moment ago.
 
     Attributes:
-        until: on the clock of `time.monotonic()`, when it is asked again at the earliest.
-        reason: why the calls until then fail.
+        until: when to try again at the earliest, on the clock of `time.monotonic()`.
+        reason: why calls fail until then.
     """
 
     until: float
@@ -112,11 +115,12 @@ class _Silence:
 
 
 class RemoteDevice:
-    """Implements `neurald.hal.device.Device`. Its name is that of the device, `@`, and the place of the daemon.
+    """Implements `neurald.hal.device.Device`. Its name joins the device's and the daemon's by `@`.
 
     Attributes:
-        wire: what went through messages so far.
-        token_file: a copy of the daemon's token file, for the next connection; None where the daemon is this user's own.
+        traffic: counts the messages so far.
+        token_file: a copy of the daemon's token file, for the next connection; None if the daemon
+            is this user's own.
     """
 
     is_remote = True
@@ -126,11 +130,11 @@ class RemoteDevice:
     ) -> None:
         self._address = address
         self.token_file = token_file
-        self.wire = Traffic()
+        self.traffic = Traffic()
         self._lock = forkable_lock()
-        self._silence: _Silence | None = None
+        self._silence: _RecentSilence | None = None
         self._connection, self._description, self._capabilities = _open(
-            address, self.wire, deadline_s, token_file
+            address, self.traffic, deadline_s, token_file
         )
 
     @property
@@ -140,12 +144,12 @@ class RemoteDevice:
 
     @property
     def cache_name(self) -> str:
-        """The name under which its artifacts are cached: a daemon that moves to another socket of its host keeps them."""
+        """The name for cache keys, which does not change with the daemon's socket on its host."""
         return f"{self._description.name}@{self._address.host}"
 
     @property
     def address(self) -> str:
-        """Where the daemon serves."""
+        """The address of the daemon."""
         return str(self._address)
 
     @property
@@ -179,7 +183,7 @@ class RemoteDevice:
         return self._description.cache_files_needed
 
     def capabilities(self) -> Capabilities:
-        """See `Device.capabilities`; what the daemon said when it was last connected to."""
+        """See `Device.capabilities`; as of the last time that the daemon was connected to."""
         return self._capabilities
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
@@ -211,7 +215,7 @@ class RemoteDevice:
         def prepare(connection: Connection) -> RemotePreparedModel:
             tokens = connection.send_memories(sealed.pools, options.deadline_s)
             message.model.pools[:] = tokens
-            message.options.CopyFrom(prepare_options_to_wire(options))  # less time is left by now
+            message.options.CopyFrom(prepare_options_to_wire(options))  # with the remaining time
             reply = connection.call("PrepareModel", message, options.deadline_s, tokens)
             return RemotePreparedModel(
                 connection, model, reply.prepared_model, reply.has_artifact, cache_record_from_wire(reply)
@@ -220,7 +224,7 @@ class RemoteDevice:
         return self._reconnecting(prepare)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "RemotePreparedModel":
-        """See `Device.prepare_model_from_cache`; the artifact must be one that a daemon has sealed."""
+        """See `Device.prepare_model_from_cache`; a daemon must have sealed the artifact."""
         _require_time(options.deadline_s)
         interface = read_seal(artifact.seal).interface_model(self.declared_extensions)
         sealed = replace(
@@ -240,7 +244,7 @@ class RemoteDevice:
         return self._reconnecting(prepare)
 
     def allocate(self, description: BufferDescription) -> RemoteBuffer:
-        """See `Device.allocate`. It lives where its roles' prepared models do, and dies with them."""
+        """See `Device.allocate`. The buffer belongs to the session of its prepared models."""
         connection = self._connection
         message = device_pb2.AllocateRequest(dimensions=dimensions_to_wire(description.dimensions))
         for what, roles, field in (
@@ -250,20 +254,22 @@ class RemoteDevice:
             for role in roles:
                 prepared = role.prepared_model
                 if not isinstance(prepared, RemotePreparedModel) or prepared.connection is not connection:
-                    raise BadData(f"{self.name}: a prepared model is none that it still has")
+                    raise BadData(
+                        f"{self.name}: a prepared model belongs to another device, or to an earlier connection"
+                    )
                 if not 0 <= role.index < 1 << 32:
                     raise BadData(f"{self.name}: there is no {what} {role.index}")
                 field.add(prepared_model=prepared.handle, index=role.index, probability=role.probability)
         token = connection.call("Allocate", message).buffer
         if not token:
-            raise OpFailed(f"{self.name} allocated a buffer, and gave no token for it")
+            raise OpFailed(f"{self.name} allocated a buffer, but returned no token for it")
         return RemoteBuffer(connection, token)
 
     def status(self) -> DaemonStatus:
-        """What the daemon holds for all its clients.
+        """Returns what the daemon holds for all its clients.
 
         Raises:
-            DeadObject: it is gone.
+            DeadObject: the daemon is gone.
         """
         return self._reconnecting(
             lambda connection: status_from_wire(connection.call("GetStatus", device_pb2.GetStatusRequest()))
@@ -271,27 +277,27 @@ class RemoteDevice:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the session that calls go through still exists, as far as can be seen without a call."""
+        """Whether the session still exists, as far as is known without a call."""
         return self._connection.is_open
 
     @property
     def is_closed(self) -> bool:
-        """Whether the application has ended the session, and no call has opened another one since."""
+        """Whether the application has ended the session, and no call has opened another."""
         return self._connection.is_closed
 
     def close(self) -> None:
-        """Ends the session, and with it the prepared models; without this it ends with the last reference.
+        """Ends the session, and with it the prepared models; otherwise the last reference does.
 
-        A later call on the device opens a new one.
+        A later call on the device opens a new session.
         """
         self._connection.close()
 
     def reconnect(self, deadline_s: float | None = None, *, at_once: bool = False) -> None:
-        """Opens a session if there is none, and takes over the version and the measurements of the device there.
+        """Opens a session if there is none, and updates the version and measurements of the device.
 
         Args:
-            deadline_s: by which it must be there, on the clock of `time.monotonic()`.
-            at_once: also where the daemon was silent a moment ago.
+            deadline_s: by which it must be open, on the clock of `time.monotonic()`.
+            at_once: try even if the daemon was silent a moment ago.
 
         Raises:
             AnotherDevice: the daemon serves another device now.
@@ -313,15 +319,15 @@ class RemoteDevice:
             raise
 
     def _note_silence(self, started: float, reason: str) -> None:
-        """Has calls of the next moment fail at once, where one has just waited in vain."""
+        """Makes the next calls fail at once if this one has just waited in vain."""
         now = time.monotonic()
-        if now > started + _WAITED_S:
-            self._silence = _Silence(until=now + _LEFT_ALONE_S, reason=reason)
+        if now > started + _SILENCE_S:
+            self._silence = _RecentSilence(until=now + _RETRY_AFTER_S, reason=reason)
 
     def _connection_after(
         self, dead: Connection, deadline_s: float | None = None, *, at_once: bool = False
     ) -> Connection:
-        """A connection that is not `dead`: another thread's, or a new one if the same device is there."""
+        """Returns a connection other than `dead`: that of another thread, or a new one."""
         with self._lock:
             if self._connection is not dead:
                 return self._connection
@@ -330,7 +336,7 @@ class RemoteDevice:
                 raise Unreachable(self._silence.reason)
             try:
                 connection, description, capabilities = _open(
-                    self._address, self.wire, deadline_s, self.token_file
+                    self._address, self.traffic, deadline_s, self.token_file
                 )
             except UnavailableDevice as error:
                 self._note_silence(started, f"{self.name}: {error}")
@@ -339,8 +345,8 @@ class RemoteDevice:
             if found != known:
                 connection.close()
                 raise AnotherDevice(
-                    f"{self.name}: another device is served at {self._address} now, {found} in place of {known}; "
-                    "connect anew to use it"
+                    f"{self.name}: another device is served at {self._address} now, {found} instead of {known}; "
+                    "connect again to use it"
                 )
             dead.close()
             self._description, self._capabilities = description, capabilities
@@ -349,11 +355,11 @@ class RemoteDevice:
 
 
 class RemotePreparedModel:
-    """Implements `neurald.hal.device.PreparedModel`; goes from the daemon with the last reference.
+    """Implements `neurald.hal.device.PreparedModel`; the last reference releases it in the daemon.
 
     Attributes:
-        connection: that it was prepared through.
-        handle: of what the daemon has.
+        connection: through which it was prepared.
+        handle: of the prepared model in the daemon.
         cache_record: the entry of the daemon's own cache; None if there is none.
     """
 
@@ -368,17 +374,17 @@ class RemotePreparedModel:
         self.connection = connection
         self.cache_record = cache_record
         self._has_artifact = has_artifact
-        self._types = output_types(model)  # and not the model: that would keep its constants here too
-        # Of a model that comes from the cache only the inputs and outputs are known.
+        self._types = output_types(model)  # the model itself would keep its constants alive
+        # A model from the cache has only its inputs and outputs.
         self._operations = len(model.main.operations) or None
         self.handle = handle
         self._arenas = ArenaPool(SharedMemory.working, max_kept=_ARENA_CACHE_SIZE, max_kept_bytes=sys.maxsize)
         message = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
-        weakref.finalize(self, connection.call_later, "ReleasePreparedModel", message).atexit = False
+        weakref.finalize(self, connection.call_in_background, "ReleasePreparedModel", message).atexit = False
 
     @property
     def tolerates_changing_inputs(self) -> bool:
-        """See `PreparedModel.tolerates_changing_inputs`: the daemon takes care of that."""
+        """See `PreparedModel.tolerates_changing_inputs`: the daemon makes copies where it must."""
         return True
 
     def execute_fenced(
@@ -390,8 +396,9 @@ class RemotePreparedModel:
     ) -> FencedExecution:
         """See `PreparedModel.execute_fenced`.
 
-        The daemon itself waits for the fences where it shares all memory of the request; otherwise a thread here does,
-        since what has to be copied can only be copied then.
+        The daemon waits for the fences if it shares all memory of the request. Otherwise a thread
+        of this process does, because other memory can only be copied once the fences have
+        signalled.
         """
         connection = self.connection
         if not connection.is_local or not all(
@@ -415,7 +422,7 @@ class RemotePreparedModel:
         )
 
     def create_burst(self) -> Burst:
-        """See `PreparedModel.create_burst`; elsewhere than on this host every execution is a call."""
+        """See `PreparedModel.create_burst`; for another host, every execution is a call."""
         if not self.connection.is_local:
             return InProcessBurst(self)
         return RemoteBurst(self, self.connection, self.handle, self._types)
@@ -425,7 +432,7 @@ class RemotePreparedModel:
         return fetch_artifact(self.connection, self.handle) if self._has_artifact else None
 
     def profile(self) -> Sequence[KernelTime]:
-        """See `PreparedModel.profile`; a daemon of an older version cannot tell."""
+        """See `PreparedModel.profile`; a daemon of an older version does not support it."""
         message = device_pb2.ProfileRequest(prepared_model=self.handle)
         try:
             reply = self.connection.call("Profile", message)
@@ -434,10 +441,10 @@ class RemotePreparedModel:
         try:
             return profile_from_wire(reply, self._operations)
         except BadData as error:
-            raise OpFailed(f"the daemon answered nonsense: {error}") from None
+            raise OpFailed(f"invalid reply from the daemon: {error}") from None
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. Arguments in shared memory stay where they are, others are copied once."""
+        """See `PreparedModel.execute`. Arguments outside of shared memory are copied once."""
         _require_time(options.deadline_s)
         connection = self.connection
         staged = stage(
@@ -460,14 +467,16 @@ class RemotePreparedModel:
         try:
             result = result_from_wire(reply, len(request.outputs))
         except BadData as error:
-            raise OpFailed(f"the daemon answered nonsense: {error}") from None
+            raise OpFailed(f"invalid reply from the daemon: {error}") from None
         if result.is_sufficient:
             if len(reply.results) != len(results):
-                raise OpFailed(f"the daemon gave {len(reply.results)} results; {len(results)} are expected")
+                raise OpFailed(
+                    f"the daemon returned {len(reply.results)} results; {len(results)} are expected"
+                )
             for token, pool in zip(reply.results, results.values(), strict=True):
                 connection.read_memory(token, pool, options.deadline_s)
             staged.write_back(self._types, result.output_shapes)
-        # Not after a failure: the daemon may still be writing then.
+        # Not after a failure, since the daemon may still be writing to them.
         if connection.is_local:
             self._arenas.give_back(staged.arenas)
         return result
@@ -478,7 +487,7 @@ def _host_memory(size_bytes: int) -> Memory:
 
 
 def _output_pools(staged: Staged) -> dict[int, Memory]:
-    """The pools that outputs lie in, by number, in order."""
+    """Returns the pools of outputs, by index, in order."""
     pools = staged.request.pools
     numbers = sorted({argument.pool for argument in staged.request.outputs if argument.pool is not None})
     return {number: pools[number] for number in numbers if not isinstance(pools[number], DeviceBuffer)}
@@ -495,10 +504,10 @@ def _open(
     deadline_s: float | None = None,
     token_file: Path | None = None,
 ) -> tuple[Connection, DeviceDescription, Capabilities]:
-    """A connection, and what the device there says about itself.
+    """Opens a connection; returns it with the description and capabilities of its device.
 
     Raises:
-        UnavailableDevice: there is no daemon, or none that answers; the message says which.
+        UnavailableDevice: there is no daemon, or it does not answer; the message says which.
         Error: the daemon refuses a session.
     """
     require_grpc()
@@ -518,6 +527,6 @@ def _open(
         raise UnavailableDevice(str(error)) from None
     except BadData as error:
         raise UnavailableDevice(
-            f"what serves {address} is no driver daemon of this version: {error}"
+            f"the process at {address} is not a driver daemon of this version: {error}"
         ) from None
     return connection, *found

@@ -1,4 +1,4 @@
-"""A fenced execution in a daemon, as its client sees it."""
+"""The client's view of a fenced execution in a daemon."""
 
 from neurald._proto import device_pb2
 from neurald.hal.device import ExecutionResult, Timing
@@ -12,15 +12,17 @@ from neurald.hal.sync.fence import Fence
 
 
 class RemoteFencedExecution:
-    """Implements `neurald.hal.device.FencedExecution`. Its fence signals too once the daemon is found to be gone.
+    """Implements `neurald.hal.device.FencedExecution`.
+
+    Its fence also signals once the client finds that the daemon is gone.
 
     Args:
         connection: to the daemon.
-        handle: of the execution there.
+        handle: of the execution in the daemon.
         fence: that the daemon signals.
-        outputs: how many the model has.
+        outputs: how many outputs the model has.
         deadline_s: of the execution.
-        memories: that the daemon uses, and that must live as long.
+        memories: used by the daemon; they must live as long as the execution.
     """
 
     def __init__(
@@ -63,7 +65,8 @@ class RemoteFencedExecution:
                 except Error as error:
                     self._outcome = FencedOutcome(error=error.with_traceback(None))
                 finally:
-                    # Others may wait for it, and the daemon that should have signalled may be gone.
+                    # Other threads may wait for the fence, and the daemon may be gone without
+                    # signalling it.
                     self._fence.signal()
             return self._outcome
 
@@ -74,4 +77,4 @@ class RemoteFencedExecution:
         try:
             return outcome_from_wire(reply, self._outputs)
         except BadData as error:
-            raise OpFailed(f"the daemon answered nonsense: {error}") from None
+            raise OpFailed(f"invalid reply from the daemon: {error}") from None

@@ -1,1 +1,1 @@
-"""Any device, served over gRPC and shared memory."""
+"""Serves a device to clients: handler, server, side channel and bursts."""

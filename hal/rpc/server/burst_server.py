@@ -1,8 +1,9 @@
-"""The daemon's end of a burst: a thread that runs what its client submits, until the client or the session is gone.
+"""The daemon's end of a burst: a thread runs what the client submits, until either is gone.
 
-A client that breaks the rules loses its burst, and with it nothing but the burst. Its requests are validated when they
-are given; an execution names one of them and adds options, which are checked each time. What the client can write
-while a kernel runs is used in place only by prepared models that tolerate it, and copied for the others.
+A client that breaks the protocol loses its burst, and nothing else. Its requests are validated when
+they are sent; an execution names one of them and adds options, which are checked each time. Memory
+that the client can write while a kernel runs is used in place only by prepared models that tolerate
+it, and copied for all others.
 """
 
 import logging
@@ -47,23 +48,23 @@ from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
 
-#: What a completion has room for.
+#: The largest duration in a completion.
 _MAX_NS = 2**63 - 1
 
 
 class _ClientGone(Exception):
-    """The other end of the burst's socket is closed, or this one was shut down."""
+    """The client closed its end of the burst's socket, or this end was shut down."""
 
 
 class _RunCancellation(Cancellation):
-    """Cancelled as a whole when the session ends, and for one execution when its client says so in the ring."""
+    """A cancellation by the end of the session, or for one execution, by the client in the ring."""
 
     def __init__(self, ring: RingEnd) -> None:
         super().__init__()
         self._ring = ring
 
     def begin(self) -> None:
-        """Starts to look for what the client says of the submission that was just taken."""
+        """Begins to watch the ring for a cancellation of the submission that was taken last."""
         self.watch(self._ring.cancelled_address, self._ring.taken_number)
 
     @property
@@ -73,15 +74,15 @@ class _RunCancellation(Cancellation):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Known:
-    """A request that the client gave.
+class _ReceivedRequest:
+    """A request that the client sent.
 
     Attributes:
-        request: as the client gave it, validated.
-        slots: that it lies in.
-        staged: what is run instead where arguments have to be copied.
-        shapes: what the client was told last about its outputs.
-        output_copies: what is copied back for these shapes.
+        request: as sent, validated.
+        slots: the slots of its memories.
+        staged: what is run instead if arguments must be copied.
+        shapes: the last ones of its outputs that the client was sent.
+        output_copies: the copies to make for these shapes.
     """
 
     request: Request
@@ -96,13 +97,13 @@ class BurstServer:
 
     Args:
         session: of the client.
-        registered: the prepared model that it runs.
+        registered: the prepared model to run.
         connection: to the client; closed at the end.
         memory: the ring, of `RING_BYTES`.
         admission: of the daemon.
 
     Raises:
-        BadData: the connection is not what a burst needs.
+        BadData: the connection is not of the kind that a burst needs.
         ResourceExhaustedTransient: the session has too many bursts.
     """
 
@@ -115,7 +116,7 @@ class BurstServer:
         admission: Admission,
     ) -> None:
         if connection.family != socket.AF_UNIX or connection.type != socket.SOCK_SEQPACKET:
-            raise BadData("the socket of a burst must be a SEQPACKET socket of this host")
+            raise BadData("the socket of a burst must be a SEQPACKET socket on this host")
         self._session = session
         self._registered = registered
         self._types = output_types(registered.model)
@@ -125,10 +126,10 @@ class BurstServer:
         self._cancellation = _RunCancellation(self._ring)
         self._lock = threading.Lock()
         self._slots: dict[int, Memory] = {}
-        self._requests: dict[int, _Known] = {}
+        self._requests: dict[int, _ReceivedRequest] = {}
         self._arena: Memory | None = None
         self._last = b""
-        self._last_run: tuple[_Known, ExecuteOptions] | None = None
+        self._last_run: tuple[_ReceivedRequest, ExecuteOptions] | None = None
         self._burst_handle = session.add_burst(self)
 
     @classmethod
@@ -140,10 +141,17 @@ class BurstServer:
         ring: int,
         admission: Admission,
     ) -> Self:
-        """A burst of the prepared model with that handle; takes over the descriptors of its socket and of its ring.
+        """Creates a burst of a prepared model, and takes over the descriptors of socket and ring.
+
+        Args:
+            session: of the client.
+            handle: of the prepared model.
+            connection: descriptor of the daemon's end of the socket.
+            ring: descriptor of the ring.
+            admission: of the daemon.
 
         Raises:
-            BadData: there is no such prepared model, or a descriptor is of something else.
+            BadData: there is no such prepared model, or a descriptor is of another kind.
             Error: see `BurstServer`.
         """
         with ExitStack() as cleanup:
@@ -152,19 +160,20 @@ class BurstServer:
             try:
                 end = socket.socket(fileno=connection)
             except OSError as error:
-                raise BadData(f"the connection of a burst: {error.strerror}") from None
+                raise BadData(f"the connection of a burst is not a socket: {error.strerror}") from None
             cleanup.pop_all()
             cleanup.callback(end.close)
             burst = cls(session, session.model(handle), end, memory, admission)
-            memory.close()  # the mapping is all that is needed
+            memory.close()  # only the mapping is needed
             cleanup.pop_all()
         return burst
 
     def start(self) -> None:
-        """Starts to serve.
+        """Starts the thread.
 
         Raises:
-            ResourceExhaustedTransient: there are too many threads, or no addresses for another one; the burst is over.
+            ResourceExhaustedTransient: the process has too many threads, or too little address
+                space for one; the burst is over.
         """
         try:
             threading.Thread(target=self._work, name="neurald burst", daemon=True).start()
@@ -173,7 +182,7 @@ class BurstServer:
             raise ResourceExhaustedTransient(f"no thread can be started for a burst: {error}") from None
 
     def stop(self) -> None:
-        """Has the burst end: at once if it is idle, else as soon as the driver can."""
+        """Ends the burst: at once if it is idle, otherwise as soon as the driver stops."""
         with self._lock:
             shut_down(self._connection)
         self._cancellation.cancel()
@@ -181,7 +190,7 @@ class BurstServer:
     def _work(self) -> None:
         try:
             while True:
-                # A thread that spins would keep the interpreter from those that compute.
+                # While others compute, a polling thread would take the interpreter from them.
                 while self._ring.spin(0.0 if self._admission.is_busy else SPIN_S):
                     self._serve()
                 if not self._ring.sleep(None):
@@ -189,7 +198,7 @@ class BurstServer:
         except _ClientGone:
             pass
         except Error as error:
-            logger.warning("a client broke the rules of its burst and lost it: %s", error)
+            logger.warning("a burst was ended because its client broke the protocol: %s", error)
         except Exception:
             logger.exception("a burst failed")
         finally:
@@ -197,7 +206,7 @@ class BurstServer:
 
     def _end(self) -> None:
         with self._lock:
-            shut_down(self._connection)  # the client may have a descriptor of this end
+            shut_down(self._connection)  # the client may hold a descriptor of this end
             self._connection.close()
         self._session.remove_burst(self._burst_handle)
         self._slots.clear()
@@ -224,7 +233,9 @@ class BurstServer:
                 continue
             if not packet.is_whole or len(packet.descriptors) != (kind == MEMORY):
                 packet.close_descriptors()
-                raise BadData(f"a packet of kind {kind} with {len(packet.descriptors)} descriptors")
+                raise BadData(
+                    f"a packet of kind {kind} has {len(packet.descriptors)} descriptors or is truncated"
+                )
             self._handle(kind, packet)
 
     def _handle(self, kind: int, packet: Packet) -> None:
@@ -243,7 +254,7 @@ class BurstServer:
                 failure = error
             self._send(answer_packet(failure))
         else:
-            raise BadData(f"a packet of kind {kind}")
+            raise BadData(f"a packet has unknown kind {kind}")
 
     def _send(self, packet: bytes) -> None:
         if not send_packet(self._connection, packet):
@@ -253,13 +264,15 @@ class BurstServer:
         (descriptor,) = packet.descriptors
         if len(packet.data) != MEMORY_HEAD.size:
             packet.close_descriptors()
-            raise BadData(f"a memory is told in {len(packet.data)} bytes; {MEMORY_HEAD.size} are expected")
+            raise BadData(f"a MEMORY packet has {len(packet.data)} bytes; {MEMORY_HEAD.size} are expected")
         _, slot, size, constant = MEMORY_HEAD.unpack(packet.data)
         try:
             if not slot or slot in self._slots:
-                raise BadData(f"slot {slot} is taken")
+                raise BadData(f"slot {slot} cannot be assigned: it is 0, or in use")
             if len(self._slots) >= MAX_SLOTS:
-                raise ResourceExhaustedTransient(f"a burst has {MAX_SLOTS} slots")
+                raise ResourceExhaustedTransient(
+                    f"the burst has {MAX_SLOTS} slots, which is the most that it may have"
+                )
         except Error:
             packet.close_descriptors()
             raise
@@ -267,7 +280,7 @@ class BurstServer:
 
     def _release(self, data: bytes) -> None:
         if len(data) != RELEASE_HEAD.size:
-            raise BadData(f"a slot is released in {len(data)} bytes; {RELEASE_HEAD.size} are expected")
+            raise BadData(f"a RELEASE packet has {len(data)} bytes; {RELEASE_HEAD.size} are expected")
         _, slot = RELEASE_HEAD.unpack(data)
         self._slots.pop(slot, None)
         for number in [n for n, known in self._requests.items() if slot in known.slots]:
@@ -277,7 +290,7 @@ class BurstServer:
     def _add_request(self, data: bytes) -> None:
         number, slots, request = read_request(data, self._slot)
         validate_request(self._registered.model, request)
-        self._requests[number] = _Known(request=request, slots=slots)
+        self._requests[number] = _ReceivedRequest(request=request, slots=slots)
         self._forget_last()
 
     def _slot(self, slot: int) -> Memory:
@@ -299,10 +312,11 @@ class BurstServer:
         try:
             self._run(known, options, ticket)
         finally:
-            # After the client was told: a daemon that stops ends bursts once nothing is under way.
+            # After the reply to the client: a daemon that stops ends bursts once nothing is under
+            # way.
             self._admission.end_execution(ticket)
 
-    def _run(self, known: _Known, options: ExecuteOptions, ticket: Ticket) -> None:
+    def _run(self, known: _ReceivedRequest, options: ExecuteOptions, ticket: Ticket) -> None:
         try:
             result = with_queue_time(self._execute(known, options), options, ticket)
         except Error as error:
@@ -311,11 +325,11 @@ class BurstServer:
             self._fail(OutOfMemory("the daemon has no memory left for this execution"))
         except Exception as error:
             logger.error("an execution failed", exc_info=error)
-            self._fail(OpFailed("the daemon failed inside; its log tells more"))
+            self._fail(OpFailed("internal error of the daemon; its log has the details"))
         else:
             self._complete(known, result)
 
-    def _submitted(self, entry: bytes) -> tuple[_Known, ExecuteOptions]:
+    def _submitted(self, entry: bytes) -> tuple[_ReceivedRequest, ExecuteOptions]:
         if entry == self._last and self._last_run is not None:
             return self._last_run
         number, measure, left_s, loop_timeout_s = SUBMISSION.unpack_from(entry)
@@ -323,7 +337,10 @@ class BurstServer:
         if known is None:
             raise BadData(f"request {number} is not known")
         if measure not in (0, 1) or math.isnan(left_s) or not loop_timeout_s >= 0:
-            raise BadData(f"options {measure}, {left_s} s, {loop_timeout_s} s")
+            raise BadData(
+                f"options of an execution are not valid: measure {measure}, {left_s} s left, loop timeout "
+                f"{loop_timeout_s} s"
+            )
         options = ExecuteOptions(
             measure=bool(measure),
             deadline_s=None if left_s < 0 else deadline_in(left_s),
@@ -337,7 +354,7 @@ class BurstServer:
     def _forget_last(self) -> None:
         self._last_run = None
 
-    def _execute(self, known: _Known, options: ExecuteOptions) -> ExecutionResult:
+    def _execute(self, known: _ReceivedRequest, options: ExecuteOptions) -> ExecutionResult:
         staged = self._staged(known)
         with charging(self._registered.account):
             result = self._registered.prepared_model.execute(staged.request, options)
@@ -348,8 +365,8 @@ class BurstServer:
                 copy(known.output_copies)
         return result
 
-    def _staged(self, known: _Known) -> Staged:
-        """The request to run, with its inputs copied where they have to be."""
+    def _staged(self, known: _ReceivedRequest) -> Staged:
+        """Returns the request to run, with its inputs copied where necessary."""
         staged = known.staged
         if staged is not None and (not staged.arenas or staged.arenas[0] is self._arena):
             copy(staged.input_copies)
@@ -362,11 +379,11 @@ class BurstServer:
         return known.staged
 
     def _allocate(self, size_bytes: int) -> Memory:
-        """The arena of the burst; one request uses it at a time."""
+        """Returns the arena of the burst; one request uses it at a time."""
         if self._arena is None or self._arena.size < size_bytes:
             self._arena = None
             for known in self._requests.values():
-                known.staged = None  # they lie in the old one
+                known.staged = None  # it uses the old arena
             self._arena = self._session.new_memory(size_bytes)
         return self._arena
 
@@ -374,7 +391,7 @@ class BurstServer:
         self._send(error_packet(self._ring.next_number, error))
         self._ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
 
-    def _complete(self, known: _Known, result: ExecutionResult) -> None:
+    def _complete(self, known: _ReceivedRequest, result: ExecutionResult) -> None:
         is_news = result.output_shapes != known.shapes
         if is_news:
             self._send(shapes_packet(self._ring.next_number, result.output_shapes))

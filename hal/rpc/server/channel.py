@@ -34,18 +34,18 @@ from neurald.hal.sync.fence import Fence
 logger = logging.getLogger(__name__)
 
 _PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
-#: What a session may hold where descriptors are short: enough to run the models that it has.
-_FEW_MEMORIES = 8
+#: How many memories a session may hold while descriptors are scarce: enough to run its models.
+_SCARCE_MEMORIES = 8
 
 
 class ChannelServer:
-    """The daemon's end. One thread serves all clients, and no client can make it wait.
+    """Serves the side channel. One thread serves all clients, and no client can make it wait.
 
     Args:
-        path: where to bind the socket; nothing is there yet.
-        sessions: where sessions are opened and closed.
-        configure_burst: starts a burst of a session's prepared model, and takes over two descriptors: of its socket
-            and of its ring.
+        path: of the socket to bind; nothing exists there yet.
+        sessions: opens and closes sessions.
+        configure_burst: starts a burst of a session's prepared model, and takes over two
+            descriptors: of its socket and of its ring.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ChannelServer:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self._wake, self._woken = socket.socketpair()
         try:
-            # The file takes this mode, less the process's mask.
+            # The file gets this mode, less the umask of the process.
             os.fchmod(self._listener.fileno(), 0o600)
             self._listener.bind(str(path))
             self._listener.listen(128)
@@ -74,11 +74,11 @@ class ChannelServer:
 
     @property
     def thread(self) -> threading.Thread:
-        """What serves all clients, once it has started."""
+        """The thread that serves all clients."""
         return self._thread
 
     def start(self) -> None:
-        """Starts to serve."""
+        """Starts the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class ChannelServer:
         if self._thread.ident is not None:
             self._thread.join()
         for key in tuple(self._selector.get_map().values()):
-            if isinstance(key.data, _Client):
+            if isinstance(key.data, _ChannelPeer):
                 self._drop(key.data)
         self._acceptor.close()
         self._close_all()
@@ -106,21 +106,21 @@ class ChannelServer:
                     handle()
                 except Exception:
                     logger.exception("the side channel failed to serve a client")
-                    if isinstance(handle, _Client):
+                    if isinstance(handle, _ChannelPeer):
                         self._drop(handle)
 
     def _accept(self) -> None:
         try:
             connection, may_stay = self._acceptor.accept()
         except OSError as error:
-            self._warnings.warning("no side channel could be accepted: %s", error.strerror)
-            time.sleep(0.05)  # select would come back at once, again and again
+            self._warnings.warning("a side channel could not be accepted: %s", error.strerror)
+            time.sleep(0.05)  # select would return at once, again and again
             return
         if connection is None:
             return
         connection.setblocking(False)
         if not may_stay:
-            self._warnings.warning("a client was turned away: the daemon has too few file descriptors left")
+            self._warnings.warning("a client was refused: the daemon has too few file descriptors left")
             text = "the daemon has no file descriptors left for another client"
             send_packet(
                 connection, GREETING + write_answer(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, message=text)
@@ -130,7 +130,7 @@ class ChannelServer:
         try:
             _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
             if uid not in (os.geteuid(), 0):
-                self._warnings.warning("a client of user %d was turned away", uid)
+                self._warnings.warning("a client of user %d was refused", uid)
                 connection.close()
                 return
             session = self._sessions.open(uid)
@@ -138,26 +138,26 @@ class ChannelServer:
             send_packet(connection, GREETING + write_answer(error.code, message=str(error)))
             connection.close()
             return
-        client = _Client(connection, session, self._configure_burst, self._drop, self._warnings)
+        client = _ChannelPeer(connection, session, self._configure_burst, self._drop, self._warnings)
         self._selector.register(connection, selectors.EVENT_READ, client)
         if not send_packet(connection, GREETING + write_answer(ResultCode.NO_ERROR, session.token)):
             self._drop(client)
 
-    def _drop(self, client: "_Client") -> None:
+    def _drop(self, client: "_ChannelPeer") -> None:
         self._selector.unregister(client.connection)
         client.connection.close()
         self._sessions.close(client.session)
 
 
-class _Client:
-    """One connection of the daemon; calling it reads one packet."""
+class _ChannelPeer:
+    """One client of the side channel; calling it reads one packet."""
 
     def __init__(
         self,
         connection: socket.socket,
         session: Session,
         configure_burst: Callable[[Session, int, int, int], None],
-        drop: Callable[["_Client"], None],
+        drop: Callable[["_ChannelPeer"], None],
         warnings: RateLimitedLogger,
     ) -> None:
         self._warnings = warnings
@@ -185,7 +185,7 @@ class _Client:
         if not packet.is_whole or flags < 0 or len(packet.descriptors) != (2 if flags == BURST else 1):
             packet.close_descriptors()
             if packet.data:
-                self._warnings.warning("a client broke the rules of the side channel and was cut off")
+                self._warnings.warning("a client broke the protocol of the side channel and was disconnected")
             self._drop(self)
             return
         try:
@@ -203,11 +203,12 @@ class _Client:
             return self.session.add_fence(Fence.received(descriptor))
         if flags & ~CONSTANT:
             os.close(descriptor)
-            raise BadData(f"memory with the flags {flags:#x}, of which some are not known")
-        if is_scarce(descriptor) and self.session.memories >= _FEW_MEMORIES:
+            raise BadData(f"a memory has the flags {flags:#x}, some of which are not known")
+        if is_scarce(descriptor) and self.session.memories >= _SCARCE_MEMORIES:
             os.close(descriptor)
             raise ResourceExhaustedTransient(
-                f"the daemon has few file descriptors left; a session may have {_FEW_MEMORIES} memories until it has more"
+                f"the daemon has few file descriptors left; until there are more, a session may have "
+                f"{_SCARCE_MEMORIES} memories"
             )
         memory = self.session.receive_memory(descriptor, size, constant=bool(flags & CONSTANT))
         return self.session.add_memory(memory)

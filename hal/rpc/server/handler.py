@@ -1,8 +1,8 @@
-"""The calls of the contract (`proto/device.proto`) on one device. Knows messages and sessions, no transport.
+"""The calls of the contract (`proto/device.proto`) on one device, without any transport.
 
-Whatever comes from a client is checked before the device sees it: numbers and limits by `neurald.hal.rpc.wire.model`,
-models and requests by `neurald.hal.validation.model_rules`. Each method raises an `Error` for what a client did wrong or
-a device failed to do.
+Everything from a client is checked before the device sees it: numbers and limits by
+`neurald.hal.rpc.wire.model`, models and requests by `neurald.hal.validation`. Each method raises an
+`Error` for a mistake of the client or a failure of the device.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,7 +65,8 @@ from neurald.hal.validation.model_rules import validate_model
 from neurald.hal.validation.request_rules import validate_request
 from neurald.hal.validation.shape_inference import forget_bindings
 
-#: Memory goes to clients in pieces of this size. gRPC and protobuf keep several copies of each until its client takes it.
+#: Memory is sent to clients in pieces of this size. gRPC and protobuf keep several copies of each
+#: until it is received.
 _READ_BYTES = CHUNK_BYTES // 4
 
 
@@ -73,9 +74,15 @@ class DeviceHandler:
     """Serves one device to many sessions. Thread-safe.
 
     Args:
-        device: what is served.
-        limits: what a session may hold.
-        compilers: compile in other processes for the device; None: it compiles in this one.
+        device: to serve.
+        limits: of sessions.
+        compilers: compile for the device in other processes; None if it compiles in this one.
+
+    Attributes:
+        sessions: the open sessions.
+        admission: admits calls and executions to the device.
+        find_access: returns who may call, for status calls.
+        sandbox: the restrictions of the process that are in force, for status calls.
     """
 
     def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
@@ -88,20 +95,20 @@ class DeviceHandler:
         self._compile_admission = CompileAdmission(limits) if compilers is None else compilers.admission
         self._extensions = declared_extensions(device)
 
-    # What any client may ask
+    # Calls without a session
 
     def describe(self) -> device_pb2.DescribeReply:
-        """What the device says about itself."""
+        """Returns the properties of the device."""
         return description_to_wire(self._device)
 
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:
-        """How good the device is at what."""
+        """Returns the performance figures of the device."""
         return device_pb2.GetCapabilitiesReply(
             capabilities=capabilities_to_wire(self._device.capabilities(), self._extensions)
         )
 
     def get_status(self) -> device_pb2.GetStatusReply:
-        """How busy the daemon is."""
+        """Returns how busy the daemon is."""
         sessions = self.sessions.all()
         calls = self.admission.calls
         is_offline = self.admission.is_draining or self.admission.is_hanging
@@ -123,34 +130,35 @@ class DeviceHandler:
     def write_memory(
         self, session: Session, parts: Iterator[device_pb2.WriteMemoryRequest]
     ) -> device_pb2.WriteMemoryReply:
-        """Takes a memory in pieces, whose size comes first.
+        """Receives a memory in pieces; the first message has its size.
 
         Raises:
-            BadData: the pieces do not make up that size.
-            ResourceExhaustedPersistent, ResourceExhaustedTransient: it is more than the session may hold.
+            BadData: the pieces do not add up to that size.
+            ResourceExhaustedPersistent, ResourceExhaustedTransient: it is more than the session may
+                hold.
         """
         first = next(parts, device_pb2.WriteMemoryRequest())
         if first.WhichOneof("part") != "size_bytes":
-            raise BadData("the first message must announce the size of the memory")
+            raise BadData("the first message has no size; it must announce the size of the memory")
         memory = session.new_memory(first.size_bytes)
         offset = 0
         for part in parts:
-            chunk = part.chunk  # a new copy each time
+            chunk = part.chunk  # every access copies
             if part.WhichOneof("part") != "chunk" or not chunk:
-                raise BadData(f"after {offset} bytes there is a message without any")
+                raise BadData(f"a message after {offset} bytes has no content; a chunk is expected")
             if len(chunk) > memory.size - offset:
-                raise BadData(f"more bytes come than the {memory.size} that were announced")
-            # NumPy lets other threads run while it copies, and the system makes the pages that it copies to.
+                raise BadData(f"more than the {memory.size} bytes arrived that were announced")
+            # NumPy releases the GIL while it copies and the kernel allocates the pages.
             np.asarray(memory.view(offset, len(chunk)))[...] = np.frombuffer(chunk, np.uint8)
             offset += len(chunk)
         if offset != memory.size:
-            raise BadData(f"only {offset} bytes came of the {memory.size} that were announced")
+            raise BadData(f"only {offset} of the {memory.size} bytes arrived that were announced")
         return device_pb2.WriteMemoryReply(memory=session.add_memory(memory))
 
     def read_memory(
         self, session: Session, message: device_pb2.ReadMemoryRequest
     ) -> Iterator[device_pb2.ReadMemoryReply]:
-        """Gives a memory in pieces.
+        """Sends a memory in pieces.
 
         Raises:
             BadData: the token is not known.
@@ -164,7 +172,7 @@ class DeviceHandler:
     def release_memory(
         self, session: Session, message: device_pb2.ReleaseMemoryRequest
     ) -> device_pb2.ReleaseMemoryReply:
-        """Lets go of memories whose tokens will not be used."""
+        """Drops memories whose tokens will not be used."""
         for token in message.memories:
             session.drop_memory(token)
         return device_pb2.ReleaseMemoryReply()
@@ -174,7 +182,7 @@ class DeviceHandler:
     def get_supported_operations(
         self, session: Session, message: device_pb2.GetSupportedOperationsRequest
     ) -> device_pb2.GetSupportedOperationsReply:
-        """What the device says about each operation of a valid model."""
+        """Returns the device's verdict for each operation of a valid model."""
         self.admission.require_responsive()
         with self.admission.reading_model(session, message.model.ByteSize(), None):
             model = self._model(session, message.model)
@@ -194,7 +202,7 @@ class DeviceHandler:
         Args:
             session: of the client.
             message: with the model.
-            cancellation: cancelled once the client does not wait any more.
+            cancellation: is cancelled once the client no longer waits.
         """
         self.admission.require_responsive()
         with self.admission.reading_model(session, message.model.ByteSize(), cancellation):
@@ -203,15 +211,15 @@ class DeviceHandler:
             session.require_space_for_model()
             level = validate_model(model)
             if self._compilers is not None:
-                forget_bindings(model)  # here it only waits from now on, and may wait for long
-        # What is in no released level is a matter between the model and the device.
+                forget_bindings(model)  # it is not used here from now on, and may wait for long
+        # Operations of no released level are left to the device.
         if self._device.feature_level < level < FeatureLevel.EXPERIMENTAL:
             raise BadData(
                 f"the model needs feature level {level.name}; "
                 f"{self._device.name} has {self._device.feature_level.name}"
             )
         require_extensions(model, self._device)
-        # Only what a device caches is asked for.
+        # A device that caches nothing is not asked for an artifact.
         cache_key = options.cache_key if self._device.cache_files_needed else b""
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
@@ -227,7 +235,7 @@ class DeviceHandler:
         return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
 
     def _prepare(self, session: Session, model: Model, options: PrepareOptions) -> PreparedModel:
-        """Has the device prepare a model; one that compiles in this process waits for its turn first."""
+        """Has the device prepare a model; if it compiles in this process, it is admitted first."""
         if options.compiler is not None:
             return self._device.prepare_model(model, options)
         with self._compile_admission.slot(
@@ -238,7 +246,7 @@ class DeviceHandler:
     def get_artifact(
         self, session: Session, message: device_pb2.GetArtifactRequest
     ) -> device_pb2.GetArtifactReply:
-        """Gives what the device has compiled, sealed; nothing if there was no key, or there is nothing to give."""
+        """Sends the sealed artifact of a prepared model, if a key was given and there is one."""
         registered = session.model(message.prepared_model)
         with self.admission.track(), charging(registered.account):
             artifact = registered.prepared_model.artifact() if registered.cache_key else None
@@ -255,7 +263,7 @@ class DeviceHandler:
     def prepare_model_from_cache(
         self, session: Session, message: device_pb2.PrepareModelFromCacheRequest
     ) -> device_pb2.PrepareModelReply:
-        """Has the device make a prepared model again from what it has compiled, if the seal says that it has."""
+        """Has the device restore a prepared model from its artifact, after checking the seal."""
         self.admission.require_responsive()
         options = prepare_options_from_wire(message.options, self._extensions)
         artifact = Artifact(
@@ -273,7 +281,7 @@ class DeviceHandler:
     def release_prepared_model(
         self, session: Session, message: device_pb2.ReleasePreparedModelRequest
     ) -> device_pb2.ReleasePreparedModelReply:
-        """Lets go of a prepared model."""
+        """Releases a prepared model."""
         session.release_model(message.prepared_model)
         return device_pb2.ReleasePreparedModelReply()
 
@@ -283,13 +291,13 @@ class DeviceHandler:
         return model_from_wire(message, pools, self._extensions)
 
     def _artifact_memory(self, session: Session, token: bytes) -> Memory:
-        """See `named_tokens`; whether it is what was sealed is checked later."""
+        """Returns the memory of a token, see `named_tokens`; its content is checked later."""
         return self._constant(session, token) if token else HostMemory(b"")
 
     def _constant(self, session: Session, token: bytes) -> Memory:
         memory = session.take_memory(token)
         if _is_shared(memory):
-            raise BadData("a memory of the model can still be written; constants are to be sealed")
+            raise BadData("a memory of the model can still be written; constants must be sealed")
         return memory
 
     # Executions
@@ -302,7 +310,7 @@ class DeviceHandler:
         Args:
             session: of the client.
             message: with the request.
-            cancellation: cancelled once the client does not wait any more.
+            cancellation: is cancelled once the client no longer waits.
         """
         results: list[Memory] = []
         pools = [self._request_pool(session, pool, results) for pool in message.request.pools]
@@ -324,14 +332,14 @@ class DeviceHandler:
         wait_for = [session.take_fence(token) for token in message.wait_for]
         fence = session.take_fence(message.fence)
         if any(pool.WhichOneof("kind") == "results_bytes" for pool in message.request.pools):
-            raise BadData("a fenced execution writes to memory of its client's, not to results")
+            raise BadData("a fenced execution cannot return results; it writes to memory of its client")
         pools = [self._request_pool(session, pool, []) for pool in message.request.pools]
         registered = session.model(message.prepared_model)
         options = execute_options_from_wire(message.options, self._extensions)
         request = request_from_wire(message.request, pools)
         validate_request(registered.model, request)
         after_fences_s = message.after_fences_s if message.HasField("after_fences_s") else None
-        deadline_in(after_fences_s, "a time after fences")  # Refuses what is none before anything waits.
+        deadline_in(after_fences_s, "a time after fences")  # refuses invalid values at once
 
         def run(options: ExecuteOptions) -> ExecutionResult:
             with self.admission.execution(session, options, registered.priority) as ticket:
@@ -343,11 +351,11 @@ class DeviceHandler:
     def get_fenced_execution_info(
         self, session: Session, message: device_pb2.GetFencedExecutionInfoRequest
     ) -> device_pb2.GetFencedExecutionInfoReply:
-        """What came of a fenced execution; asked for once."""
+        """Returns the outcome of a fenced execution, which can be asked for once."""
         return outcome_to_wire(session.take_fenced(message.execution).outcome)
 
     def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
-        """Has the device time the kernels of a prepared model, which takes it as long as an execution."""
+        """Has the device measure the kernels of a prepared model."""
         registered = session.model(message.prepared_model)
         with (
             self.admission.execution(session, ExecuteOptions(), registered.priority),
@@ -356,7 +364,7 @@ class DeviceHandler:
             return profile_to_wire(registered.prepared_model.profile())
 
     def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
-        """Starts a burst of a prepared model; takes over the descriptors of its socket and of its ring."""
+        """Starts a burst of a prepared model; takes over the descriptors of its socket and ring."""
         BurstServer.configured(session, handle, connection, ring, self.admission).start()
 
     def _request_pool(
@@ -370,7 +378,7 @@ class DeviceHandler:
             return results[-1]
         if kind == "buffer":
             return session.buffers.find(message.buffer)
-        raise BadData(f"a pool of kind {kind}; a memory, results or a buffer are expected")
+        raise BadData(f"a pool has kind {kind}; a memory, results or a buffer is expected")
 
     # Device buffers
 
@@ -389,7 +397,7 @@ class DeviceHandler:
     def copy_to_buffer(
         self, session: Session, message: device_pb2.CopyToBufferRequest
     ) -> device_pb2.CopyToBufferReply:
-        """Gives a buffer a value."""
+        """Copies a value to a buffer."""
         memory = session.take_memory(message.memory)
         with self.admission.track():
             session.buffers.find(message.buffer).write(memory, dimensions_from_wire(message))
@@ -398,7 +406,7 @@ class DeviceHandler:
     def copy_from_buffer(
         self, session: Session, message: device_pb2.CopyFromBufferRequest
     ) -> device_pb2.CopyFromBufferReply:
-        """Gives the value of a buffer, in memory of the client's or else in new memory."""
+        """Copies the value of a buffer, to memory of the client or else to new memory."""
         memory = session.take_memory(message.memory) if message.memory else None
         buffer = session.buffers.find(message.buffer)
         with self.admission.track():
@@ -410,7 +418,7 @@ class DeviceHandler:
     def release_buffer(
         self, session: Session, message: device_pb2.ReleaseBufferRequest
     ) -> device_pb2.ReleaseBufferReply:
-        """Lets go of a buffer."""
+        """Releases a buffer."""
         session.buffers.release(message.buffer)
         return device_pb2.ReleaseBufferReply()
 
@@ -418,7 +426,10 @@ class DeviceHandler:
 def run_on_private_copies(
     registered: RegisteredModel, request: Request, options: ExecuteOptions
 ) -> ExecutionResult:
-    """Runs a validated request on copies of what its client can write; outputs are written unless it was cancelled."""
+    """Runs a validated request on copies of memory that its client can write.
+
+    Outputs are copied back unless the execution was cancelled.
+    """
     with (
         charging(registered.account),
         buffers_in_use(registered.prepared_model, registered.model.main, request) as use,
@@ -447,5 +458,5 @@ def _requested_role(session: Session, message: device_pb2.BufferRole, *, is_outp
 
 
 def _is_shared(memory: Memory) -> bool:
-    """Whether the client can write to it."""
+    """Returns whether the client can write to a memory."""
     return isinstance(memory, SharedMemory) and not memory.readonly

@@ -1,8 +1,8 @@
-"""Any device served over gRPC, and on a UNIX socket over the side channel too.
+"""Serves any device over gRPC and, on a UNIX socket, over the side channel.
 
-The calls themselves are in `neurald.hal.rpc.server.handler`. Here messages are decoded, sessions found and errors
-told: an `Error` with its code and text, anything else with its traceback in the log and without any of it
-to the client.
+The calls themselves are in `neurald.hal.rpc.server.handler`. This module decodes messages, finds
+sessions and reports errors: an `Error` with its code and text; any other exception is logged with
+its traceback, and reported without any detail.
 """
 
 import contextlib
@@ -53,39 +53,47 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
-#: Calls that are served at the same time; more wait for a free thread, and still more are refused. They are more than the
-#: limits let one user have, so that calls of others, and questions, find threads.
+#: How many calls are served at the same time, and how many more wait for a thread; others are
+#: refused. There are more threads than the limits let one user have, so that other users, and
+#: status calls, find threads.
 _MAX_CALLS = 256
-_MAX_WAITING = 1024
-#: Streams that may be under way beside all these; each has a thread.
+_MAX_WAITING_CALLS = 1024
+#: How many streams may be under way in addition; each has a thread.
 _MAX_STREAMS = 96
-#: How long a stream may stand still.
+#: How long a stream may stall.
 _PATIENCE_S = 10.0
-#: How long it must have stood still to give way to others, where there are too many.
+#: How long a stream must have stalled to be cut off for another one, if there are too many.
 _GRACE_S = 1.0
-#: What a byte of a memory that comes or goes over gRPC takes of the threads that serve all clients.
+#: The time that the threads that serve all clients spend on a byte of memory sent over gRPC.
 _BYTE_S = 1e-3 / CHUNK_BYTES
-#: Calls of the contract that need no session.
-_FREE = ("Describe", "GetCapabilities", "GetStatus", "OpenSession")
-#: By this gRPC's serving thread is told from others that start at the same time.
+#: The calls that need no session.
+_SESSIONLESS_CALLS = ("Describe", "GetCapabilities", "GetStatus", "OpenSession")
+#: Part of the name of gRPC's serving thread.
 _SERVING_THREAD = "_serve"
-#: How long replies may take to leave once all work is done.
+#: How long sending replies may take once all work is done.
 _FLUSH_S = 1.0
-#: How long gRPC may take to stop, with that; it waits for ever for calls that it has lost sight of.
+#: How long gRPC may take to stop, including that. It waits forever for calls that it has lost track
+#: of.
 _STOP_S = 3.0
 
 
 class DeviceServer:
-    """A device at one address. `address` tells the real port once it has started.
+    """Serves a device at one address.
 
     Args:
-        device: what is served.
-        address: where.
-        limits: what a session may hold.
-        insecure: serve anybody who reaches the address, without a token, and hosts beyond this one too, though nothing is
-            encrypted.
-        driver: that makes the same device in other processes, where its models are compiled if it `CompilesApart`; None: they are
-            compiled in this process.
+        device: to serve.
+        address: to listen at.
+        limits: of sessions.
+        insecure: serve every client that reaches the address, without a token, even on other hosts,
+            although nothing is encrypted.
+        driver: creates the same device in other processes, where models are compiled if the device
+            implements `CompilesApart`; None compiles in this process.
+
+    Attributes:
+        address: where it listens; has the actual port once it has started.
+        handler: of the calls.
+        grpc: gRPC's server.
+        streams: the limiter of streams.
 
     Raises:
         BadData: other hosts can reach the address, and it is not `insecure`.
@@ -103,8 +111,8 @@ class DeviceServer:
     ) -> None:
         if not address.is_loopback and not insecure:
             raise BadData(
-                f"{address} can be reached from other hosts, and there is no TLS yet: "
-                "listen on 127.0.0.1, or pass --insecure to do without"
+                f"{address} can be reached from other hosts, and TLS is not supported yet: "
+                "listen on 127.0.0.1, or pass --insecure to serve without encryption"
             )
         require_grpc()
         self.address = address
@@ -119,57 +127,61 @@ class DeviceServer:
         self.handler.find_access = lambda: self._gate.access
         self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
-            cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
+            cast(ThreadPoolExecutor, self._threads),  # gRPC only calls submit
             options=server_options(),
-            maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING,
+            maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING_CALLS,
             interceptors=[self._gate, MessageLimitInterceptor(self._owner, owner_limit=limits.calls)],
         )
         self.streams = StreamLimiter(
             limit=_MAX_STREAMS, owner_limit=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
         )
-        self._transport = _Transport(self.handler, self.streams, has_channel=address.path is not None)
-        self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))
+        self._service = _GrpcService(self.handler, self.streams, has_channel=address.path is not None)
+        self.grpc.add_generic_rpc_handlers((self._service.handlers(),))
         self._channel: ChannelServer | None = None
         self._serving: tuple[threading.Thread, ...] = ()
 
     def _owner(self, method: str, context: grpc.ServicerContext) -> Session | None:
-        """Whose a call is that is about to be received; None for one that carries no session, and needs none.
+        """Returns the session of a call whose message has not arrived; None if it needs none.
 
         Raises:
-            DeadObject: it needs one.
+            DeadObject: the call needs a session and has none.
         """
         try:
-            return self._transport.session(context)
+            return self._service.session(context)
         except DeadObject:
             service, _, name = method.removeprefix("/").rpartition("/")
-            if service == SERVICE and name not in _FREE:
+            if service == SERVICE and name not in _SESSIONLESS_CALLS:
                 raise
             return None
 
     @property
     def is_serving(self) -> bool:
-        """Whether the threads live that take calls and connections; without them sockets stay and nobody answers."""
+        """Whether the threads that accept calls and connections are alive.
+
+        Without them the sockets remain, but no client is served.
+        """
         return all(thread.is_alive() for thread in self._serving)
 
     def start(self) -> None:
         """Binds the address and serves it.
 
         Raises:
-            BadState: the address cannot be bound, because somebody listens there for example, or no token file can be made.
+            BadState: the address cannot be bound, for example because it is in use, or the token
+                file cannot be created.
         """
         if self.address.path is not None and self.address.path.exists():
-            raise BadState(f"{self.address.path} exists; nothing may be where a socket is to be")
-        # gRPC makes its socket with the rights that the process's mask leaves.
+            raise BadState(f"{self.address.path} exists; remove it, or listen at another path")
+        # gRPC creates its socket with the mode that the umask of the process leaves.
         mask = os.umask(0o177)
         try:
             port = self.grpc.add_insecure_port(self.address.numeric.target)
         except RuntimeError:
-            raise BadState(f"{self.address} cannot be bound; somebody else may listen there") from None
+            raise BadState(f"{self.address} cannot be bound; another process may listen there") from None
         finally:
             os.umask(mask)
         if self.address.path is None:
             self.address = Address(host=self.address.host, port=port)
-            self._transport.port = port
+            self._service.port = port
         try:
             self._require_token()
         except Error:
@@ -190,7 +202,7 @@ class DeviceServer:
         self._serving = (*self._serving, self._channel.thread)
 
     def _require_token(self) -> None:
-        """Makes the token before anybody is served."""
+        """Creates the token before any client is served."""
         if not self._is_open_to_all:
             self._token = create_token(self.address)
             self._gate.require(self._token, token_path(self.address), self.address.path)
@@ -198,7 +210,7 @@ class DeviceServer:
     def _start_grpc(self) -> None:
         before = set(threading.enumerate())
         self.grpc.start()
-        # gRPC does not say which thread serves; any memory error in it ends it, and nothing else.
+        # gRPC does not expose its serving thread. A memory error in it ends the thread only.
         self._serving = tuple(
             thread
             for thread in threading.enumerate()
@@ -206,9 +218,10 @@ class DeviceServer:
         )
 
     def stop(self) -> None:
-        """Ends all sessions and calls, and removes the sockets; `handler.admission.drain` first lets calls finish.
+        """Ends all sessions and calls, and removes the sockets. `drain` lets calls finish first.
 
-        The files go even where something else fails: gRPC stops with a thread, which a process without memory does not get.
+        The files are removed even if something else fails: gRPC needs a thread to stop, which a
+        process without memory cannot start.
         """
         with contextlib.ExitStack() as last_first:
             if self.address.path is not None:
@@ -219,7 +232,7 @@ class DeviceServer:
             last_first.callback(self._stop_grpc)
             if self._compilers is not None:
                 last_first.callback(self._compilers.close)
-            last_first.callback(self._transport.end_sessions)
+            last_first.callback(self._service.end_sessions)
             if self._channel is not None:
                 last_first.callback(self._channel.close)
                 self._channel = None
@@ -228,43 +241,43 @@ class DeviceServer:
         self.grpc.stop(_FLUSH_S).wait(_STOP_S)
 
 
-class _Transport:
-    """gRPC's side of the calls."""
+class _GrpcService:
+    """The gRPC side of the calls."""
 
     def __init__(self, handler: DeviceHandler, streams: StreamLimiter, *, has_channel: bool) -> None:
         self._handler = handler
         self._streams = streams
         self._has_channel = has_channel
         self._reader = MessageReader()
-        #: The real one, once it is known; 0 on UNIX sockets.
+        #: The actual port, once it is known; 0 on UNIX sockets.
         self.port = 0
         self._ends: dict[Session, Callable[[None], None]] = {}
         self._peers: dict[Session, str] = {}
         self._peers_lock = threading.Lock()
-        self._watches: dict[Session, _Watch] = {}
+        self._watches: dict[Session, _SessionWatch] = {}
         handler.admission.on_hang = self._tell_end
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """A handler for each call of the contract; requests arrive as bytes and are decoded inside."""
+        """Returns handlers for all calls of the contract; requests arrive as bytes."""
         handler = self._handler
-        unary: dict[str, _Answer] = {
-            "Describe": lambda message, context: _parsed(message, handler.describe),
-            "GetCapabilities": lambda message, context: _parsed(message, handler.get_capabilities),
-            "GetStatus": lambda message, context: _parsed(message, handler.get_status),
+        unary: dict[str, _CallHandler] = {
+            "Describe": lambda message, context: _answer_empty(message, handler.describe),
+            "GetCapabilities": lambda message, context: _answer_empty(message, handler.get_capabilities),
+            "GetStatus": lambda message, context: _answer_empty(message, handler.get_status),
             "ReleaseMemory": self._in_session(handler.release_memory),
-            "GetSupportedOperations": self._at_work(handler.get_supported_operations),
-            "PrepareModel": lambda message, context: self._at_work(
+            "GetSupportedOperations": self._limited(handler.get_supported_operations),
+            "PrepareModel": lambda message, context: self._limited(
                 lambda session, message: handler.prepare_model(session, message, _cancellation(context))
             )(message, context),
-            "GetArtifact": self._at_work(handler.get_artifact),
-            "PrepareModelFromCache": self._at_work(handler.prepare_model_from_cache),
+            "GetArtifact": self._limited(handler.get_artifact),
+            "PrepareModelFromCache": self._limited(handler.prepare_model_from_cache),
             "ReleasePreparedModel": self._in_session(handler.release_prepared_model),
-            "Profile": self._at_work(handler.profile),
-            "Allocate": self._at_work(handler.allocate),
-            "CopyToBuffer": self._at_work(handler.copy_to_buffer),
-            "CopyFromBuffer": self._at_work(handler.copy_from_buffer),
+            "Profile": self._limited(handler.profile),
+            "Allocate": self._limited(handler.allocate),
+            "CopyToBuffer": self._limited(handler.copy_to_buffer),
+            "CopyFromBuffer": self._limited(handler.copy_from_buffer),
             "ReleaseBuffer": self._in_session(handler.release_buffer),
-            "Execute": lambda message, context: self._at_work(
+            "Execute": lambda message, context: self._limited(
                 lambda session, message: handler.execute(session, message, _cancellation(context))
             )(message, context),
             "ExecuteFenced": self._in_session(handler.execute_fenced),
@@ -285,7 +298,7 @@ class _Transport:
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     def session(self, context: grpc.ServicerContext) -> Session:
-        """The session that a call carries.
+        """Returns the session that a call carries.
 
         Raises:
             DeadObject: it carries none that is open.
@@ -298,12 +311,13 @@ class _Transport:
             raise DeadObject("the call carries no session")
         return self._handler.sessions.find(token)
 
-    def _in_session(self, call: Callable[[Session, Any], Message]) -> "_Answer":
-        # The session is looked for before the message is parsed: who has none costs nothing.
+    def _in_session(self, call: Callable[[Session, Any], Message]) -> "_CallHandler":
+        # The session is checked before the message is decoded: calls without a session cost
+        # nothing.
         return lambda message, context: call(self.session(context), message())
 
-    def _at_work(self, call: Callable[[Session, Any], Message]) -> "_Answer":
-        """Like `_in_session`, for calls that take a while: a session may have only so many of them."""
+    def _limited(self, call: Callable[[Session, Any], Message]) -> "_CallHandler":
+        """Like `_in_session`, for calls that take long: a session may have only so many of them."""
 
         def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
             session = self.session(context)
@@ -327,7 +341,7 @@ class _Transport:
                 yield parse(device_pb2.WriteMemoryRequest, part)
                 step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
 
-        return _told(context, write)
+        return _run_or_abort(context, write)
 
     def _read_memory(self, data: bytes, context: grpc.ServicerContext) -> Iterator[Message]:
         try:
@@ -351,12 +365,12 @@ class _Transport:
     def _open_session(
         self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
     ) -> None:
-        """Opens a session for as long as the call stays open, which needs no thread meanwhile."""
+        """Opens a session for as long as the call stays open, which needs no thread."""
 
         def open_session() -> None:
             parse(device_pb2.OpenSessionRequest, data)
             if self._has_channel:
-                raise BadState("sessions of a UNIX socket are opened over the side socket beside it")
+                raise BadState("sessions of a UNIX socket are opened over the side channel")
             session = self._open_counted(context)
             self._ends[session] = send
             if not context.add_callback(lambda: self._end(session)):
@@ -364,15 +378,15 @@ class _Transport:
             with self._streams.open(session, context):
                 send(device_pb2.OpenSessionReply(session=session.token))
 
-        _told(context, open_session)
+        _run_or_abort(context, open_session)
 
     def _open_counted(self, context: grpc.ServicerContext) -> Session:
-        """Opens a session; raises ResourceExhaustedTransient if its connection has as many as it may."""
+        """Opens a session; raises ResourceExhaustedTransient if its connection has too many."""
         peer = context.peer()
         with self._peers_lock:
             if tuple(self._peers.values()).count(peer) >= MAX_CONNECTION_SESSIONS:
                 raise ResourceExhaustedTransient(
-                    f"{MAX_CONNECTION_SESSIONS} sessions of one connection are open; no more may be"
+                    f"{MAX_CONNECTION_SESSIONS} sessions of one connection are open, which is the most that it may have"
                 )
             session = self._handler.sessions.open(peer_user(peer, self.port))
             self._peers[session] = peer
@@ -387,12 +401,12 @@ class _Transport:
     def _watch(
         self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
     ) -> None:
-        """Stays open, without a thread, until the session or the daemon is over."""
+        """Keeps the call open, without a thread, until the session or the daemon ends."""
 
         def watch() -> None:
             parse(device_pb2.WatchRequest, data)
             session = self.session(context)
-            watch = _Watch(context, send)
+            watch = _SessionWatch(context, send)
             if self._watches.setdefault(session, watch) is not watch:
                 raise BadState("the session is watched already")
 
@@ -402,16 +416,16 @@ class _Transport:
             if not context.add_callback(forget):
                 forget()
 
-        _told(context, watch)
+        _run_or_abort(context, watch)
 
     def _tell_end(self, session: Session, error: Error) -> None:
-        """Tells the client of a session that is over why it is."""
+        """Tells the client of a session that has ended why it has."""
         watch = self._watches.pop(session, None)
         if watch is not None:
             watch.end(error)
 
     def end_sessions(self) -> None:
-        """Ends the sessions that calls hold open, and tells the clients of all others that the daemon stops."""
+        """Ends the sessions that calls hold open; tells all other clients that the daemon stops."""
         for watch in tuple(self._watches.values()):
             watch.end(None)
         for session, send in tuple(self._ends.items()):
@@ -419,22 +433,22 @@ class _Transport:
             send(None)
 
 
-class _Watch:
-    """The call by which a client learns of the end of its session."""
+class _SessionWatch:
+    """The call that tells a client about the end of its session."""
 
     def __init__(self, context: grpc.ServicerContext, send: Callable[[Message | None], None]) -> None:
         self._context = context
         self._send = send
 
     def end(self, error: Error | None) -> None:
-        """Ends the call, with an error or as one ends when the daemon stops."""
+        """Ends the call, with an error, or normally when the daemon stops."""
         if error is not None:
             set_status(self._context, error)
         self._send(None)
 
 
 def _cancellation(context: grpc.ServicerContext) -> Cancellation:
-    """Cancelled once nobody waits for the reply any more."""
+    """Returns a cancellation that is cancelled once the client no longer waits for the reply."""
     cancellation = Cancellation()
     if not context.add_callback(cancellation.cancel):
         cancellation.cancel()
@@ -446,7 +460,7 @@ def _encode(message: Message) -> bytes:
 
 
 def _without_thread(behaviour: Callable[..., None]) -> Callable[..., None]:
-    """Has gRPC hand over the means to send, in place of iterating in a thread until the stream ends."""
+    """Makes gRPC pass a function that sends replies, instead of iterating in a thread."""
 
     def call(*arguments: Any) -> None:
         behaviour(*arguments)
@@ -455,11 +469,12 @@ def _without_thread(behaviour: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _told(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
-    """What `call` returns; if it raises, the client is told what it may see, and the gRPC call ends.
+def _run_or_abort(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
+    """Returns the result of `call`; if it raises, the gRPC call ends with the error for the client.
 
-    Ending it raises once more, and gRPC keeps that exception for a while. So this happens where the first one is over:
-    an exception that is kept keeps the one that it came in, and with that the frames and the memory of the call.
+    Ending the call raises another exception, which gRPC keeps for a while. This happens outside of
+    the `except` block: an exception that is kept also keeps the one during which it was raised,
+    with its frames and the memory of the call.
     """
     try:
         return call()
@@ -469,38 +484,38 @@ def _told(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
 
 
 def _failure(error: Exception) -> Error:
-    """The error that the client is told of.
+    """Returns the error that the client is sent.
 
     Raises:
-        RpcError: that is `error`: the client has gone, and its stream with it.
+        RpcError: it is `error`: the client has gone, and its stream with it.
     """
     if isinstance(error, Error):
-        # Not the error itself, which keeps the frames that it passed.
+        # Not the error itself, which refers to the frames that it passed.
         return error_for(error.code, str(error))
     if isinstance(error, MemoryError):
         return OutOfMemory("the daemon has no memory left for this call")
     if isinstance(error, grpc.RpcError):
-        # gRPC wants this very one, and keeps it.
+        # gRPC expects this very exception, and keeps it.
         raise error.with_traceback(None)
     logger.error("a call failed", exc_info=error)
-    return OpFailed("the daemon failed inside; its log tells more")
+    return OpFailed("internal error of the daemon; its log has the details")
 
 
-#: Answers a call; the message is parsed when the answer asks for it.
-_Answer = Callable[[Callable[[], Any], grpc.ServicerContext], Message]
+#: Answers a call; the message is decoded when the function in the first argument is called.
+_CallHandler = Callable[[Callable[[], Any], grpc.ServicerContext], Message]
 
 
 def _answering(
-    reader: MessageReader, kind: type[Message], answer: _Answer
+    reader: MessageReader, kind: type[Message], answer: _CallHandler
 ) -> Callable[[bytes, grpc.ServicerContext], Message]:
     def call(data: bytes, context: grpc.ServicerContext) -> Message:
         with reader.reading(kind, data, context) as message:
-            return _told(context, lambda: answer(message, context))
+            return _run_or_abort(context, lambda: answer(message, context))
 
     return call
 
 
-def _parsed(message: Callable[[], Any], answer: Callable[[], Message]) -> Message:
-    """An answer to whoever asks with a message of the right kind, which says nothing."""
+def _answer_empty(message: Callable[[], Any], answer: Callable[[], Message]) -> Message:
+    """Decodes a message that has no content, and returns the answer."""
     message()
     return answer()

@@ -91,17 +91,17 @@ def _foreign(artifact: Artifact) -> Iterator[tuple[str, Artifact]]:
         yield f"one {kind} file too many", _with(artifact, kind, (*files, files[0]))
         for number, memory in enumerate(files):
             content = bytes(memory.view())
-
-            def of(changed: bytes, number: int = number, files: tuple[Memory, ...] = files) -> Artifact:
-                return _with(artifact, kind, (*files[:number], HostMemory(changed), *files[number + 1 :]))  # noqa: B023
-
+            changes: dict[str, bytes] = {}
             if kind == "model":
-                yield f"{kind} file {number} is empty", of(b"")
-                yield f"{kind} file {number} is truncated", of(content[: len(content) // 2])
-                yield f"{kind} file {number} is random", of(pattern(2, len(content)))
-                yield f"{kind} file {number} is of another driver", of(b"another driver" + content)
+                changes["is empty"] = b""
+                changes["is truncated"] = content[: len(content) // 2]
+                changes["is random"] = pattern(2, len(content))
+                changes["is of another driver"] = b"another driver" + content
             elif len(content) > 1:
-                yield f"{kind} file {number} is truncated", of(content[: len(content) // 2])
+                changes["is truncated"] = content[: len(content) // 2]
+            for what, changed in changes.items():
+                replaced = (*files[:number], HostMemory(changed), *files[number + 1 :])
+                yield f"{kind} file {number} {what}", _with(artifact, kind, replaced)
 
 
 def _with(artifact: Artifact, kind: str, files: tuple[Memory, ...]) -> Artifact:

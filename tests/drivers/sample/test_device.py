@@ -1,4 +1,4 @@
-"""The sample drivers: who supports what, and at which speed."""
+"""Supported operations and capabilities of the sample devices."""
 
 import pytest
 from support.daemon.processes import running_daemon

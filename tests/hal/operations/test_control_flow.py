@@ -75,12 +75,12 @@ def test_constants_of_referenced_models_keep_their_pools() -> None:
         np.testing.assert_array_equal(result, values * factor + 1)
 
 
-@sweep(("start", "turns"), [(0, 5), (4, 1), (5, 0), (9, 0)])
-def test_while(start: float, turns: int) -> None:
+@sweep(("start", "rounds"), [(0, 5), (4, 1), (5, 0), (9, 0)])
+def test_while(start: float, rounds: int) -> None:
     model = loop(below(5, extra=1), counting(1, 2))
     counter, value = run(model, np.array([start], np.float32), np.ones(2, np.float32))
-    assert counter[0] == start + turns
-    np.testing.assert_array_equal(value, [2**turns] * 2)
+    assert counter[0] == start + rounds
+    np.testing.assert_array_equal(value, [2**rounds] * 2)
 
 
 def test_a_loop_that_never_ends_is_stopped() -> None:

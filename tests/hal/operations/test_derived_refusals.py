@@ -1,7 +1,8 @@
-"""What follows from every operation's signature: calls that do not match it are refused, wherever they arrive.
+"""Calls that do not match an operation's signature are refused by validation, builder and daemon.
 
-For each operation, form and row of types there is a call that its signature takes. Then one thing is made wrong: the number
-of arguments, a type, a rank, a scale, a zero point, an argument that may not be omitted.
+For each operation, form and row of types there is a call that its signature accepts. Each test case
+changes one thing: the number of arguments, a type, a rank, a scale, a zero point, or an argument
+that must not be omitted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,7 @@ _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 @dataclass(frozen=True)
 class Case:
-    """A call: operands of the inputs, then of the outputs."""
+    """A call, by the operands of its inputs and outputs, in that order."""
 
     name: str
     type: OperationType
@@ -52,7 +53,7 @@ class Case:
         )
 
     def model(self) -> Model:
-        """The call as the only operation of a model, all of whose tensors come from outside."""
+        """Returns a model with the call as its only operation; all its tensors are graph inputs."""
         operands = [
             operand if operand.lifetime is not Lifetime.TEMPORARY_VARIABLE else _entering(operand)
             for operand in self.operands[: self.inputs]
@@ -92,7 +93,7 @@ def _call(parameters: Sequence[Parameter], row: Row) -> list[Operand]:
 
 def baselines() -> Iterator[tuple[Case, Definition, Form, Row]]:
     for definition in DEFINITIONS.values():
-        # DENSIFY has a form for every number of levels: the first and the last stand for all.
+        # DENSIFY has a form for every number of levels; the first and the last represent all.
         forms = (
             definition.forms if len(definition.forms) <= 8 else definition.forms[:: len(definition.forms) - 1]
         )
@@ -112,7 +113,7 @@ def changed(case: Case, index: int, operand: Operand) -> Case:
 
 
 def mutations() -> Iterator[tuple[str, Case]]:
-    """Calls with one thing wrong that no form and row of the operation takes."""
+    """Yields calls with one mistake that no form and row of the operation accepts."""
     seen: set[tuple[object, ...]] = set()
     for case, definition, form, _ in baselines():
         parameters = (*form.inputs[: case.inputs], *form.outputs)
@@ -158,15 +159,15 @@ def mutations() -> Iterator[tuple[str, Case]]:
 
 
 def _at(definition: Definition, index: int, inputs: int) -> list[Parameter]:
-    """What can stand at that place in any form with so many inputs."""
+    """Returns the parameters at that position of all forms with that number of inputs."""
     found: list[Parameter] = []
     for form in definition.forms:
         parameters = form.inputs if index < inputs else form.outputs
-        place = index if index < inputs else index - inputs
+        parameter_index = index if index < inputs else index - inputs
         if any(p.variadic for p in parameters):
             found += parameters
-        elif place < len(parameters):
-            found.append(parameters[place])
+        elif parameter_index < len(parameters):
+            found.append(parameters[parameter_index])
     return found
 
 
@@ -185,7 +186,7 @@ def all_mutations() -> list[tuple[str, Case]]:
 
 
 def one_of_each_kind() -> list[tuple[str, Case]]:
-    """For each operation the first call with each kind of mistake, whichever argument has it; in the tier `full`, all calls."""
+    """Returns a call of each operation with each kind of mistake; in tier `full`, all calls."""
     if current_tier() is Tier.FULL:
         return all_mutations()
     kinds: dict[tuple[OperationType, str], tuple[str, Case]] = {}
@@ -208,7 +209,7 @@ def test_validation_refuses_mismatches() -> None:
 
 
 def _refused(call: Callable[..., object], *arguments: object) -> bool:
-    """Whether a call raises BadData; any other error is one."""
+    """Returns True if a call raises BadData; other errors are passed on."""
     try:
         call(*arguments)
     except BadData:
@@ -217,7 +218,7 @@ def _refused(call: Callable[..., object], *arguments: object) -> bool:
 
 
 def build(case: Case) -> None:
-    """The call through the client library."""
+    """Builds the call with the client library."""
     builder = nd.ModelBuilder()
     for operand in case.operands:
         quant = operand.channel_quant

@@ -1,4 +1,4 @@
-"""Axes so long that a position does not fit in the type of the result. Nothing of that size is allocated."""
+"""Axes too long for the index type of the result. Nothing of that size is allocated."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ _INT16, _INT32, _INT64 = (
 
 
 def _large(*shape: int) -> Given:
-    """An input of so many stored values, all of which are the same byte of memory."""
+    """Returns an input with that many quantised values, all in the same byte of memory."""
     kind = OperandType.TENSOR_QUANT8_ASYMM
     operand = Operand(type=kind, dimensions=shape, scale=1.0, lifetime=Lifetime.SUBGRAPH_INPUT)
     return Given(operand=operand, value=np.broadcast_to(np.uint8(0), shape))
@@ -80,8 +80,8 @@ def test_a_model_is_refused_when_it_is_built() -> None:
     count = builder.add_operand(OperandType.INT32)
     builder.set_operand_value(count, 3)
     largest = builder.add_operand(OperandType.TENSOR_QUANT8_ASYMM, (3,), scale=1.0)
-    places = builder.add_operand(_INT32, (3,))
-    builder.add_operation(_T.TOPK_V2, [value, count], [largest, places])
-    builder.identify_inputs_and_outputs([value], [largest, places])
+    positions = builder.add_operand(_INT32, (3,))
+    builder.add_operation(_T.TOPK_V2, [value, count], [largest, positions])
+    builder.identify_inputs_and_outputs([value], [largest, positions])
     with pytest.raises(BadData, match=r"operation 0 TOPK_V2.*holds numbers up to 2147483647"):
         builder.finish()

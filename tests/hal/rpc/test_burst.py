@@ -1,4 +1,4 @@
-"""Bursts between a client and a daemon, both of them well-behaved."""
+"""Bursts between a client and a daemon that both keep the protocol."""
 
 import gc
 import threading
@@ -88,7 +88,7 @@ def session_of(server: DeviceServer) -> Session:
 
 
 class Shared:
-    """A request for three values in shared memory, both ends in one memory."""
+    """A request for three values in shared memory, with inputs and outputs in one memory."""
 
     def __init__(self) -> None:
         memory = SharedMemory.create(1024)
@@ -137,21 +137,21 @@ def test_a_hundred_runs_give_each_memory_once_and_make_no_call(
     remote: RemoteDevice, burst: RemoteBurst, server: DeviceServer
 ) -> None:
     shared, other = Shared(), Shared()
-    messages = remote.wire.messages_sent
+    messages = remote.traffic.messages_sent
     session = session_of(server)
     for _ in range(100):
         burst.execute(shared.request, RUN)
         burst.execute(other.request, RUN)
-    assert burst.slots_given == 2
-    assert remote.wire.messages_sent == messages
+    assert burst.slots_assigned == 2
+    assert remote.traffic.messages_sent == messages
     held = session.memories
     for _ in range(100):
-        # Equal arguments in the same memory are the same request, whoever made it.
+        # Equal arguments in the same memory are the same request.
         again = Request(
             inputs=shared.request.inputs, outputs=shared.request.outputs, pools=shared.request.pools
         )
         burst.execute(again, RUN)
-    assert (burst.slots_given, session.memories) == (2, held)
+    assert (burst.slots_assigned, session.memories) == (2, held)
 
 
 def test_arrays_share_one_arena(burst: RemoteBurst) -> None:
@@ -159,7 +159,7 @@ def test_arrays_share_one_arena(burst: RemoteBurst) -> None:
         result = np.zeros(size, np.float32)
         burst.execute(request(np.full(size, 4, np.float32), result), RUN)
         assert result.tolist() == [5] * size
-    assert burst.slots_given == 1
+    assert burst.slots_assigned == 1
 
 
 def test_a_larger_request_gets_a_larger_arena(remote: RemoteDevice, server: DeviceServer) -> None:
@@ -238,7 +238,7 @@ def test_more_requests_than_are_kept(burst: RemoteBurst) -> None:
             view[16 * number : 16 * number + 3] = number
             burst.execute(each, RUN)
             assert view[16 * number + 8] == number + 1
-    assert burst.slots_given == 1
+    assert burst.slots_assigned == 1
 
 
 def test_shapes_that_change_and_outputs_that_are_too_small(remote: RemoteDevice) -> None:
@@ -315,7 +315,7 @@ def test_a_deadline_without_an_end_while_there_is_no_turn(
     monkeypatch: pytest.MonkeyPatch,
     left_s: float,
 ) -> None:
-    """The daemon waits for a turn as without a deadline, and gives every turn back."""
+    """The daemon waits for a slot as without a deadline, and returns every slot."""
     monkeypatch.setattr(burst_client, "_NO_LIMIT_S", left_s)
     prepared = remote.prepare_model(addition(np.ones(2, np.float32)), PrepareOptions())
     go_on = threading.Event()
@@ -360,7 +360,7 @@ def test_a_deadline_that_the_driver_does_not_keep(burst: RemoteBurst, device: Ad
     wanted = request(values, result)
     with pytest.raises(MissedDeadlineTransient):
         burst.execute(wanted, ExecuteOptions(deadline_s=time.monotonic() + 0.05))
-    with pytest.raises(BadState, match="not done"):
+    with pytest.raises(BadState, match="has not finished"):
         burst.execute(wanted, RUN)
     proceed.set()
     values[:] = 6
@@ -558,10 +558,10 @@ def test_memory_that_bursts_do_not_know_goes_by_a_call(remote: RemoteDevice, bur
         outputs=(Argument(pool=1, length=12),),
         pools=(Special(ONES), HostMemory(result)),
     )
-    messages = remote.wire.messages_sent
+    messages = remote.traffic.messages_sent
     assert burst.execute(wanted, RUN).is_sufficient
     assert result.tolist() == [2, 2, 2]
-    assert remote.wire.messages_sent > messages
+    assert remote.traffic.messages_sent > messages
 
 
 def test_elsewhere_every_execution_is_a_call(device: AddingDevice) -> None:

@@ -111,7 +111,7 @@ def test_nonsense_is_not_believed(
 ) -> None:
     reply = device_pb2.ProfileReply(kernels=[kernel])
     monkeypatch.setattr("neurald.hal.rpc.server.handler.profile_to_wire", lambda kernels: reply)
-    with pytest.raises(OpFailed, match="the daemon answered nonsense: "):
+    with pytest.raises(OpFailed, match="invalid reply from the daemon: "):
         prepared_by(remote).profile()
 
 

@@ -92,10 +92,10 @@ def test_a_reusable_execution_makes_no_call(remote: Any) -> None:
     run = Run(compilation)
     with compilation.create_burst() as burst:
         run.execution.compute(burst=burst)
-        messages = remote.wire.messages_sent
+        messages = remote.traffic.messages_sent
         for _ in range(100):
             run.execution.compute(burst=burst)
-        assert remote.wire.messages_sent == messages
+        assert remote.traffic.messages_sent == messages
 
 
 def test_an_execution_of_another_compilation(compilation: nd.Compilation) -> None:

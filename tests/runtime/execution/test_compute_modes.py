@@ -232,8 +232,15 @@ class Reusable:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("killed", ["minimal", "fast"])
+@pytest.mark.parametrize(
+    ("killed", "mode"),
+    # Both daemons in turn, since each case starts three processes.
+    [
+        pytest.param(killed, mode, marks=[pytest.mark.full] if (number + turn) % 2 else [])
+        for turn, killed in enumerate(DRIVERS)
+        for number, mode in enumerate(MODES)
+    ],
+)
 def test_a_daemon_that_is_killed_and_comes_back(
     killed: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

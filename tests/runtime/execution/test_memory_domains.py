@@ -471,10 +471,10 @@ def test_nothing_passes_through_the_client(remote: RemoteDevice) -> None:
     nd.Memory.copy(HostMemory(value), a)
     small = np.ones(shape, np.float32)
     run(first, a, small, b)
-    before = remote.wire.bytes_sent + remote.wire.bytes_received
+    before = remote.traffic.bytes_sent + remote.traffic.bytes_received
     for _ in range(4):
         run(second, a, b, c)
-    assert remote.wire.bytes_sent + remote.wire.bytes_received - before < 1600 < value.nbytes
+    assert remote.traffic.bytes_sent + remote.traffic.bytes_received - before < 1600 < value.nbytes
     assert np.array_equal(content(c, shape), value * 3)
 
 

@@ -7,5 +7,11 @@ from support.tflite.operator import Load, load_operator
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """`load_operator`, into a folder of the test's own."""
+    """Returns `load_operator` for a temporary folder."""
     return partial(load_operator, tmp_path)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Returns the path of a file that does not exist yet."""
+    return tmp_path / "model.tflite"

@@ -13,7 +13,7 @@ MAGIC = b"TEST"
 
 
 def everything() -> bytes:
-    """A root with one field of every kind: int8, bool, float, text, bytes, int64 vector, table, tables."""
+    """Builds a root with a field of every kind."""
     builder = flatbuffers.Builder(0)
     text = builder.CreateString("für")
     span = builder.CreateByteVector(b"abc")
@@ -79,21 +79,21 @@ def test_absent_fields_have_their_defaults(field: int) -> None:
 
 
 def file_of(root: bytes, *, start: int = 8) -> bytes:
-    """A file whose root lies at `start`."""
+    """Builds a file whose root lies at `start`."""
     return struct.pack("<I", start) + MAGIC + bytes(start - 8) + root
 
 
 def table_of(*fields: tuple[int, bytes]) -> bytes:
-    """A vtable of (place in the table) and the table; returns vtable first."""
+    """Builds a table with fields at the given offsets; its vtable precedes it."""
     size = 4 + sum(len(data) for _, data in fields)
-    vtable = struct.pack(f"<{2 + len(fields)}H", 4 + 2 * len(fields), size, *(place for place, _ in fields))
+    vtable = struct.pack(f"<{2 + len(fields)}H", 4 + 2 * len(fields), size, *(offset for offset, _ in fields))
     vtable += bytes(-len(vtable) % 4)
     body = b"".join(data for _, data in fields)
     return vtable + struct.pack("<i", len(vtable)) + body
 
 
 def with_vector(count: int) -> bytes:
-    """A root whose field 0 refers to a vector that says it has `count` elements, and has 4 bytes."""
+    """Builds a root whose field 0 is a vector of 4 bytes that claims to have `count` elements."""
     vtable_and_table = table_of((4, struct.pack("<I", 4)))
     content = struct.pack("<I", 8 + 8) + MAGIC + vtable_and_table
     return content + struct.pack("<I", count) + b"\xff\xff\xff\xff"
@@ -140,9 +140,9 @@ def test_a_damaged_root(content: bytes, message: str) -> None:
         opened(content)
 
 
-@sweep("place", [1, 3, 5, 8, 65535])
-def test_a_field_must_lie_inside_its_table(place: int) -> None:
-    root = opened(struct.pack("<I", 16) + MAGIC + table_of((place, bytes(4))) + bytes(64))
+@sweep("offset", [1, 3, 5, 8, 65535])
+def test_a_field_must_lie_inside_its_table(offset: int) -> None:
+    root = opened(struct.pack("<I", 16) + MAGIC + table_of((offset, bytes(4))) + bytes(64))
     with pytest.raises(BadData, match="outside the table"):
         root.integer(0, INT32)
     with pytest.raises(BadData, match="outside the table"):
@@ -150,7 +150,7 @@ def test_a_field_must_lie_inside_its_table(place: int) -> None:
 
 
 def test_repeated_references_are_limited() -> None:
-    """A vector whose elements all refer to one table that has a long vector: more than the file's size to read."""
+    """All elements of a vector refer to one table with a long vector: the read budget is spent."""
     builder = flatbuffers.Builder(0)
     long = builder.CreateByteVector(bytes(4000))
     builder.StartObject(1)

@@ -1,4 +1,4 @@
-"""Files that are damaged, by hand and at random: nothing but BadData may come out, and soon."""
+"""Files that are damaged, by hand and at random, must give BadData, and quickly."""
 
 import contextlib
 import copy
@@ -31,7 +31,7 @@ INTEGERS = (0, 1, -1, 2, 127, -128, 255, 2**15, 2**31 - 1, -(2**31))
 
 
 def images(type_: str, **scale: Any) -> TfliteModel:
-    """Convolutions, pools, resizing, and what follows them in a classifier."""
+    """Builds a classifier with convolutions, pools and resizing."""
     file = TfliteModel()
     graph = file.subgraph()
 
@@ -82,7 +82,7 @@ def images(type_: str, **scale: Any) -> TfliteModel:
 
 
 def others() -> TfliteModel:
-    """Everything else that a file can hold: scalars, signatures, custom operators, data behind the flatbuffer."""
+    """Builds files with scalars, signatures, custom operators and data after the flatbuffer."""
     file = TfliteModel()
     graph = file.subgraph()
     x, y, z, u, v = (graph.tensor((2, 1), name=name) for name in "xyzuv")
@@ -113,15 +113,15 @@ def set_byte(content: bytearray, chance: random.Random) -> None:
 
 
 def set_word(content: bytearray, chance: random.Random) -> None:
-    place = chance.randrange(0, len(content) - 4)
+    offset = chance.randrange(0, len(content) - 4)
     number = chance.choice((*INTEGERS, len(content), -len(content), chance.getrandbits(31)))
-    content[place : place + 4] = struct.pack("<i", number)
+    content[offset : offset + 4] = struct.pack("<i", number)
 
 
 def add_to_word(content: bytearray, chance: random.Random) -> None:
-    place = chance.randrange(0, len(content) // 4 - 1) * 4
-    (word,) = struct.unpack_from("<I", content, place)
-    content[place : place + 4] = struct.pack("<I", (word + chance.choice((-4, -1, 1, 4, 8))) % 2**32)
+    offset = chance.randrange(0, len(content) // 4 - 1) * 4
+    (word,) = struct.unpack_from("<I", content, offset)
+    content[offset : offset + 4] = struct.pack("<I", (word + chance.choice((-4, -1, 1, 4, 8))) % 2**32)
 
 
 def cut_off(content: bytearray, chance: random.Random) -> None:
@@ -166,7 +166,7 @@ def number(chance: random.Random) -> int:
 
 
 def distort_tensor(graph: TfliteGraph, chance: random.Random) -> None:
-    """Another shape, type or quantisation; a constant keeps as many bytes as it needs, if that is few."""
+    """Changes shape, type or quantisation; small constants get the number of bytes they need."""
     tensor = chance.choice(graph.tensors)
     shape = list(tensor.shape)
     what = chance.randrange(5)
@@ -189,7 +189,7 @@ def distort_tensor(graph: TfliteGraph, chance: random.Random) -> None:
 
 
 def distort_operator(graph: TfliteGraph, chance: random.Random) -> None:
-    """Another option or other operands."""
+    """Changes an option or the operands."""
     operator = chance.choice(graph.operators)
     if operator.values and chance.random() < 0.7:
         name, value = chance.choice(sorted(operator.values.items()))
@@ -237,7 +237,7 @@ Spoil = Callable[[TfliteModel, TfliteGraph], Any]
 
 
 def spoiled(spoil: Spoil) -> TfliteModel:
-    """`y = x + c; z = tanh(y)`, spoiled."""
+    """Builds `y = x + c; z = tanh(y)`, and spoils it."""
     file = TfliteModel()
     graph = file.subgraph()
     x, y, z = (graph.tensor((2,), name=name) for name in "xyz")
@@ -371,9 +371,9 @@ def test_a_signature_must_match_its_subgraph(
 @sweep(("offset", "length"), [(2**64 - 1, 8), (2, 2**64 - 1), (2**63, 2**63), (10**6, 8)])
 def test_data_after_the_flatbuffer_must_be_in_the_file(tmp_path: Path, offset: int, length: int) -> None:
     content = bytearray(spoiled(setting(3, is_external=True)).build())
-    # The last 16 bytes are the data and what fills up to them; its place and length lie together in the buffer's table.
-    place = content.index(struct.pack("<QQ", 8, len(content) - 8))
-    content[place : place + 16] = struct.pack("<QQ", length, offset)
+    # The last 16 bytes are the data and its padding. The buffer's table has its offset and length.
+    start = content.index(struct.pack("<QQ", 8, len(content) - 8))
+    content[start : start + 16] = struct.pack("<QQ", length, offset)
     path = tmp_path / "model.tflite"
     path.write_bytes(content)
     with pytest.raises(BadData, match=f"{length} bytes at offset {offset} do not lie inside"):
@@ -381,7 +381,7 @@ def test_data_after_the_flatbuffer_must_be_in_the_file(tmp_path: Path, offset: i
 
 
 def test_many_unsupported_operators(tmp_path: Path) -> None:
-    """Many operators may not take more than a moment, however wrong they are."""
+    """Reporting many unsupported operators must be fast."""
     file = TfliteModel()
     graph = file.subgraph()
     graph.inputs = graph.outputs = (graph.tensor((2,)),)

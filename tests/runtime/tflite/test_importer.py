@@ -1,4 +1,4 @@
-"""IF, WHILE and STABLEHLO_COMPOSITE: operators that name other subgraphs."""
+"""IF, WHILE and STABLEHLO_COMPOSITE: operators that refer to other subgraphs."""
 
 from pathlib import Path
 
@@ -15,17 +15,12 @@ from neurald.runtime.compilation import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "model.tflite"
-
-
 def run(model: Model, *inputs: object) -> list[Array]:
     return CompilationBuilder(model).finish().run(*inputs)
 
 
 def branching(shape: tuple[int, ...] = ()) -> tuple[TfliteModel, TfliteGraph, TfliteGraph, TfliteGraph]:
-    """`y = x + x if c else x`."""
+    """Builds `y = x + x if c else x`."""
     file = TfliteModel()
     main, then, other = (file.subgraph() for _ in range(3))
     c, x, y = main.tensor(shape, "BOOL", has_rank=True), main.tensor((2,)), main.tensor((2,), name="y")
@@ -109,7 +104,7 @@ def test_a_loop_may_change_the_shape_of_a_value(path: Path, signature: tuple[int
 
 
 def test_loops_in_loops(path: Path) -> None:
-    """Adds 1 three times, each time twice."""
+    """The inner loop adds 1 twice, the outer loop runs it three times."""
     file = TfliteModel()
     main = file.subgraph()
     n, x, last, y = (main.tensor((), "INT32") for _ in range(4))
@@ -198,7 +193,7 @@ def composite(graph: TfliteGraph, inputs: tuple[int, ...], outputs: tuple[int, .
 
 
 def test_composites_are_replaced_by_their_decompositions(path: Path) -> None:
-    """One in another, with inputs swapped, and outputs that are an input, a constant, and twice the same."""
+    """Nested composites with swapped inputs; outputs are inputs, constants or duplicates."""
     file = TfliteModel()
     main, outer, inner = (file.subgraph() for _ in range(3))
     x, y = main.tensor((2,), name="x"), main.tensor((2,), name="y")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.quick
 def sums(
     *shape: int, signature: Sequence[int] | None = None, intermediate: Sequence[int] | None = None
 ) -> TfliteModel:
-    """`z = (x + y) + c` of one shape; c is a constant that broadcasts."""
+    """Builds `z = (x + y) + c` of one shape; the constant c broadcasts."""
     model = TfliteModel()
     graph = model.subgraph()
     x = graph.tensor(shape, name="x", shape_signature=signature)
@@ -33,11 +33,6 @@ def sums(
     graph.operator("ADD", (between, constant), (z,), "AddOptions")
     graph.inputs, graph.outputs = (x, y), (z,)
     return model
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "model.tflite"
 
 
 def test_a_whole_model(path: Path) -> None:
@@ -63,9 +58,9 @@ def test_constants_lie_in_the_mapped_file(path: Path) -> None:
     assert isinstance(pool.view().obj, mmap.mmap)
     constants = [o for o in model.main.operands if o.lifetime is Lifetime.CONSTANT_POOL]
     assert [operand.name for operand in constants] == ["c"]
-    place = constants[0].location
-    assert place is not None
-    content = path.read_bytes()[place.offset : place.offset + place.length]
+    location = constants[0].location
+    assert location is not None
+    content = path.read_bytes()[location.offset : location.offset + location.length]
     assert np.frombuffer(content, "<f4").tolist() == [3.0]
 
 
@@ -125,7 +120,7 @@ def test_open_dimensions(path: Path, intermediate: Sequence[int] | None) -> None
 
 
 def test_shapes_are_inferred_from_the_inputs(path: Path) -> None:
-    """Tools that give a model other inputs often leave the other shapes as they were."""
+    """Tools that change the inputs of a model often do not update the other shapes."""
     file = TfliteModel()
     graph = file.subgraph()
     x, y, z = graph.tensor((2, 3)), graph.tensor((7, 7, 7), name="y"), graph.tensor((9,), name="z")
@@ -137,7 +132,7 @@ def test_shapes_are_inferred_from_the_inputs(path: Path) -> None:
 
 
 def test_an_open_graph_may_lose_the_rank(path: Path) -> None:
-    """An empty shape is a scalar's only where the file says so."""
+    """An empty shape means a scalar only if the file says so."""
     file = TfliteModel()
     graph = file.subgraph()
     x, y = graph.tensor((1,), shape_signature=(-1,)), graph.tensor((), name="y")
@@ -156,7 +151,7 @@ def test_scalars(path: Path) -> None:
 
 
 def two_graphs() -> TfliteModel:
-    """`add` swaps the order of its inputs' names; `multiply` has two outputs."""
+    """Builds `add`, whose inputs' names are in reversed order, and `multiply` with two outputs."""
     file = TfliteModel()
     first = file.subgraph()
     a, b, total = (first.tensor((2,), name=name) for name in ("a", "b", "total"))
@@ -213,7 +208,7 @@ def test_an_unknown_signature(path: Path) -> None:
 
 
 def passing_on(outputs: str) -> TfliteModel:
-    """A graph of x, y = tanh(x) and a constant c, with these outputs."""
+    """Builds a graph of x, y = tanh(x) and a constant c, with these outputs."""
     file = TfliteModel()
     graph = file.subgraph()
     tensors = {

@@ -1,4 +1,4 @@
-"""Values whose rank or lengths are not known when the file is read: loops that change them, branches that differ."""
+"""Values whose rank or lengths are unknown when the file is loaded, in loops and branches."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,14 +14,14 @@ from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 
-_TURNS = 2
+_ROUNDS = 2
 
 #: Adds an operator to a graph that reads a tensor; returns its result.
 Add = Callable[[TfliteGraph, int], int]
 
 
 def _one(code: str, *others: Any, type_: str = "FLOAT32", options: str | None = None, **values: Any) -> Add:
-    """An operator on the tensor and constants; None stands for the tensor once more."""
+    """Returns a function that adds an operator on a tensor and constants; None is the tensor."""
 
     def add(graph: TfliteGraph, source: int) -> int:
         inputs = [source]
@@ -35,7 +35,7 @@ def _one(code: str, *others: Any, type_: str = "FLOAT32", options: str | None = 
     return add
 
 
-#: What a body or a branch does with its value, and the same in NumPy.
+#: Operators of a body or a branch, and the same in NumPy.
 CHANGES: dict[str, tuple[Add, Callable[[Array], Array]]] = {
     "more rows": (
         _one("CONCATENATION", None, options="ConcatenationOptions", Axis=0),
@@ -48,7 +48,7 @@ CHANGES: dict[str, tuple[Add, Callable[[Array], Array]]] = {
     ),
 }
 
-#: What follows, and the same in NumPy.
+#: Operators that follow, and the same in NumPy.
 FOLLOWERS: dict[str, tuple[Add, Callable[[Array], Array]]] = {
     "ADD": (_one("ADD", 2.0, options="AddOptions"), lambda x: x + 2),
     "ARG_MAX": (
@@ -79,7 +79,7 @@ FOLLOWERS: dict[str, tuple[Add, Callable[[Array], Array]]] = {
 
 
 def _reshaped_to_its_shape(graph: TfliteGraph, source: int) -> int:
-    """A RESHAPE to a list that is computed, and of which the file says nothing."""
+    """Adds a RESHAPE to a computed list whose shape the file does not state."""
     lengths, more, result = graph.tensor((), "INT32"), graph.tensor((), "INT32"), graph.tensor(())
     graph.operator("SHAPE", (source,), (lengths,), "ShapeOptions", OutType=2)
     one = graph.tensor((1,), "INT32", data=[1])
@@ -89,7 +89,7 @@ def _reshaped_to_its_shape(graph: TfliteGraph, source: int) -> int:
 
 
 def _summed_along_all_axes(graph: TfliteGraph, source: int) -> int:
-    """A SUM along axes that are computed, and of which the file says nothing."""
+    """Adds a SUM along computed axes whose shape the file does not state."""
     rank, axes, result = graph.tensor((), "INT32"), graph.tensor((), "INT32"), graph.tensor(())
     graph.operator("RANK", (source,), (rank,), "RankOptions")
     ends = [graph.tensor((), "INT32", data=number) for number in (0, 1)]
@@ -101,12 +101,12 @@ def _summed_along_all_axes(graph: TfliteGraph, source: int) -> int:
 FOLLOWERS["a computed RESHAPE"] = (_reshaped_to_its_shape, lambda x: x[np.newaxis])
 FOLLOWERS["a computed SUM"] = (_summed_along_all_axes, lambda x: x.sum())
 
-#: What the file says of the shapes inside: nothing, or those of the first turn.
+#: Shapes in the file for the values inside: none, or those of the first iteration.
 SAID: list[Sequence[int]] = [(), (1, 2, 1, 3)]
 
 
 def _loop(change: Add, follower: Add, said: Sequence[int]) -> TfliteModel:
-    """The change is made twice to the input, in a WHILE; then the follower comes."""
+    """Builds a WHILE that applies `change` to the input twice, and then `follower`."""
     file = TfliteModel()
     graph, condition, body = (file.subgraph() for _ in range(3))
     source, start = graph.tensor((1, 2, 1, 3), name="x"), graph.tensor((), "INT32", data=0)
@@ -115,18 +115,22 @@ def _loop(change: Add, follower: Add, said: Sequence[int]) -> TfliteModel:
         "WHILE", (start, source), results, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2
     )
     graph.inputs, graph.outputs = (source,), (follower(graph, results[1]),)
-    turn, value, truth = condition.tensor((), "INT32"), condition.tensor(said), condition.tensor((), "BOOL")
-    condition.operator("LESS", (turn, condition.tensor((), "INT32", data=_TURNS)), (truth,))
-    condition.inputs, condition.outputs = (turn, value), (truth,)
-    turn, value = body.tensor((), "INT32"), body.tensor(said)
+    counter, value, truth = (
+        condition.tensor((), "INT32"),
+        condition.tensor(said),
+        condition.tensor((), "BOOL"),
+    )
+    condition.operator("LESS", (counter, condition.tensor((), "INT32", data=_ROUNDS)), (truth,))
+    condition.inputs, condition.outputs = (counter, value), (truth,)
+    counter, value = body.tensor((), "INT32"), body.tensor(said)
     following = body.tensor((), "INT32")
-    body.operator("ADD", (turn, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
-    body.inputs, body.outputs = (turn, value), (following, change(body, value))
+    body.operator("ADD", (counter, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
+    body.inputs, body.outputs = (counter, value), (following, change(body, value))
     return file
 
 
 def _branches(change: Add, follower: Add) -> TfliteModel:
-    """The change is made, or not, in an IF; then the follower comes."""
+    """Builds an IF that may apply `change`, and then `follower`."""
     file = TfliteModel()
     graph, then, otherwise = (file.subgraph() for _ in range(3))
     truth, source, result = graph.tensor((), "BOOL"), graph.tensor((1, 2, 1, 3)), graph.tensor(())
@@ -159,7 +163,7 @@ def test_a_loop_that_changes_a_shape(tmp_path: Path, change: str, said: Sequence
     follow, last = FOLLOWERS[follower]
     x = random(1, 2, 1, 3)
     expected = x
-    for _ in range(_TURNS):
+    for _ in range(_ROUNDS):
         expected = function(expected)
     _expect(_loop(add, follow, said).write(tmp_path / "model.tflite"), (x,), np.asarray(last(expected)))
 
@@ -176,7 +180,7 @@ def test_branches_of_different_shapes(tmp_path: Path, change: str, follower: str
 
 
 def test_a_value_of_unknown_rank_that_is_passed_on(tmp_path: Path) -> None:
-    """Of two values, each turn makes the second one the first, and the second one more dimension of it."""
+    """Each iteration moves the second value to the first, and adds a dimension to the second."""
     file = TfliteModel()
     graph, condition, body = (file.subgraph() for _ in range(3))
     start = graph.tensor((), "INT32", data=0)
@@ -186,15 +190,15 @@ def test_a_value_of_unknown_rank_that_is_passed_on(tmp_path: Path) -> None:
         "WHILE", (start, *given), results, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2
     )
     graph.inputs, graph.outputs = given, results[1:]
-    turn, *values = condition.tensor((), "INT32"), condition.tensor(()), condition.tensor(())
+    counter, *values = condition.tensor((), "INT32"), condition.tensor(()), condition.tensor(())
     truth = condition.tensor((), "BOOL")
-    condition.operator("LESS", (turn, condition.tensor((), "INT32", data=_TURNS)), (truth,))
-    condition.inputs, condition.outputs = (turn, *values), (truth,)
-    turn, *values = body.tensor((), "INT32"), body.tensor(()), body.tensor(())
+    condition.operator("LESS", (counter, condition.tensor((), "INT32", data=_ROUNDS)), (truth,))
+    condition.inputs, condition.outputs = (counter, *values), (truth,)
+    counter, *values = body.tensor((), "INT32"), body.tensor(()), body.tensor(())
     following = body.tensor((), "INT32")
-    body.operator("ADD", (turn, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
+    body.operator("ADD", (counter, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
     more = CHANGES["one more dimension"][0](body, values[1])
-    body.inputs, body.outputs = (turn, *values), (following, values[1], more)
+    body.inputs, body.outputs = (counter, *values), (following, values[1], more)
     model = load_tflite(file.write(tmp_path / "model.tflite"))
     a, b = random(1, 3), random(1, 3, seed=1)
     for device in _devices():

@@ -17,7 +17,7 @@ from neurald.runtime.tflite.schema import Tensor, TfliteFile
 
 
 def tensor(*arguments: Any, **fields: Any) -> Tensor:
-    """A tensor after its way through a file."""
+    """Returns a tensor that was written to a file and read again."""
     file = TfliteModel()
     file.subgraph().tensor(*arguments, **fields)
     return TfliteFile(memoryview(file.build())).subgraph(0).tensors[0]
@@ -38,7 +38,7 @@ def operand(*arguments: Any, **fields: Any) -> Operand:
     ],
 )
 def test_types_without_scales(name: str, expected: OperandType) -> None:
-    """Some converters write scales for them; these say nothing."""
+    """Some converters write scales for these types, which are ignored."""
     made = operand((2, 3), name, name="it", scale=0.5, zero_point=1)
     assert made == Operand(type=expected, dimensions=(2, 3), lifetime=Lifetime.SUBGRAPH_INPUT, name="it")
 

@@ -11,7 +11,7 @@ from neurald.runtime.tflite.schema import Operator, TfliteFile
 
 pytestmark = pytest.mark.quick
 
-#: Kind → fields as the schema package writes them, and as they are read; every value differs from the default.
+#: Kind → fields as the schema package writes them, and as they are read. No value is the default.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "AddOptions": (
         {"FusedActivationFunction": 1, "PotScaleInt16": False},

@@ -1,4 +1,4 @@
-"""Variables that the signatures of one file have in common."""
+"""Variables that the signatures of a file share."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ ONES = np.ones(2, np.float32)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """`train` adds its input to a variable, `infer` adds the variable to its input, `twice` does not look at it."""
+    """Writes a file: `train` adds its input to a variable, `infer` reads it, `twice` ignores it."""
     file = TfliteModel()
     train, infer, twice = (file.subgraph() for _ in range(3))
     initialise(file, train, v=[1, 2])

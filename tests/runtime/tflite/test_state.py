@@ -1,4 +1,4 @@
-"""Variables of `.tflite` files: resources with handles, and tensors that keep their values."""
+"""Variables of `.tflite` files: resources with handles, and variable tensors."""
 
 from pathlib import Path
 from typing import Any
@@ -24,17 +24,12 @@ from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "model.tflite"
-
-
 def compiled(file: TfliteModel, path: Path) -> Compilation:
     return CompilationBuilder(load_tflite(file.write(path))).finish()
 
 
 def accumulator(initial: Any = (5, 7)) -> TfliteModel:
-    """`y = total; total += x`, and a variable that nothing assigns."""
+    """Builds `y = total; total += x`, and a variable that is never assigned."""
     file = TfliteModel()
     main = file.subgraph()
     initialise(file, main, total=initial, factor=[1, 10])
@@ -110,9 +105,9 @@ def test_the_raw_bytes_are_kept_if_the_scale_changes(path: Path) -> None:
     main, inner = file.subgraph(), file.subgraph()
     main.operator("CALL_ONCE", (), (), "CallOnceOptions", InitSubgraphIndex=1)
     x = main.tensor((2,), "INT8", scale=0.25)
-    stored = read(main, variable(main, "v"), 2, type_="INT8", scale=0.5)
+    quantized = read(main, variable(main, "v"), 2, type_="INT8", scale=0.5)
     old = main.tensor((2,))
-    main.operator("DEQUANTIZE", (stored,), (old,), "DequantizeOptions")
+    main.operator("DEQUANTIZE", (quantized,), (old,), "DequantizeOptions")
     assign(main, variable(main, "v"), x)
     main.inputs, main.outputs = (x,), (old,)
     assign(inner, variable(inner, "v"), constant(inner, [1, 0], "INT8", scale=0.125))
@@ -214,7 +209,7 @@ def test_an_initializing_subgraph_that_fails(path: Path) -> None:
 
 
 def svdf(**state: Any) -> TfliteModel:
-    """One unit that adds up the newest three inputs."""
+    """Builds an SVDF of one unit that sums the newest three inputs."""
     file = TfliteModel()
     main = file.subgraph()
     x, y = main.tensor((1, 1)), main.tensor((1, 1))

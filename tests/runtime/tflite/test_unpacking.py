@@ -1,4 +1,4 @@
-"""Constants of 4 bits and sparse ones."""
+"""4-bit and sparse constants."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ DENSE, SPARSE = 0, 1
 
 
 def packed(values: Array) -> bytes:
-    """Two numbers to a byte, the first in its lower half."""
+    """Packs two numbers into a byte, the first into its lower half."""
     flat = np.append(values.reshape(-1), [0] * (values.size % 2)).astype(np.uint8) & 0xF
     return bytes(flat[::2] | flat[1::2] << 4)
 
@@ -29,27 +29,27 @@ def int4(values: Array, **fields: Any) -> dict[str, Any]:
 
 
 def rows_of(matrix: Array, dtype: str = "int32") -> tuple[Array, Sparsity]:
-    """A matrix whose rows list their elements."""
-    places = [np.flatnonzero(row) for row in matrix]
-    segments = np.cumsum([0, *map(len, places)]).astype(dtype)
-    indices = np.concatenate(places).astype(dtype)
+    """Returns the elements and the sparse format of a matrix with sparse rows."""
+    columns = [np.flatnonzero(row) for row in matrix]
+    segments = np.cumsum([0, *map(len, columns)]).astype(dtype)
+    indices = np.concatenate(columns).astype(dtype)
     levels = [(DENSE, len(matrix)), (SPARSE, 0, segments, indices)]
     return matrix[matrix != 0], ((0, 1), (), levels)
 
 
 def blocks_of(matrix: Array) -> tuple[Array, Sparsity]:
-    """A matrix of 4 columns, in blocks of 2 by 2; a row of blocks lists those that are not empty."""
+    """Returns a matrix of 4 columns as sparse blocks of 2 by 2."""
     blocks = matrix.reshape(-1, 2, 2, 2).swapaxes(1, 2)
-    places = [np.flatnonzero(row.any(axis=(1, 2))) for row in blocks]
-    segments = np.cumsum([0, *map(len, places)]).astype(np.int32)
+    columns = [np.flatnonzero(row.any(axis=(1, 2))) for row in blocks]
+    segments = np.cumsum([0, *map(len, columns)]).astype(np.int32)
     levels = [
         (DENSE, len(blocks)),
-        (SPARSE, 0, segments, np.concatenate(places).astype(np.uint16)),
+        (SPARSE, 0, segments, np.concatenate(columns).astype(np.uint16)),
         (DENSE, 2),
         (DENSE, 2),
     ]
-    stored = np.concatenate([row[place] for row, place in zip(blocks, places, strict=True)])
-    return stored, ((0, 1, 2, 3), (0, 1), levels)
+    quantized = np.concatenate([row[column] for row, column in zip(blocks, columns, strict=True)])
+    return quantized, ((0, 1, 2, 3), (0, 1), levels)
 
 
 def sparse_matrix(rows: int, dtype: str = "f4") -> Array:
@@ -100,8 +100,8 @@ def test_too_few_or_too_many_bytes(load: Load, length: int) -> None:
 )
 def test_densify(load: Load, layout: Any, type_: str, dtype: str) -> None:
     matrix = sparse_matrix(6, dtype)
-    stored, sparsity = layout(matrix)
-    source = {"shape": (6, 4), "type_": type_, "data": stored.tobytes(), "sparsity": sparsity}
+    quantized, sparsity = layout(matrix)
+    source = {"shape": (6, 4), "type_": type_, "data": quantized.tobytes(), "sparsity": sparsity}
     model = load("DENSIFY", (source,), shaped(6, 4, type_=type_))
     assert types(model) == [OperationType.RESHAPE]
     (result,) = run_references(model)
@@ -111,8 +111,8 @@ def test_densify(load: Load, layout: Any, type_: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["int32", "uint16", "uint8"])
 def test_sparse_weights(load: Load, dtype: str) -> None:
     matrix = sparse_matrix(7)
-    stored, sparsity = rows_of(matrix, dtype)
-    weights = {"shape": (7, 4), "data": stored.tobytes(), "sparsity": sparsity}
+    quantized, sparsity = rows_of(matrix, dtype)
+    weights = {"shape": (7, 4), "data": quantized.tobytes(), "sparsity": sparsity}
     model = load("FULLY_CONNECTED", (shaped(2, 4), weights), shaped(2, 7), "FullyConnectedOptions")
     x = random(2, 4)
     np.testing.assert_allclose(run_references(model, x)[0], x @ matrix.T, rtol=1e-5, atol=1e-4)
@@ -190,7 +190,7 @@ def test_densify_of_a_dense_constant(load: Load) -> None:
 @pytest.mark.parametrize("type_", ["INT8", "INT4"])
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_channel_zero_points(load: Load, type_: str, dimension: int) -> None:
-    """No operand has that, so real numbers stand for the constant."""
+    """Operands do not support channel zero points, so the constant becomes real numbers."""
     values = np.random.default_rng(4).integers(-8, 8, (3, 2))
     count = values.shape[dimension]
     scales, zero_points = np.array([0.5, 0.25, 2.0][:count]), np.array([3, 0, -128][:count])

@@ -23,7 +23,7 @@ from neurald.service.conformance.rules.contract import RULES
 from neurald.service.conformance.suite import Plan, run
 
 #: A few operations that cover every kind of check.
-FEW = tuple(OperationType[name] for name in ("ADD", "SOFTMAX", "SPLIT", "RESHAPE", "TOPK_V2"))
+FEW = tuple(OperationType[name] for name in ("ADD", "SPLIT", "RESHAPE", "TOPK_V2"))
 
 
 def failed(device: Device, *operations: OperationType) -> list[CheckResult]:
@@ -36,7 +36,7 @@ def test_the_cpu_device_passes() -> None:
     results = list(run(create_device("cpu"), Plan(count=1, operations=FEW)))
     counts = count(results)
     assert not [r for r in results if r.outcome is Outcome.FAILED]
-    assert counts["operations"][Outcome.PASSED] > 300
+    assert counts["operations"][Outcome.PASSED] > 200
     assert counts["contract"][Outcome.PASSED] >= len(RULES) - 3
 
 

@@ -8,7 +8,7 @@ import pyopencl as cl
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.dialect import functions_for, stored
+from neurald.drivers.opencl.codegen.dialect import functions_for, memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.codegen.program_text import NO_WAIT
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -30,7 +30,7 @@ def program_of(source: Source) -> str:
             pointers += [f"read_only image1d_buffer_t a{position}", f"const int s{position}"]
         else:
             const = "const " if position else ""
-            pointers.append(f"__global {const}{stored(value.type)} *a{position}")
+            pointers.append(f"__global {const}{memory_type(value.type)} *a{position}")
     if source.workspace_bytes:
         pointers.append("__global uchar *workspace")
     names = [each.rsplit(" ", 1)[1].lstrip("*") for each in pointers]
@@ -75,7 +75,7 @@ class Bench:
         whole = np.full(texels * texel_bytes, 0xC1, np.uint8)
         whole[_TEXELS_BEFORE * texel_bytes :][: content.size] = content
         part = ImageRange(start=0, texels=texels, first=_TEXELS_BEFORE)
-        return image_over(self.context, self.buffer(whole), part, kind, is_divided=False)
+        return image_over(self.context, self.buffer(whole), part, kind, supports_sub_buffers=False)
 
     def run(self, source: Source, arrays: Mapping[Value, Array]) -> tuple[Array, int]:
         """Runs a source; returns its output and status.

@@ -69,7 +69,7 @@ def multiplier(real: float) -> tuple[int, int]:
 
 
 def stored_bounds(operand: Operand, activation: int) -> tuple[int, int]:
-    """Returns the smallest and largest stored value after an activation."""
+    """Returns the smallest and largest quantised value after an activation."""
     limits = np.iinfo(operand.type.dtype.name)
     bounds = []
     for real, limit in zip(_BOUNDS[activation], (limits.min, limits.max), strict=True):
@@ -77,13 +77,13 @@ def stored_bounds(operand: Operand, activation: int) -> tuple[int, int]:
             bounds.append(int(limit))
         else:
             ratio = float(np.float32(real) / np.float32(operand.scale))
-            stored = int(math.copysign(math.floor(abs(ratio) + 0.5), ratio)) + operand.zero_point
-            bounds.append(max(int(limits.min), min(int(limits.max), stored)))
+            quantized_limit = int(math.copysign(math.floor(abs(ratio) + 0.5), ratio)) + operand.zero_point
+            bounds.append(max(int(limits.min), min(int(limits.max), quantized_limit)))
     return bounds[0], bounds[1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Placement:
     """Padding, strides and dilation of a case; pairs are (height, width)."""
 
     scheme: int | None
@@ -116,21 +116,23 @@ class Place:
         return scalars(*padding, *self.stride[::-1], *extra, activation, *tail)
 
 
-def random_place(generator: np.random.Generator, size: tuple[int, int], kernel: tuple[int, int]) -> Place:
+def random_placement(
+    generator: np.random.Generator, size: tuple[int, int], kernel: tuple[int, int]
+) -> Placement:
     """Creates random parameters with which the window fits on the image."""
     while True:
         dilation = _pair(generator, 1, 4) if generator.random() < 0.5 else None
         extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation or (1, 1), strict=True)]
-        place = Place(
+        placement = Placement(
             scheme=[None, SAME, VALID][generator.integers(3)],
             explicit=(_pair(generator, 0, extent[0]), _pair(generator, 0, extent[1])),
             stride=_pair(generator, 1, 4),
             dilation=dilation,
             nchw=[None, False, True][generator.integers(3)],
         )
-        pads = place.padding(size, kernel)
+        pads = placement.padding(size, kernel)
         if all(n + sum(p) >= e for n, p, e in zip(size, pads, extent, strict=True)):
-            return place
+            return placement
 
 
 def _pair(generator: np.random.Generator, low: int, high: int) -> tuple[int, int]:
@@ -139,12 +141,12 @@ def _pair(generator: np.random.Generator, low: int, high: int) -> tuple[int, int
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A convolution and its data; `values` (NHWC) and `filter` are stored values."""
+    """A convolution and its data; `values` (NHWC) and `filter` are quantised values."""
 
     values: Given
     filter: Given
     bias: Given
-    place: Place
+    placement: Placement
     activation: int
     output: Operand
     depth_multiplier: int | None = None
@@ -155,7 +157,7 @@ class Case:
         """Returns the operation's inputs in its layout."""
         assert self.values.value is not None
         values = self.values
-        if self.place.nchw:
+        if self.placement.nchw:
             operand = values.operand
             moved = np.ascontiguousarray(np.transpose(self.values.value, (0, 3, 1, 2)))
             values = given(operand.type, moved, operand.scale, operand.zero_point)
@@ -164,16 +166,16 @@ class Case:
             values,
             self.filter,
             self.bias,
-            *self.place.scalars(*extra, activation=self.activation),
+            *self.placement.scalars(*extra, activation=self.activation),
         )
 
     def expected(self) -> Array:
-        """Computes the output in the operation's layout: stored integers, or float64."""
+        """Computes the output in the operation's layout: quantised integers, or float64."""
         sums = self._sums()
         result = np.empty(sums.shape, np.float64 if self.output.scale == 0 else np.int64)
         for index in np.ndindex(sums.shape):
             result[index] = self._stored(sums[index], index[3])
-        return np.transpose(result, (0, 3, 1, 2)) if self.place.nchw else result
+        return np.transpose(result, (0, 3, 1, 2)) if self.placement.nchw else result
 
     def _stored(self, total: Any, channel: int) -> Any:
         if self.output.scale == 0:
@@ -188,8 +190,8 @@ class Case:
         shape, filter_shape = self.values.value.shape, self.filter.value.shape  # type: ignore[union-attr]
         size, kernel = shape[1:3], filter_shape[1:3]
         zero, filter_zero = self.values.operand.zero_point, self.filter.operand.zero_point
-        dilation, stride = self.place.dilation or (1, 1), self.place.stride
-        pads = self.place.padding(size, kernel)
+        dilation, stride = self.placement.dilation or (1, 1), self.placement.stride
+        pads = self.placement.padding(size, kernel)
         positions = [
             (n + sum(p) - (k - 1) * d - 1) // s + 1
             for n, p, k, d, s in zip(size, pads, kernel, dilation, stride, strict=True)
@@ -225,7 +227,7 @@ def random_case(
     integers = generator.integers
     shape = shape or (int(integers(1, 3)), int(integers(1, 8)), int(integers(1, 8)), int(integers(1, 4)))
     kernel = (int(integers(1, 4)), int(integers(1, 4)))
-    place = random_place(generator, shape[1:3], kernel)
+    placement = random_placement(generator, shape[1:3], kernel)
     channels = int(integers(1, 5)) if depth_multiplier is None else shape[3] * depth_multiplier
     filter_shape = (channels, *kernel, shape[3]) if depth_multiplier is None else (1, *kernel, channels)
     activation = int(integers(4))
@@ -238,7 +240,7 @@ def random_case(
             values=values,
             filter=filter_,
             bias=bias,
-            place=place,
+            placement=placement,
             activation=activation,
             output=output,
             depth_multiplier=depth_multiplier,
@@ -264,7 +266,7 @@ def random_case(
             integers(-20_000, 20_000, channels),
             0.0 if per_channel else float(np.float32(scale * scales[0])),
         ),
-        place=place,
+        placement=placement,
         activation=activation,
         # From outputs that all saturate to outputs that are all equal.
         output=wanted(

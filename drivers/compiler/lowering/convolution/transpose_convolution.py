@@ -22,8 +22,8 @@ from neurald.hal.operations.machinery.call import Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _AxisConvolution:
-    """The convolution along height or width.
+class AxisConvolution:
+    """The convolution along one axis of the image.
 
     Attributes:
         stride: of the operation.
@@ -59,13 +59,22 @@ class _AxisConvolution:
         return spread // self.stride, spread % self.stride
 
 
-def _axis_convolution(size: int, extent: int, stride: int, head: int, length: int) -> _AxisConvolution:
+def axis_convolution(size: int, extent: int, stride: int, head: int, length: int) -> AxisConvolution:
+    """Returns the convolution along an axis.
+
+    Args:
+        size: number of input elements.
+        extent: of the operation's window.
+        stride: of the operation.
+        head: offset of the output in the spread input.
+        length: number of output elements.
+    """
     taps = -(-extent // stride)
     # Padding cannot be negative, so elements before the output may be computed and dropped.
     first = min(head // stride, taps - 1)
     positions = (head + length - 1) // stride - first + 1
     before = taps - 1 - first
-    return _AxisConvolution(
+    return AxisConvolution(
         stride=stride,
         extent=extent,
         head=head,
@@ -76,7 +85,7 @@ def _axis_convolution(size: int, extent: int, stride: int, head: int, length: in
 
 
 def _weights(
-    call: Call, builder: Builder, filter_: Value, sides: tuple[_AxisConvolution, _AxisConvolution]
+    call: Call, builder: Builder, filter_: Value, sides: tuple[AxisConvolution, AxisConvolution]
 ) -> Value:
     """Returns (phases × channels, taps along height, taps along width, depth).
 
@@ -106,7 +115,7 @@ def plan_transposed(call: Call, builder: Builder) -> ContractionPlan:
     window, shape = transpose_convolution.geometry(call)
     images, *lengths, channels = shape
     sides = [
-        _axis_convolution(
+        axis_convolution(
             window.output[axis],
             window.kernel[axis],
             window.stride[axis],

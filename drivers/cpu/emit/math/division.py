@@ -20,7 +20,7 @@ def divide(
         element: the type of operands and result.
         dividend, divisor: the operands.
         op: FLOOR_DIVIDE, MODULO or TRUNCATE_DIVIDE.
-        is_signed: of the operands.
+        is_signed: True if the operands are signed.
         known: the divisor, if it is constant.
     """
     quotient = _quotient(v, element, dividend, divisor, known, is_signed=is_signed)

@@ -15,9 +15,9 @@ class Format:
     Attributes:
         integer: the integer type of the same size.
         fraction_bits: stored bits of the significand.
-        bias: of the exponent.
+        bias: the bias of the exponent.
         ln2_high, ln2_low: their sum is ln 2; the first has trailing zeros, so that products with
-        small integers are exact.
+            small integers are exact.
         smallest_exp, largest_exp: e^x is 0 below, and infinite above.
         exp: (e^r - 1 - r) / r², for |r| < 0.348.
         log: (2·artanh(s) - 2·s) / s³ in s², for |s| ≤ 0.2.

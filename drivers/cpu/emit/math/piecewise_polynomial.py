@@ -24,8 +24,8 @@ class PiecewisePolynomial:
         centres: close to the middles of parts, where the function is almost a float.
         starts: that float.
         slopes: an integer in the first part, 0 elsewhere; it leaves little to the polynomial where
-        the function is small.
-        coefficients: of each power of r, the lowest first.
+            the function is small.
+        coefficients: the coefficients of each power of r, the lowest first.
     """
 
     parts_per_one: float
@@ -40,8 +40,8 @@ def pieces(function: Callable[[float], float], end: float, terms: int) -> Piecew
 
     Args:
         function: accurate to many more digits than a float.
-        end: of the range.
-        terms: of the polynomial.
+        end: end of the range.
+        terms: number of terms of the polynomial.
     """
     # The end is in the last part, however it is rounded.
     step = end / (TABLE_LENGTH - 0.51)

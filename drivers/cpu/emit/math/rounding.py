@@ -50,8 +50,8 @@ def saturated(
         v: receives the instructions.
         element: float or double.
         x: the float.
-        bits: of the integer.
-        is_signed: of the integer.
+        bits: size of the integer in bits.
+        is_signed: True if the integer is signed.
         bounds: known bounds of `x`, unless it is NaN.
     """
     lowest = -(2 ** (bits - 1)) if is_signed else 0

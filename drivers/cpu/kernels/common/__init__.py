@@ -1,1 +1,1 @@
-"""What specialised kernels share: loops, windows, tiles, packed weights and function texts."""
+"""Shared parts of specialised kernels: loops, windows, tiles, packed weights and function texts."""

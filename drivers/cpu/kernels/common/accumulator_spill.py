@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 
-#: Size of a sum: INT32 or FLOAT32.
-_SUM_BYTES = 4
+#: Size of an accumulator: INT32 or FLOAT32.
+_ACCUMULATOR_BYTES = 4
 
 
 def spill(v: Vector, element: str, totals: Sequence[str], pointer: str) -> None:
     """Stores accumulators.
 
     Args:
-        v: as wide as vectors of sums.
-        element: type of a sum: i32 or float.
+        v: receives the instructions; as wide as vectors of accumulators.
+        element: type of an accumulator: i32 or float.
         totals: names of the vectors.
         pointer: address of memory for them, aligned to a vector.
     """
-    kind, size = v.type(element), v.lanes * _SUM_BYTES
+    kind, size = v.type(element), v.lanes * _ACCUMULATOR_BYTES
     for number, each in enumerate(totals):
         at = address(v.code, pointer, str(number * size))
         v.code.effect(f"store {kind} {each}, ptr {at}, align {size}")
@@ -41,17 +41,17 @@ def each_spilled_position(
     """Writes a loop over positions with spilled accumulators.
 
     Args:
-        v: as wide as vectors of sums.
-        element: type of a sum.
+        v: receives the instructions; as wide as vectors of accumulators.
+        element: type of an accumulator.
         shape: number of positions and of vectors per position; the vectors of a position are
-        contiguous.
-        pointer: address of the stored sums.
-        write: called once, with the name of a position and the sums of that and the following ones.
-        Its code may run more than once for a position.
+            contiguous.
+        pointer: address of the spilled accumulators.
+        write: called once, with the name of a position and the accumulators of this position and
+            the following ones. Its code may run more than once for a position.
         together: number of positions per iteration, at most that of all positions.
     """
     code, (count, vectors) = v.code, shape
-    kind, size = v.type(element), v.lanes * _SUM_BYTES
+    kind, size = v.type(element), v.lanes * _ACCUMULATOR_BYTES
     with code.loop("0", str(count), step=together) as loop:
         first = loop.index
         if count % together:

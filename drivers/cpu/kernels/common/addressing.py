@@ -47,7 +47,7 @@ def prefetch(code: Instructions, pointer: str, *, is_written: bool = False) -> N
         code: receives the instruction.
         pointer: an address in the line.
         is_written: True if it will be written soon; else it is brought to the second-level cache
-        for reading.
+            for reading.
     """
     code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     how = "i32 1, i32 3" if is_written else "i32 0, i32 2"

@@ -53,7 +53,7 @@ def initial_sums(
 
     Args:
         code: receives the instructions.
-        target: of the code.
+        target: the target of the code.
         kernel: the kernel.
         bias: see `split_bias`.
         channel: name of the first channel.

@@ -13,7 +13,7 @@ def taps_on_image(v: Vector, side: WindowDimension, index: str) -> tuple[str, st
 
     Args:
         v: receives the instructions, for scalars.
-        side: of the convolution.
+        side: the dimension of the convolution.
         index: output index, a name or number (i64).
     """
 

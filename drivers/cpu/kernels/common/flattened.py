@@ -1,4 +1,4 @@
-"""Contraction kernels as tables with a row per position and a column per channel."""
+"""Flattens contraction kernels to two axes: positions and channels."""
 
 from dataclasses import replace
 

@@ -20,7 +20,7 @@ def arguments_with(kernel: Kernel, operands: Sequence[Value]) -> tuple[Value, ..
 
     Args:
         kernel: the kernel.
-        operands: of its contraction, as they were packed or converted.
+        operands: operands of its contraction, as they were packed or converted.
     """
     loaded = (each.value for each in walk(*kernel.roots) if isinstance(each, Load))
     return tuple(dict.fromkeys((kernel.output, *operands, *loaded)))
@@ -52,7 +52,7 @@ def cost_ns(cycles: float, arguments: Sequence[Value]) -> float:
     """Returns the estimated time on one thread.
 
     Args:
-        cycles: of the instructions.
+        cycles: the cycles of the instructions.
         arguments: brought from memory, or at least from the last-level cache.
     """
     return max(cycles / CYCLES_PER_NS, sum(value.size_bytes for value in arguments) / _BYTES_PER_NS)

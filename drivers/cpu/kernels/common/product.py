@@ -1,4 +1,4 @@
-"""Windowed sums of products as register tiles compute them: convolutions and matrix products."""
+"""Description of convolutions and matrix products as sums of products over windows."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class BatchDimension:
     Attributes:
         extent: number of products.
         source_bytes, weights: distance of their inputs (in bytes) and weights (in sets of weights);
-        0 if shared.
+            0 if shared.
         positions, channels: distance of their results.
     """
 
@@ -51,12 +51,12 @@ class WindowedProduct:
         source: the input.
         weights: the other operand.
         batches: see `BatchDimension`; the slowest dimension first.
-        images: per batch.
+        images: number of images per batch.
         rows, columns: movement of the window.
         depth: summed elements per input pixel.
-        channels: per batch.
+        channels: number of channels per batch.
         image_bytes, row_bytes, pixel_bytes, element_bytes: strides of the input.
-        type: of the input's elements.
+        type: the type of the input's elements.
         width: channels of the whole output, which is the stride of its positions.
     """
 

@@ -24,10 +24,10 @@ def shared_routine(
     """Returns the routine of an equivalent kernel, or makes it.
 
     Args:
-        kernel: with a contraction. Its routine must not depend on the contents of constants, except
-        integers in its body.
-        arguments: of its function.
-        target: of the code.
+        kernel: a kernel with a contraction. Its routine must not depend on the contents of
+            constants, except integers in its body.
+        arguments: arguments of its function.
+        target: the target of the code.
         make: makes the routine.
     """
     return cached_routine(_cache_key(kernel, arguments, target), kernel, arguments, make)
@@ -41,7 +41,7 @@ def cached_routine(
     Args:
         key: equal for kernels whose routines only differ in their arguments; None disables caching.
         kernel: the kernel.
-        arguments: of its function.
+        arguments: arguments of its function.
         make: makes the routine.
     """
     if key is None:

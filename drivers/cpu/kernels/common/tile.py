@@ -15,7 +15,7 @@ _TILE_CYCLES, _STORE_CYCLES = 30, 2.5
 _CACHE_BYTES_PER_CYCLE = 32
 #: Maximum window height for border tiles with several rows.
 _MAX_ROW_TAPS = 3
-#: More weight vectors side by side bring no benefit.
+#: More vectors per panel bring no benefit.
 _MAX_VECTORS = 8
 
 
@@ -27,7 +27,7 @@ class Tile:
 
     Attributes:
         lanes: channels per vector; at most the number of channels.
-        vectors: per panel.
+        vectors: number of vectors per panel.
         positions: maximum number of positions.
         panels: number of panels.
         cycles: estimated for the whole product.

@@ -11,11 +11,11 @@ class WindowDimension:
     """One dimension of a convolution.
 
     Attributes:
-        length: of the image.
+        length: the length of the image.
         positions: number of positions of the window, which is the length of the output.
-        taps: of the window.
-        stride: between positions.
-        dilation: between taps.
+        taps: number of taps of the window.
+        stride: distance between positions.
+        dilation: distance between taps.
         padding_before: padding before the image.
     """
 

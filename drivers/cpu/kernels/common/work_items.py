@@ -16,8 +16,8 @@ def each_work_item(code: Instructions, extents: Sequence[int]) -> Iterator[tuple
 
     Args:
         code: receives the instructions.
-        extents: of the dimensions of work items, slowest first; their product is the number of work
-        items.
+        extents: extents of the dimensions of work items, slowest first; their product is the number
+            of work items.
 
     Yields:
         The index of the work item in each dimension, and an i1 that is true for the first one of

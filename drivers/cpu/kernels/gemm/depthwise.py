@@ -35,7 +35,7 @@ _MAX_CACHED_BYTES = 768 << 10
 _MAX_POSITIONS = 8
 #: Number of a window row's weights kept in registers.
 _MAX_KEPT_WEIGHTS = 7
-#: Share of the nearest cache for a tile's inputs.
+#: Share of the first-level cache for a tile's inputs.
 _MAX_TILE_INPUT_BYTES = 20 << 10
 _STORE_CYCLES = 3.0
 
@@ -46,7 +46,7 @@ def routine(kernel: Kernel, node: DepthwiseConvolution, target: Target) -> Routi
     Args:
         kernel: its output is not empty.
         node: its contraction.
-        target: of the code.
+        target: the target of the code.
     """
     weights = as_floats(node.weights)
     arguments = arguments_with(kernel, (node.input, weights))
@@ -73,7 +73,7 @@ def _new_routine(
 
 
 class _Depthwise:
-    """Writes the function."""
+    """Writes the function of a depthwise convolution."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class _Depthwise:
     def _add_row(
         self, run: TileRun, sums: list[str], source: str, channel: str, line: str, weights: Value
     ) -> list[str]:
-        """Multiplies a window row: each input with all weights that it meets.
+        """Multiplies a window row: each input by the weights of every position that reads it.
 
         Args:
             run: the tile.

@@ -37,9 +37,9 @@ class DotOperands(Protocol):
     """Multiply-accumulate for one combination of input and weight types.
 
     Attributes:
-        terms: per vector of inputs.
+        terms: number of terms per vector of inputs.
         element: LLVM type of sums.
-        lanes: per vector of sums.
+        lanes: number of lanes per vector of sums.
         row_bytes: distance between the weights of neighbouring channels.
     """
 
@@ -72,8 +72,8 @@ class FloatDotOperands:
     """FLOAT32 factors; the terms of a channel are contiguous.
 
     Args:
-        target: of the code.
-        terms: per sum.
+        target: the target of the code.
+        terms: number of terms per sum.
     """
 
     element = "float"
@@ -129,7 +129,7 @@ def float_routine(kernel: Kernel, product: WindowedProduct, target: Target) -> R
     Args:
         kernel: its output is not empty.
         product: its contraction, with at least one term.
-        target: of the code.
+        target: the target of the code.
     """
     operand = product.weights
     is_float = product.type is operand.value.type is Scalar.FLOAT32
@@ -158,7 +158,7 @@ def routine(
     Args:
         kernel: its output is not empty.
         product: its contraction, see `is_plain`.
-        target: of the code.
+        target: the target of the code.
         factors: types of inputs and weights.
         read: the weights as they are read, and all arguments of the function.
         cycles: see `cycles_of`.

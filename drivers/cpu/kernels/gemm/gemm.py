@@ -55,7 +55,7 @@ class GemmWriter:
 
     Args:
         code: receives the instructions.
-        target: of the code.
+        target: the target of the code.
         kernel: see `flattened`.
         product: its contraction.
         tile: size of tiles.

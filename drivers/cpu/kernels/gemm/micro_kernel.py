@@ -35,11 +35,11 @@ class WeightLayout:
 
     Attributes:
         pointer: name of their memory.
-        type: of their elements.
+        type: the type of their elements.
         set_bytes, panel_bytes, term_bytes: strides of sets, panels and terms.
         channel_bytes: stride of a panel's first channel; 0 if panels are packed.
         vectors: offsets of the vectors of a term, in bytes.
-        align: of each vector.
+        align: alignment of each vector.
         is_panel_major: True if a panel should be used for all positions before the next one.
     """
 
@@ -84,14 +84,14 @@ class FloatMicroKernel:
 
     Args:
         code: receives the instructions.
-        target: of the code.
-        product: to compute.
+        target: the target of the code.
+        product: the product to compute.
         tile: size of tiles.
         weights: how they are read.
         tiles: number of consecutive tiles with the same panel, each of which prefetches a part of
-        the next one; 0 disables this.
+            the next one; 0 disables this.
         prefetches_inputs: True if the next tile follows in memory, so that its inputs can be
-        prefetched.
+            prefetched.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class FloatMicroKernel:
         """Computes the sums of a tile, one for each position and vector.
 
         Args:
-            shape: of the tile.
+            shape: the shape of the tile.
             starts: initial sums, one per vector.
             source: address of the first tap of the first position, which may be outside the image.
             weights: addresses of the panel and of the prefetched part, see `prefetch_address`.

@@ -38,8 +38,8 @@ def pad_pixels(
 
     Args:
         code: receives the instructions.
-        target: of the code.
-        product: of FLOAT32.
+        target: the target of the code.
+        product: a FLOAT32 product.
         source: name of the input's memory.
         memory: address of the copy.
 
@@ -118,7 +118,7 @@ def pack_panel_at_run_time(
 
     Args:
         code: receives the instructions.
-        target: of the code.
+        target: the target of the code.
         product: its weights are contiguous per channel.
         tile: size of panels.
         source: address of the panel's first channel.

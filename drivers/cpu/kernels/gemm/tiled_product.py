@@ -41,7 +41,7 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
     Args:
         kernel: its output is not empty.
         product: its contraction, with at least one term.
-        target: of the code.
+        target: the target of the code.
     """
     tile = choose_tile(product, target)
     operand = product.weights

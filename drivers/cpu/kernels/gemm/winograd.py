@@ -72,11 +72,11 @@ class _WinogradPlan:
     Attributes:
         rows, columns: movement of its window.
         tile_rows, tile_columns: tiles per image in each dimension.
-        tiles: of all images.
+        tiles: number of tiles of all images.
         block: tiles transformed at once.
         groups: groups of panels; each is computed for a block before the next one.
         product: one of the 16 products of a block.
-        register_tile: of the product.
+        register_tile: the register tile of the product.
     """
 
     rows: WindowDimension
@@ -210,7 +210,7 @@ def _transformed(weights: np.ndarray, name: str, plan: _WinogradPlan) -> Value:
 
 
 class _WinogradWriter:
-    """Writes the function.
+    """Writes the function of a Winograd convolution.
 
     A work item is a block of tiles with a group of panels. Scratch memory holds zeros for pixels
     outside the image, the transformed pixels of a block, and the sums of a panel.

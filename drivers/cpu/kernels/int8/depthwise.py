@@ -27,8 +27,8 @@ class DepthwiseWriter:
     """Writes the function of a kernel.
 
     Args:
-        plan: of its contraction.
-        epilogue: of the kernel.
+        plan: the plan of its contraction.
+        epilogue: the epilogue of the kernel.
         arguments: output, input, packed weights, and values that the body reads.
         zero: the input's zero point.
     """
@@ -139,7 +139,7 @@ class DepthwiseWriter:
     def _write_rolling(
         self, channel_block: ChannelBlock, source: str, weights: str, channel: str, position: str
     ) -> None:
-        """Writes the positions one after another; see `rolling`."""
+        """Writes the positions one after another; see `rolling_rows`."""
         plan, code, layout = self._plan, self.code, self._plan.layout
         if self._epilogue.is_stored and channel_block.vectors > 1:
             row = rolling_row(plan, self._epilogue, channel_block)

@@ -18,8 +18,8 @@ class DepthwiseMicroKernel:
 
     Args:
         code: receives the instructions.
-        plan: of the kernel.
-        epilogue: of the kernel.
+        plan: the plan of the kernel.
+        epilogue: the epilogue of the kernel.
     """
 
     def __init__(self, code: Instructions, plan: DepthwisePlan, epilogue: QuantizedEpilogue) -> None:
@@ -49,7 +49,7 @@ class DepthwiseMicroKernel:
             pixels: number of positions.
             weights: address of the channel block's constants.
             inputs: returns the vectors of a word in a column, relative to the first one that the
-            positions read.
+                positions read.
         """
         plan, side = self._plan, self._plan.layout.columns
         starts = [self._load(weights, each) for each in range(channel_block.vectors)]

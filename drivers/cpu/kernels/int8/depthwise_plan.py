@@ -39,9 +39,9 @@ class ChannelBlock:
 
     Attributes:
         first: the first channel of the first channel block.
-        channels: per channel block.
+        channels: number of channels per channel block.
         count: number of consecutive channel blocks.
-        vectors: of 32-bit sums, per channel block.
+        vectors: number of vectors of 32-bit sums per channel block.
     """
 
     first: int
@@ -55,9 +55,9 @@ class DepthwisePlan:
     """Division of a depthwise convolution.
 
     Attributes:
-        layout: of the input.
+        layout: the layout of the input.
         images: number of images.
-        channels: of the output.
+        channels: number of channels of the output.
         parts: number of summands of each weight, if they do not fit in an element.
         rows: output rows that share words.
         channel_blocks: cover all channels.
@@ -106,7 +106,7 @@ class DepthwisePlan:
         return self.images * self.units * self.rows * self.width * channel_blocks
 
     def _position_cycles(self, channel_block: ChannelBlock) -> float:
-        """Estimated cycles of a position and a channel_block: steps, interleaving and epilogue."""
+        """Estimated cycles of a position and a channel block: steps, interleaving and epilogue."""
         steps = self.steps(channel_block.vectors) / self.rows * self.scheme.cycles
         columns = self.words * self.layout.columns.stride * _INTERLEAVING_CYCLES / self.rows
         return steps + columns + channel_block.vectors * _STORE_CYCLES
@@ -239,12 +239,12 @@ def packed(plan: DepthwisePlan, factors: Array, padding: int, starts: Array, row
     """Packs the constant: a head, and initial sums, epilogue constants and weights of each block.
 
     Args:
-        plan: of the kernel.
+        plan: the plan of the kernel.
         factors: (parts, kernel height, kernel width, channels).
         padding: the padding element.
         starts: (channels,), initial sums; only the lower 32 bits count.
         rows: (rows, channels), epilogue constants; only the lower 32 bits count.
-        name: for diagnostics.
+        name: name of the value, for diagnostics.
     """
     scheme = plan.scheme
     parts, taps, columns, channels = factors.shape

@@ -33,7 +33,7 @@ class _QuantizedDotOperands:
         scheme: multiplies them.
         source: type of inputs.
         zero: zero point of inputs.
-        weights: of one group.
+        weights: the weights of one group.
     """
 
     element = "i32"

@@ -33,7 +33,7 @@ class ElementPacking:
 
     Attributes:
         scheme: multiplication scheme.
-        type: of stored elements.
+        type: the type of stored elements.
         zero: their zero point.
         repeat: how often each element is repeated when packed.
     """
@@ -107,11 +107,11 @@ class ElementPacking:
         Args:
             code: receives the instructions.
             pointers: addresses of the image's first row, of the first packed row, and of a vector
-            of padding, aligned to its size.
+                of padding, aligned to its size.
             rows: the first one, and the one after the last; may be empty.
             sizes: number of rows of the image; bytes of an image row, of a packed row, and of the
-            padding before it; elements per row, at least `lanes`; vectors of padding before, after,
-            and instead of a row.
+                padding before it; elements per row, at least `lanes`; vectors of padding before,
+                after, and instead of a row.
         """
         code.call(_row_packing(self), *pointers, *rows, *(str(each) for each in sizes))
 

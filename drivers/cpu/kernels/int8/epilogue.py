@@ -17,8 +17,8 @@ class QuantizedEpilogue:
     """Epilogue of a kernel's sums.
 
     Args:
-        kernel: flattened: its axes are position and channel.
-        rescaling: the start of the body; None if it is something else.
+        kernel: a flattened kernel, whose axes are position and channel.
+        rescaling: the rescaling that the body begins with; None if it begins with something else.
     """
 
     def __init__(self, kernel: Kernel, rescaling: Rescaling | None) -> None:

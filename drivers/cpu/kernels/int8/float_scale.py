@@ -1,4 +1,4 @@
-"""Exact rescaling by floats: a product, a sum and a conversion per vector.
+"""Exact rescaling with float arithmetic: a product, a sum and a conversion per vector.
 
 A rescaling is monotonic in the sum v, so it is determined by the smallest v of every result. Floats
 s and c are equivalent if trunc or floor of s·v + c changes at the same v. AVX-512 instructions can
@@ -22,7 +22,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 #: reach.
 _MAX_EXACT, _MAX_NEARBY = 1 << 24, 1 << 22
 _MAX_INT32 = (1 << 31) - 1
-#: Results more than this many sums out of reach are ignored; see `_MAX_NEARBY`.
+#: Results that begin more than this many sums beyond the reach are ignored; see `_MAX_NEARBY`.
 _STEPS_AWAY = 4
 #: Relative rounding error of doubles, and margin of c from a change of result, relative to s.
 _LOST, _MARGIN = 2.0**-49, 1e-6
@@ -49,7 +49,7 @@ class FloatScale:
         moves: (channels,), integers.
         zero_point: added to the integers; 0 if it is part of c.
         is_signed: True if c has the sign of v and results are truncated; else they are rounded
-        down.
+            down.
     """
 
     factors: Array
@@ -120,7 +120,7 @@ class RescalingRule:
         factors, additions: (channels,), s and c, as doubles; s is not negative.
         below: (channels,), b; 0 if negative values round like others.
         reach: (channels,), bound on the magnitude of v.
-        zero_point, low, high: of results.
+        zero_point, low, high: zero point and limits of results.
         is_signed: True if any b matters.
     """
 

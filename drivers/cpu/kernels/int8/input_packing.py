@@ -13,7 +13,7 @@ class InputPacker:
 
     Args:
         code: receives the instructions.
-        layout: of packed inputs.
+        layout: the layout of packed inputs.
         source: name of the input's memory.
         zero: the input's zero point.
         padding: address of a vector of padding elements.
@@ -49,7 +49,7 @@ class InputPacker:
         return "%scratch"
 
     def _pack_dense(self, image: str, begin: str, end: str) -> None:
-        """Packs contiguous rows as one, or a unit at a time if rows are short."""
+        """Packs contiguous rows as one row, or one unit at a time if rows are short."""
         layout, code, v = self._layout, self._code, self._single
         row, unit = layout.row_elements, layout.unit
         first = v.binary("add", "i64", multiple(code, image, layout.rows.length), begin)
@@ -70,7 +70,7 @@ class InputPacker:
                 self._copy(v.binary("add", "i64", source, offset), offset, row)
 
     def _pack_gathered(self, sides: tuple[WindowDimension, WindowDimension], begin: str, end: str) -> None:
-        """Packs pixels that are some distance apart."""
+        """Packs the pixels of single-pixel windows, which are not adjacent."""
         layout, code, v = self._layout, self._code, self._single
         rows, columns = sides
         with code.loop(begin, end, may_be_empty=True) as loop:

@@ -21,7 +21,7 @@ class Interleaving:
 
     Args:
         code: receives the instructions.
-        plan: of the kernel.
+        plan: the plan of the kernel.
     """
 
     def __init__(self, code: Instructions, plan: DepthwisePlan) -> None:

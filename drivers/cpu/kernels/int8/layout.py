@@ -11,11 +11,11 @@ from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 class BlockLayout:
     """Input rows in a scheme's form, as many as some output rows need.
 
-    If windows are single pixels some distance apart, these are gathered and seen as rows.
+    If windows are single pixels some distance apart, these are gathered and treated as rows.
 
     Attributes:
         scheme: multiplication scheme.
-        type: of the input's elements.
+        type: the type of the input's elements.
         rows, columns: movement of windows over an image.
         channels: elements per input pixel.
         repeat: how often each element is repeated when packed.

@@ -22,7 +22,7 @@ class QuantizedMicroKernel:
     """Writes the accumulation of a tile.
 
     Args:
-        plan: of the product.
+        plan: the plan of the product.
         rows: number of rows of epilogue constants in a panel.
         has_sums: True if all channels of a position share an addend.
     """
@@ -76,7 +76,7 @@ class QuantizedMicroKernel:
 
         Args:
             code: receives the instructions.
-            source, panel, prefetched_at, window_sums: as for `write`.
+            source, panel, prefetched_at, window_sums: see `write`.
             totals: destination, aligned to a vector; the sums of a position are contiguous.
         """
         if not any(_FUNCTION in each for each in code.globals):

@@ -100,14 +100,14 @@ def packed(
     """Packs the constant.
 
     Args:
-        plan: of the kernel.
+        plan: the plan of the kernel.
         weights: the weights.
         starts: (groups, channels), initial sums; only the lower 32 bits count.
         rows: (rows, groups, channels), epilogue constants; only the lower 32 bits count.
-        name: for diagnostics.
+        name: name of the value, for diagnostics.
         residual: words for all channels, see `Residual.words`.
         in_pairs: True if pairs of vectors alternate every four channels, as instructions that
-        narrow them expect.
+            narrow them expect.
     """
     groups, channels, _ = weights.factors.shape
     scheme, product = plan.scheme, plan.product
@@ -139,8 +139,8 @@ def head_of(padding: int, factor: int, residual: Sequence[int] = ()) -> Array:
 
     Args:
         padding: the padding element. A zero point outside its type's range, as in a matrix product,
-        keeps its low byte, since a matrix has no padding.
-        factor: for sums of inputs.
+            keeps its low byte, since a matrix has no padding.
+        factor: factor for the sums of inputs.
         residual: see `packed`.
     """
     head = np.zeros(HEAD_BYTES, np.uint8)

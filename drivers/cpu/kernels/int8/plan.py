@@ -15,7 +15,7 @@ _MAX_BLOCK_BYTES, _MAX_SMALL_BLOCK_BYTES, _MAX_SMALL_WEIGHTS_BYTES = 160 << 10, 
 #: weights exceed inputs by this factor, unless there are few panels: each thread then packs the
 #: inputs, but each weight is read by one thread only.
 _MIN_SHARED_UNITS, _MIN_WEIGHTS_RATIO = 6, 4
-#: More weight vectors side by side bring no benefit.
+#: More vectors per panel bring no benefit.
 _MAX_VECTORS = 8
 #: Number of products per unrolled loop body: more make code large, and weights of several steps
 #: leave too few registers for sums.
@@ -43,18 +43,19 @@ class ProductPlan:
     of its only row, or all of it at once. There are no partial units, tiles or panels: the last one
     starts earlier to have full size.
 
-    If windows are single pixels, every position is seen as a row of a single image: positions are
+    If windows are single pixels, every position is treated as a row of a single image: positions are
     contiguous, or gathered when packed.
 
     Attributes:
         product: the product.
         scheme: multiplication scheme.
-        images, height, width: of the output.
-        vectors: per panel; if channels do not fill them, vectors or panels overlap.
-        panels: per group.
-        rows: per unit.
+        images, height, width: number of images, height and width of the output.
+        vectors: number of vectors per panel; if channels do not fill them, vectors or panels
+            overlap.
+        panels: number of panels per group.
+        rows: number of rows per unit.
         block: units computed at a time.
-        layout: of their inputs.
+        layout: the layout of their inputs.
         shares_panels: True if work items are panels; else they are units.
     """
 
@@ -190,7 +191,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
 
     Args:
         product: is not empty; its batches are channel groups.
-        scheme: of the target.
+        scheme: multiplication scheme of the target.
         is_direct: True if elements need no conversion before they are multiplied.
     """
     rows, columns, images, gathered = product.rows, product.columns, product.images, None

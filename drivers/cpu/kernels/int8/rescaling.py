@@ -53,7 +53,7 @@ class Rescaling:
         expression: the matched part of a kernel's body.
         bias: (channels,), added to sums.
         mantissas, shifts: (channels,), m and r.
-        zero_point, low, high: of the quantised value.
+        zero_point, low, high: zero point and limits of the quantised value.
         is_by_sign: True if ties below zero round away from it.
         floats: equivalent floats; None to compute with integers.
     """
@@ -167,7 +167,7 @@ class Rescaling:
 
         Args:
             code: receives the instructions.
-            target: of the code.
+            target: the target of the code.
             results: the vectors.
             rows: the vectors of rows of any channels.
         """

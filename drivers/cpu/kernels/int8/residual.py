@@ -55,10 +55,10 @@ class Residual:
 
     Attributes:
         other: the value of q, at the same index as the result.
-        type: of the result, of one byte.
+        type: the type of the result, of one byte.
         upper, lower: the halves of (a, b), signed.
         start, end: constants added to the sums of lower and upper halves.
-        shift: of the sums of the upper halves.
+        shift: the shift of the sums of the upper halves.
         low, high: bounds of the result.
     """
 
@@ -88,7 +88,7 @@ class Residual:
 
         Args:
             code: receives the instructions.
-            target: of the code.
+            target: the target of the code.
             pairs: vectors of i32 with p in the lower halves and q in the upper ones.
             words: `Residual.words`, each broadcast to a vector of i32.
         """
@@ -112,10 +112,10 @@ class Residual:
 
         Args:
             code: receives the instructions.
-            target: of the code.
+            target: the target of the code.
             stored_sums: vectors of i32, in the range of a byte.
             others: vectors of i8.
-            words: as for `sums`.
+            words: see `sums`.
         """
         v = Vector(code, target, target.lanes(4))
         wide = v.cast(self._extension, "i8", others, "i32")
@@ -133,10 +133,10 @@ class Residual:
 
         Args:
             code: receives the instructions.
-            target: of the code.
+            target: the target of the code.
             stored_sums: vectors of i16, in the range of a byte.
             others: vectors of as many i8.
-            words: as for `sums`.
+            words: see `sums`.
         """
         v = Vector(code, target, target.lanes(2))
         kind = v.type("i16")
@@ -168,7 +168,7 @@ def find_residual(kernel: Kernel, rescaling: Rescaling) -> Residual | None:
 
     Args:
         kernel: flattened; `AccumulatorRef` in its body is the rescaled sum.
-        rescaling: of a sum.
+        rescaling: the rescaling of a sum.
     """
     loads = [each for each in walk(*kernel.roots) if isinstance(each, Load)]
     if (

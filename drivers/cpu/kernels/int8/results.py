@@ -28,8 +28,8 @@ class ResultWriter:
 
     Args:
         code: receives the instructions.
-        plan: of the kernel.
-        epilogue: of the kernel.
+        plan: the plan of the kernel.
+        epilogue: the epilogue of the kernel.
         names: names of the memory of the output and of all values that the body reads.
         head: name of the packed weights' memory.
     """

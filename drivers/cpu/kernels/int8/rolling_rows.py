@@ -53,8 +53,8 @@ def write_rolling(
 
     Args:
         code: receives the instructions.
-        plan: of the kernel.
-        epilogue: of the kernel.
+        plan: the plan of the kernel.
+        epilogue: the epilogue of the kernel.
         channel_block: the channels; see `DepthwisePlan.is_rolling`.
         weights: address of the channel block's constants.
         windows: returns addresses of the input.

@@ -24,7 +24,7 @@ class Scheme:
     without zero points ("halves"); products of bytes, and sums of two, are exact in them.
 
     Attributes:
-        target: of the code.
+        target: the target of the code.
         is_bytes: True for bytes, four to a word; else halves, two to a word.
     """
 

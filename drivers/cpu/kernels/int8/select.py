@@ -39,7 +39,7 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
 
     Args:
         kernel: has a contraction, and its output is not empty.
-        target: of the code.
+        target: the target of the code.
     """
     node = kernel.contraction
     if node is None or isinstance(node, TopK) or node.output.type not in (Scalar.INT32, Scalar.INT64):

@@ -26,8 +26,8 @@ class TiledProductWriter:
     """Writes the function of a kernel.
 
     Args:
-        plan: of its product.
-        epilogue: of the kernel.
+        plan: the plan of its product.
+        epilogue: the epilogue of the kernel.
         arguments: output, input, packed weights, and values that the body reads.
         zero: the input's zero point.
         sums: True if sums of window inputs are needed too.
@@ -186,7 +186,7 @@ class TiledProductWriter:
             memory: addresses of its first window, its panel, and the prefetched part.
             at: its first position and channel.
             offset: its offset in the block.
-            group: of channels.
+            group: the channel group.
         """
         plan, code = self._plan, self.code
         window_sums = None

@@ -36,7 +36,7 @@ def write_window_sums(
 
     Args:
         code: receives the instructions.
-        plan: of the kernel.
+        plan: the plan of the kernel.
         windows: address of the first window.
         rows: number of output rows.
         head: name of the packed weights' memory.

@@ -124,7 +124,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
 
     Args:
         kernel: has no contraction, and its output is not empty.
-        target: of the code.
+        target: the target of the code.
     """
     kind = kernel.output.type
     if kernel.requirements or not is_data_movement(kernel.body) or kind is Scalar.BOOL:
@@ -210,7 +210,7 @@ class _Copies:
 
     Args:
         code: receives the instructions.
-        target: of the code.
+        target: the target of the code.
         pointers: names of the memory of the output and of all sources except fills.
         output: the destination.
     """

@@ -29,11 +29,11 @@ class _Movement:
     """A transposing movement.
 
     Attributes:
-        kernel: with its axes split and joined.
+        kernel: the kernel, with its axes split and joined.
         load: its body.
         near: the axis along which the source is contiguous; the output is along the last one.
-        offset: of the first element in the source.
-        strides: of the source by axis, in elements.
+        offset: the offset of the first element in the source.
+        strides: the strides of the source by axis, in elements.
     """
 
     kernel: Kernel
@@ -109,7 +109,7 @@ def _movement(kernel: Kernel) -> _Movement | None:
 
 
 class _TransposeWriter:
-    """Writes the function.
+    """Writes the function of a transposition.
 
     A work item covers a register's length of the last axis, and the whole other axis.
     """

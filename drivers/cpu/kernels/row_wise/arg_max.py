@@ -33,7 +33,7 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     Args:
         kernel: its output is not empty.
         node: its top-1.
-        target: of the code.
+        target: the target of the code.
     """
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))

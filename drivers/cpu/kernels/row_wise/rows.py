@@ -39,7 +39,7 @@ from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Longer rows are better shared among threads, and exceed the nearest cache.
+#: Longer rows are better shared among threads, and exceed the first-level cache.
 _MAX_ROW_LENGTH = 1 << 13
 #: Number of unrolled vectors of a row.
 _MAX_UNROLLED_VECTORS = 4
@@ -61,9 +61,9 @@ class _RowWiseKernel:
 
     Attributes:
         kernel: its last axis is along the row.
-        reductions: of the row, each along one axis, in dependency order.
+        reductions: reductions of the row, each along one axis, in dependency order.
         kept: the reduction whose elements are kept; `kernel.body` has `AccumulatorRef` in their
-        place. None if there is none.
+            place. None if there is none.
     """
 
     kernel: Kernel

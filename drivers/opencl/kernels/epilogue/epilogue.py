@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
-from neurald.drivers.opencl.codegen.dialect import computed, store_text, stored
+from neurald.drivers.opencl.codegen.dialect import memory_type, register_type, store_text
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
@@ -203,7 +203,7 @@ class _EpilogueWriter:
     @property
     def kind(self) -> str:
         """C type of an accumulator."""
-        return computed(self.contraction.output.type)
+        return register_type(self.contraction.output.type)
 
     def _head(self, name: str, kind: str, result: str = "void") -> str:
         places = "const int row, const int column"
@@ -224,7 +224,7 @@ class _EpilogueWriter:
         call = f"{NAME}_element(sum, row, column, {self.arguments.call_arguments}$SIZE_ARGUMENTS)"
         return "\n".join(
             (
-                self._head("element", self.kind, computed(self.stored_as)),
+                self._head("element", self.kind, register_type(self.stored_as)),
                 *statements.lines,
                 f"  return {element};",
                 "}",
@@ -242,7 +242,7 @@ class _EpilogueWriter:
             for i in range(4)
         ]
         if is_aligned:
-            lines = [self._stored4(f"({computed(self.stored_as)}4)({', '.join(elements)})")]
+            lines = [self._stored4(f"({register_type(self.stored_as)}4)({', '.join(elements)})")]
         else:
             lines = [
                 f"  if (column + {i} < $length) {NAME}_store(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}$SIZE_ARGUMENTS);"
@@ -254,7 +254,7 @@ class _EpilogueWriter:
         place = "row * $length + column"
         if self.stored_as is Scalar.FLOAT16:
             return f"  vstorea_half4_rte({value}, ({place}) >> 2, a0);"
-        return f"  *(__global {stored(self.stored_as)}4 *)(a0 + {place}) = {value};"
+        return f"  *(__global {memory_type(self.stored_as)}4 *)(a0 + {place}) = {value};"
 
     def vector(self, length: int) -> Vector4Function | None:
         """Computes four elements as a vector; returns None if the body cannot be vectorized."""
@@ -271,7 +271,7 @@ class _EpilogueWriter:
         if found is None:
             return None
         element, texts = found
-        kind = "float" if self.kind == "float" else stored(self.stored_as)
+        kind = "float" if self.kind == "float" else memory_type(self.stored_as)
         head = self._head("value4", f"{self.kind}4", f"{kind}4")
         return Vector4Function("\n".join((head, *texts.lines, f"  return {element};", "}", "")), texts.sizes)
 

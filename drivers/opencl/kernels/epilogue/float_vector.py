@@ -62,7 +62,7 @@ class FloatVector:
             return None if math.isnan(expression.value) else constant_text(expression.value, Scalar.FLOAT32)
         if isinstance(expression, Load):
             found = self.loads.load(expression)
-            return None if found is None else f"(float4)({found.text})" if found.is_one else found.text
+            return None if found is None else f"(float4)({found.text})" if found.is_uniform else found.text
         if isinstance(expression, Apply):
             return self._apply(expression)
         return None

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.opencl.codegen.dialect import stored
+from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.SHIFT_RIGHT: ">>"}
@@ -57,7 +57,7 @@ class IntegerVector:
         text = self.value(root)
         if text is None or root.type is Scalar.INT32:
             return text
-        return f"convert_{stored(root.type)}4({text})"
+        return f"convert_{memory_type(root.type)}4({text})"
 
     def _range(self, expression: Expression) -> IntegerRange | None:
         """Returns the bounds of a number; None if it may not fit in 32 bits."""
@@ -96,7 +96,7 @@ class IntegerVector:
         found = self.loads.load(expression)
         if found is None:
             return None
-        if found.is_one:
+        if found.is_uniform:
             return self._declared(f"(int4)((int){found.text})")
         is_plain = expression.type is Scalar.INT32
         return self._declared(found.text if is_plain else f"convert_int4({found.text})")

@@ -17,11 +17,11 @@ class Vector4:
 
     Attributes:
         text: four elements as stored (FLOAT16 as floats), or a single one.
-        is_one: whether all four columns read the same element.
+        is_uniform: whether all four columns read the same element.
     """
 
     text: str
-    is_one: bool
+    is_uniform: bool
 
 
 class Vector4Loads:
@@ -67,14 +67,14 @@ class Vector4Loads:
         if self._column not in walk(place):
             text = self._places.value(place)
             self._at(read, text, place)
-            return Vector4(read.load(text), is_one=True)
+            return Vector4(read.load(text), is_uniform=True)
         start = place - self._column
         if self._column in walk(start) or not is_multiple_of_4(start):
             return None
         text = self._matrix_place(start) or self._places.value(place)
         self._at(read, text, place)
         self.vector4_values.append(expression.value)
-        return Vector4(read.load4(text), is_one=False)
+        return Vector4(read.load4(text), is_uniform=False)
 
     def _at(self, read: KernelArgument, text: str, place: Expression) -> None:
         if read.space == "__global":

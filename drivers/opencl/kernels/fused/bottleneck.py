@@ -156,12 +156,12 @@ def _is_supported(block: Block) -> bool:
 
 def _sources(block: Block, wide: GemmView, facts: DeviceFacts) -> Iterator[Source]:
     limit = min(_MAX_LOCAL_BYTES, facts.local_memory_bytes)
-    most = 5 * facts.compute_units // 2
+    max_groups = 5 * facts.compute_units // 2
     tilings = [
         _BottleneckTiling(block=block, wide=wide, patch=patch, channels=channels)
-        for patch in patches(block.convolution, max_rows=_MAX_POSITIONS, most=most)
+        for patch in patches(block.convolution, max_rows=_MAX_POSITIONS, max_count=max_groups)
         for channels in range(4, min(_MAX_CHANNELS, wide.columns) + 1, 4)
-        if wide.columns % channels == 0 and patch.count * (wide.columns // channels) <= most
+        if wide.columns % channels == 0 and patch.count * (wide.columns // channels) <= max_groups
     ]
     fitting = [
         tiling for tiling in tilings if tiling.scratch_bytes <= limit and tiling.rows_each <= _MAX_ROWS
@@ -241,7 +241,7 @@ def _text(tiling: _BottleneckTiling, values: KernelArguments, facts: DeviceFacts
             *(each.text for each in before),
             fetch4_function(block.project, values).replace("$length", str(narrow.columns)),
             split_k.add4_text(block.project, values, facts).replace("$length", str(narrow.columns)),
-            fill(_TEMPLATES["copy_async" if facts.is_nvidia_from((8, 0)) else "copy"]),
+            fill(_TEMPLATES["copy_async" if facts.has_nvidia_capability((8, 0)) else "copy"]),
             fill(_TEMPLATES["function"], **names),
         )
     )

@@ -31,8 +31,9 @@ def candidates(
 ) -> Sequence[Source]:
     """Returns every way to compute `second` without storing the output of `first`.
 
-    The best one comes first. The caller ensures that no other kernel reads that value. Only a depthwise convolution of floats
-    followed by a convolution with a 1 × 1 window is supported; otherwise the result is empty.
+    The best one comes first. The caller ensures that no other kernel reads that value. Only a
+    depthwise convolution of floats followed by a convolution with a 1 × 1 window is supported;
+    otherwise the result is empty.
     """
     depthwise, pointwise = first.contraction, second.contraction
     if not isinstance(depthwise, DepthwiseConvolution) or not isinstance(pointwise, Convolution):

@@ -111,7 +111,7 @@ class Patch:
                 yield i * self.convolution.dilation[0] * self.pitch + j * self.convolution.dilation[1]
 
 
-def patches(convolution: DepthwiseConvolution, *, max_rows: int, most: int) -> Iterator[Patch]:
+def patches(convolution: DepthwiseConvolution, *, max_rows: int, max_count: int) -> Iterator[Patch]:
     """Yields patches that divide an image evenly.
 
     Patches that are much higher than wide are left out, because they have no benefit.
@@ -119,13 +119,13 @@ def patches(convolution: DepthwiseConvolution, *, max_rows: int, most: int) -> I
     Args:
         convolution: the convolution whose output they divide.
         max_rows: the maximum number of positions of a patch.
-        most: the maximum number of patches.
+        max_count: the maximum number of patches.
     """
     _, height, width, _ = convolution.output.shape
     for lines in parts_of(height):
         for length in parts_of(width):
             patch = Patch(convolution=convolution, lines=lines, length=length)
-            if patch.rows <= max_rows and patch.count <= most and (lines <= length or length == width):
+            if patch.rows <= max_rows and patch.count <= max_count and (lines <= length or length == width):
                 yield patch
 
 

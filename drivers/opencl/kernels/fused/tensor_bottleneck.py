@@ -21,7 +21,7 @@ from itertools import islice
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
-from neurald.drivers.opencl.codegen.dialect import multiply_add, stored
+from neurald.drivers.opencl.codegen.dialect import memory_type, multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
@@ -68,7 +68,7 @@ def candidates(
     The caller ensures that no other kernel reads these. All candidates give the same integers.
     There are none if the operands are not supported by tensor cores.
     """
-    if not facts.is_nvidia_from((8, 0)) or facts.images is not None:
+    if not facts.has_nvidia_capability((8, 0)) or facts.images is not None:
         return ()
     block = block_of(expand, depthwise, project)
     operands = None if block is None else operands_of(block, facts)
@@ -229,7 +229,7 @@ def _copy_constants(tiling: FusedBlockTiling, values: KernelArguments) -> str:
                 _TEMPLATES["copy_constant"],
                 EACH=each,
                 NUMBER=values.values.index(value),
-                KIND=stored(value.type),
+                KIND=memory_type(value.type),
                 AT=at,
                 FIRST="k0" if is_wide else "n0",
                 COUNT=count // 4,
@@ -311,7 +311,7 @@ def _names(tiling: FusedBlockTiling, values: KernelArguments, sums: AccumulatorL
     wide, narrow = tiling.wide_warps, tiling.narrow_warps
     tiles, position_tiles = steps_of(tiling.patch.rows, 16), steps_of(tiling.patch.positions, 16)
     is_integer = block.narrow.is_integer
-    vector = f"{stored(kind)}4" if is_integer else "float4"
+    vector = f"{memory_type(kind)}4" if is_integer else "float4"
     is_half = kind is Scalar.FLOAT16
     put = (
         "vstore_half4_rte(value, 0, (__local half *)to);" if is_half else f"*(__local {vector} *)to = value;"

@@ -278,10 +278,10 @@ def tilings_of(block: Block, operands: PackedOperands, facts: DeviceFacts) -> It
     parts = steps_of(block.narrow.columns, COLUMNS)
     steps = _channel_parts(block)
     limit = min(_MAX_LOCAL_BYTES, facts.local_memory_bytes)
-    most = 3 * facts.compute_units
+    max_groups = 3 * facts.compute_units
     tilings = [
         FusedBlockTiling(block=block, operands=operands, patch=patch, column_blocks=each, shares=shares)
-        for patch in patches(block.convolution, max_rows=_MAX_ROWS, most=most)
+        for patch in patches(block.convolution, max_rows=_MAX_ROWS, max_count=max_groups)
         for each in parts_of(parts)
         for shares in range(1, min(steps, _MAX_SHARES) + 1)
         if steps % shares == 0
@@ -290,7 +290,7 @@ def tilings_of(block: Block, operands: PackedOperands, facts: DeviceFacts) -> It
         (
             tiling
             for tiling in tilings
-            if tiling.tiles * tiling.shares <= most and tiling.registers <= _MAX_REGISTERS
+            if tiling.tiles * tiling.shares <= max_groups and tiling.registers <= _MAX_REGISTERS
         ),
         key=lambda tiling: tiling.cost(facts),
     )

@@ -1,9 +1,9 @@
 """8-bit matrix products with four-byte dot products, on GPUs that have them.
 
-The dot products are functions of OpenCL, or the PTX instruction dp4a. Both matrices are read as words of four bytes along the depth. As in `tile`, a group iterates over
-the depth in steps, whose words lie in local memory while those of the next step are loaded into
-registers; work-items accumulate 4 × 4 elements each, and split the depth of a step if a tile has
-fewer.
+The dot products are functions of OpenCL, or the PTX instruction dp4a. Both matrices are read as
+words of four bytes along the depth. As in `tile`, a group iterates over the depth in steps, whose
+words lie in local memory while those of the next step are loaded into registers; work-items
+accumulate 4 × 4 elements each, and split the depth of a step if a tile has fewer.
 
 The stored values are multiplied, with left - left_zero and right - right_zero expanded:
 
@@ -25,7 +25,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArgument, as_images
-from neurald.drivers.opencl.codegen.dialect import stored
+from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
@@ -70,7 +70,7 @@ def instruction_of(facts: DeviceFacts) -> DotInstruction | None:
         return None
     if facts.has_dot_product:
         return DotInstruction.FUNCTION
-    is_new_enough = facts.is_nvidia_from(_FIRST_WITH_DP4A)
+    is_new_enough = facts.has_nvidia_capability(_FIRST_WITH_DP4A)
     return DotInstruction.PTX if is_new_enough else None
 
 
@@ -353,7 +353,7 @@ def _left_word(product: GemmView, read: KernelArgument) -> str:
     zero = _LEFT_ZERO
     if product.run % _BYTES == 0:
         word = (
-            f"as_uint(convert_{stored(read.type)}4({read.load4('at')}))"
+            f"as_uint(convert_{memory_type(read.type)}4({read.load4('at')}))"
             if read.first
             else "*(__global const uint *)(p + at)"
         )

@@ -26,7 +26,7 @@ _FOUR_AT_ONCE = (9, 0)
 
 def is_supported(facts: DeviceFacts) -> bool:
     """Returns True if a device can add floats in memory atomically, and may do so in any order."""
-    return facts.is_nvidia_from((7, 0)) and facts.reduction_order is ReductionOrder.FAST
+    return facts.has_nvidia_capability((7, 0)) and facts.reduction_order is ReductionOrder.FAST
 
 
 def only_adds_terms(kernel: Kernel) -> bool:
@@ -61,7 +61,7 @@ def add4_text(kernel: Kernel, arguments: KernelArguments, facts: DeviceFacts) ->
     """
     value4 = value4_function(kernel, arguments)
     assert value4 is not None  # noqa: S101 - the caller has checked this
-    name = "add4" if facts.is_nvidia_from(_FOUR_AT_ONCE) else "add4_one_by_one"
+    name = "add4" if facts.has_nvidia_capability(_FOUR_AT_ONCE) else "add4_one_by_one"
     return f"{value4.text}\n{fill(_TEMPLATES[name])}"
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.dialect import stored
+from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
@@ -122,7 +122,7 @@ def candidates(
 
     There are none if the device has no tensor cores for the operands.
     """
-    if not facts.is_nvidia_from((8, 0)):
+    if not facts.has_nvidia_capability((8, 0)):
         return
     right = by_column(product)
     if right is None or not product.is_left_by_row:
@@ -263,8 +263,8 @@ def _source(
         "ITEMS": _ITEMS,
         "SIZE": size,
         "EACH_CHUNK": 16 // size,
-        "LEFT": stored(product.left.type),
-        "RIGHT": stored(right.type),
+        "LEFT": memory_type(product.left.type),
+        "RIGHT": memory_type(right.type),
         "MULTIPLY": MULTIPLY[product.left.type],
         "HOLD": "r" if product.is_integer else "f",
         "PARTS": tiling.bytes // PART_BYTES // tiling.slices,

@@ -157,11 +157,11 @@ def candidates(
     if facts.is_cpu:
         items = min(items, 64)
     limit = min(_MAX_LOCAL_BYTES, facts.local_memory_bytes)
-    asynchronous = facts.is_nvidia_from((8, 0)) and _is_copied(product)
+    asynchronous = facts.has_nvidia_capability((8, 0)) and _is_copied(product)
     # It copies from pointers.
     asynchronous = asynchronous and computed is None and facts.images is None
     # Groups exchange accumulators with fences that this generation introduced.
-    is_split = has_workspace and facts.is_nvidia_from((7, 0))
+    is_split = has_workspace and facts.has_nvidia_capability((7, 0))
     # Reading partial sums costs more than computing left elements in fewer groups.
     adds = (
         computed is not None

@@ -56,13 +56,13 @@ def test_unreferenced_expressions_are_freed() -> None:
 @sweep("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_bounds_of_numbers_converted_to_index(kind: Scalar) -> None:
     value = Value((3,), kind)
-    replacement = load(value, (index(0),)).to(Scalar.INDEX)
+    converted = load(value, (index(0),)).to(Scalar.INDEX)
     if kind.is_integer or kind is Scalar.BOOL:
         info = np.iinfo("uint8" if kind is Scalar.BOOL else kind.dtype.name)
-        assert replacement.low <= info.min
-        assert replacement.high >= (1 if kind is Scalar.BOOL else info.max)
+        assert converted.low <= info.min
+        assert converted.high >= (1 if kind is Scalar.BOOL else info.max)
     else:
-        assert (replacement.low, replacement.high) == (-(2**63), 2**63 - 1)
+        assert (converted.low, converted.high) == (-(2**63), 2**63 - 1)
 
 
 def test_floats_are_rounded_to_their_type() -> None:
@@ -99,19 +99,19 @@ def test_guards_that_become_constant_by_substitution_are_removed() -> None:
     assert substitute(guarded, {i: index(4)}) is load(value, (index(3),))
 
 
-def test_rewrite_rerereplacementments_each_subexpression_once() -> None:
+def test_rewrite_replaces_each_subexpression_once() -> None:
     value, other = Value((4,), Scalar.FLOAT32), Value((4,), Scalar.FLOAT32)
     i = axis(4)
     first, second = load(value, (i,)) * 2.0, load(value, (i,)) + 1.0
     asked: list[Expression] = []
 
-    def rereplacement(expression: Expression) -> Expression | None:
+    def replace(expression: Expression) -> Expression | None:
         asked.append(expression)
         return load(other, expression.index) if isinstance(expression, Load) else None
 
     memory: dict[Expression, Expression] = {}
-    assert rewrite(first, rereplacement, memory) is load(other, (i,)) * 2.0
-    assert rewrite(second, rereplacement, memory) is load(other, (i,)) + 1.0
+    assert rewrite(first, replace, memory) is load(other, (i,)) * 2.0
+    assert rewrite(second, replace, memory) is load(other, (i,)) + 1.0
     assert len(asked) == len(set(asked))
     assert rewrite(first, lambda _: None, {}) is first
 
@@ -120,8 +120,8 @@ def test_rewritten_operations_keep_their_type() -> None:
     value = Value((4,), Scalar.INT8)
     i, j = axis(4), axis(4)
     stored = load(value, (i,)).to(Scalar.FLOAT32)
-    rereplacementd = substitute(apply(Op.REINTERPRET, stored, type=Scalar.INT32), {i: j})
-    assert rereplacementd is apply(Op.REINTERPRET, load(value, (j,)).to(Scalar.FLOAT32), type=Scalar.INT32)
+    replaced = substitute(apply(Op.REINTERPRET, stored, type=Scalar.INT32), {i: j})
+    assert replaced is apply(Op.REINTERPRET, load(value, (j,)).to(Scalar.FLOAT32), type=Scalar.INT32)
     assert substitute(i.to(Scalar.INT32), {i: index(3)}).type is Scalar.INT32
 
 

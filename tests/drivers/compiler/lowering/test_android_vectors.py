@@ -1,4 +1,4 @@
-"""Every lowering against Android's conformance records: what the graph means, computed with NumPy."""
+"""Every lowering against Android's conformance records; graphs are evaluated with NumPy."""
 
 from collections.abc import Callable
 

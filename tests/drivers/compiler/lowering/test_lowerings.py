@@ -1,4 +1,4 @@
-"""The table of lowerings, whose families are imported when they are needed."""
+"""The table of lowerings, which imports families on demand."""
 
 import subprocess
 import sys

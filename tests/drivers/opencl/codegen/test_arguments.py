@@ -56,7 +56,7 @@ def test_only_supported_types_are_images() -> None:
         types=frozenset((Scalar.FLOAT32,)),
         max_texels=100,
         max_arguments=2,
-        is_divided=False,
+        supports_sub_buffers=False,
         alignment_bytes=128,
     )
     assert as_images((OUTPUT, INPUT, WEIGHTS), allowed) == {OUTPUT}

@@ -18,13 +18,13 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.dialect import (
-    computed,
     constant_text,
     functions_for,
     identity_text,
     load_text,
+    memory_type,
+    register_type,
     store_text,
-    stored,
 )
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.platform.discovery import DeviceContext
@@ -182,8 +182,8 @@ def test_constants(value: float, kind: Scalar, text: str) -> None:
 
 
 def test_memory_and_registers() -> None:
-    assert [stored(Scalar.FLOAT16), computed(Scalar.FLOAT16)] == ["half", "float"]
-    assert [stored(Scalar.BOOL), computed(Scalar.BOOL)] == ["uchar", "int"]
+    assert [memory_type(Scalar.FLOAT16), register_type(Scalar.FLOAT16)] == ["half", "float"]
+    assert [memory_type(Scalar.BOOL), register_type(Scalar.BOOL)] == ["uchar", "int"]
     assert load_text("p", "i", Scalar.FLOAT16) == "vload_half(i, p)"
     assert load_text("p", "i", Scalar.BOOL) == "(p[i] != 0)"
     assert store_text("p", "i", "x", Scalar.FLOAT16) == "vstore_half_rte(x, i, p);"

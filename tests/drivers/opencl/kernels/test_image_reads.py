@@ -35,7 +35,7 @@ IMAGES = ImageSupport(
     types=frozenset((Scalar.INT8, Scalar.UINT8, Scalar.INT32, Scalar.UINT32, Scalar.FLOAT16, Scalar.FLOAT32)),
     max_texels=1 << 27,
     max_arguments=8,
-    is_divided=False,
+    supports_sub_buffers=False,
     alignment_bytes=128,
 )
 NO_IMAGES = replace(IMAGES, types=frozenset())

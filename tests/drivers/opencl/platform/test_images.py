@@ -101,7 +101,7 @@ kernel void widen(read_only image1d_buffer_t image, const int first, global {ele
     result = np.empty(COUNT, np.dtype({"float": "f4", "int": "i4", "uint": "u4"}[element]))
     output = cl.Buffer(opencl.context, cl.mem_flags.WRITE_ONLY, result.nbytes)
     part = images.range_of(OFFSET, size_bytes, arena.size, kind)
-    image = image_over(opencl.context, arena, part, kind, is_divided=images.is_divided)
+    image = image_over(opencl.context, arena, part, kind, supports_sub_buffers=images.supports_sub_buffers)
     cl.enqueue_copy(queue, arena, bits)
     copy, widen = cl.Kernel(program, "copy"), cl.Kernel(program, "widen")
     copy(queue, (size_bytes,), None, arena)

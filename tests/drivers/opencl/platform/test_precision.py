@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
+from neurald.drivers.opencl.platform.precision import Precision, lower_precision, preferred_precision
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE
@@ -189,8 +189,8 @@ def test_other_types_and_the_mode_f32_change_nothing() -> None:
 
 
 def test_cpus_do_not_use_float16(opencl: DeviceContext) -> None:
-    assert suited(replace(opencl.facts, kind=DeviceKind.GPU)) is Precision.F16
-    assert suited(replace(opencl.facts, kind=DeviceKind.CPU)) is Precision.F32
+    assert preferred_precision(replace(opencl.facts, kind=DeviceKind.GPU)) is Precision.F16
+    assert preferred_precision(replace(opencl.facts, kind=DeviceKind.CPU)) is Precision.F32
 
 
 def relaxed_model(seed: int) -> Model:

@@ -23,10 +23,10 @@ DIVIDED = ImageSupport(
     types=frozenset((Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8)),
     max_texels=1000,
     max_arguments=8,
-    is_divided=True,
+    supports_sub_buffers=True,
     alignment_bytes=128,
 )
-WHOLE = replace(DIVIDED, is_divided=False)
+WHOLE = replace(DIVIDED, supports_sub_buffers=False)
 
 
 def settings(text: str) -> Settings:

@@ -12,7 +12,7 @@ from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.dialect import functions_for, stored
+from neurald.drivers.opencl.codegen.dialect import functions_for, memory_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import HEAD, function_text
 from neurald.drivers.opencl.kernels.select import candidates
@@ -35,14 +35,14 @@ FACTS = opencl_facts()
 
 def _phase(written: tuple[int, int], *read: tuple[int, int] | None) -> Phase:
     values = tuple(Value((1,), Scalar.INT8) for _ in range(1 + len(read)))
-    regions = [
+    ranges = [
         None if each is None else MemoryRange(base="arena", start=each[0], stop=each[1])
         for each in (written, *read)
     ]
     return Phase(
         source=Source(text="", arguments=values, groups=1, local_size=64),
         pointers=("0",) * len(values),
-        regions=tuple(regions),
+        ranges=tuple(ranges),
         status="0",
     )
 
@@ -109,7 +109,7 @@ def test_the_kernel_computes_the_same_as_its_phases(has_barriers: bool) -> None:
         for position, value in enumerate(source.arguments):
             name = f"p{len(buffers)}"
             pointers.append(name)
-            parameters.append(f"__global {'const ' if position else ''}{stored(value.type)} *{name}")
+            parameters.append(f"__global {'const ' if position else ''}{memory_type(value.type)} *{name}")
             content = np.zeros(value.shape, value.type.dtype) if value.constant is None else value.constant
             buffers.append(bench.buffer(case.arrays.get(value, content)))
         outputs.append(buffers[-len(pointers)])
@@ -117,7 +117,7 @@ def test_the_kernel_computes_the_same_as_its_phases(has_barriers: bool) -> None:
             Phase(
                 source=source,
                 pointers=tuple(pointers),
-                regions=(first, *((None,) * (len(pointers) - 1))),
+                ranges=(first, *((None,) * (len(pointers) - 1))),
                 status=f"(__global int *)(sync + {ABORTED + 1})",
             )
         )

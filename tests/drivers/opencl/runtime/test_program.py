@@ -39,10 +39,10 @@ def results(opencl: DeviceContext, program: BuiltProgram) -> list[float]:
     region = [BufferRange(buffer=buffer, size_bytes=values.nbytes)]
     queue = opencl.queue()
     with Staging(opencl, queue, region, region) as staging:
-        staging.put(0, values.ctypes.data)
-        staging.expect(0, values.ctypes.data)
+        staging.set_input(0, values.ctypes.data)
+        staging.set_output(0, values.ctypes.data)
         CommandList(opencl, [*staging.writes, *launches, *staging.reads]).run(queue)
-        staging.collect()
+        staging.complete()
     return [float(value) for value in values]
 
 

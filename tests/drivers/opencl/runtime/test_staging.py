@@ -35,18 +35,18 @@ def random_bytes(size: int) -> np.ndarray[Any, Any]:
 def test_round_trips(device: DeviceContext, limit: int) -> None:
     """With limits for which all, some or none of the transfers are direct."""
     queue = device.queue()
-    regions = [region(device, 60), region(device, 0), region(device, 1000, 12), region(device, 7, 1)]
-    with Staging(device, queue, regions, regions[::-1], max_pinned_bytes=limit) as staging:
+    ranges = [region(device, 60), region(device, 0), region(device, 1000, 12), region(device, 7, 1)]
+    with Staging(device, queue, ranges, ranges[::-1], max_pinned_bytes=limit) as staging:
         commands = CommandList(device, [*staging.writes, *staging.reads])
         for round_ in range(3):
-            sources = [random_bytes(one.size_bytes) + np.uint8(round_) for one in regions]
+            sources = [random_bytes(one.size_bytes) + np.uint8(round_) for one in ranges]
             targets = [np.zeros_like(source) for source in sources[::-1]]
             for index, source in enumerate(sources):
-                staging.put(index, source.ctypes.data)
+                staging.set_input(index, source.ctypes.data)
             for index, target in enumerate(targets):
-                staging.expect(index, target.ctypes.data)
+                staging.set_output(index, target.ctypes.data)
             commands.run(queue)
-            staging.collect()
+            staging.complete()
             for source, target in zip(sources, targets[::-1], strict=True):
                 np.testing.assert_array_equal(source, target)
 
@@ -64,9 +64,9 @@ def test_adjacent_outputs_share_a_transfer(device: DeviceContext) -> None:
         assert len(staging.reads) == (5 if device.facts.is_cpu else 2)
         targets = [np.zeros(size, np.uint8) for _, size in ranges]
         for index, target in enumerate(targets):
-            staging.expect(index, target.ctypes.data)
+            staging.set_output(index, target.ctypes.data)
         CommandList(device, staging.reads).run(queue)
-        staging.collect()
+        staging.complete()
     for target, (start, size) in zip(targets, ranges, strict=True):
         np.testing.assert_array_equal(target, content[start : start + size])
 
@@ -76,10 +76,10 @@ def test_addresses_are_dropped_after_an_execution(opencl: DeviceContext) -> None
     where, source, target = region(opencl, 4), random_bytes(4), np.zeros(4, np.uint8)
     with Staging(opencl, queue, [where], [where], max_pinned_bytes=0) as staging:
         commands = CommandList(opencl, [*staging.writes, *staging.reads])
-        staging.put(0, source.ctypes.data)
-        staging.expect(0, target.ctypes.data)
+        staging.set_input(0, source.ctypes.data)
+        staging.set_output(0, target.ctypes.data)
         commands.run(queue)
-        staging.collect()
+        staging.complete()
         with pytest.raises(OpFailed, match="writing to a buffer: CL_INVALID_VALUE"):
             commands.run(queue)
 
@@ -94,17 +94,17 @@ def test_without_pinned_memory_transfers_are_direct(
     queue = device.queue()
     where, source, target = region(device, 100), random_bytes(100), np.zeros(100, np.uint8)
     with Staging(device, queue, [where], [where]) as staging:
-        staging.put(0, source.ctypes.data)
+        staging.set_input(0, source.ctypes.data)
         assert staging.writes[0].address == source.ctypes.data
-        staging.expect(0, target.ctypes.data)
+        staging.set_output(0, target.ctypes.data)
         CommandList(device, [*staging.writes, *staging.reads]).run(queue)
-        staging.collect()
+        staging.complete()
     np.testing.assert_array_equal(target, source)
 
 
 def test_pinned_memory_is_released_once(device: DeviceContext) -> None:
     staging = Staging(device, device.queue(), [region(device, 100)], [region(device, 100)])
-    staging.put(0, random_bytes(100).ctypes.data)
+    staging.set_input(0, random_bytes(100).ctypes.data)
     staging.close()
     staging.close()
     assert all(transfer.address == 0 for transfer in (*staging.writes, *staging.reads))
@@ -127,7 +127,7 @@ def test_constants_are_uploaded(opencl: DeviceContext) -> None:
     upload(opencl, queue, where.buffer, np.array([[3]], np.float32), offset_bytes=8)
     upload(opencl, queue, where.buffer, b"")
     with Staging(opencl, queue, [], [where]) as staging:
-        staging.expect(0, target.ctypes.data)
+        staging.set_output(0, target.ctypes.data)
         CommandList(opencl, staging.reads).run(queue)
-        staging.collect()
+        staging.complete()
     assert target.tolist() == [1, 2, 3]

@@ -167,7 +167,7 @@ def test_a_shard_that_does_not_build_is_split() -> None:
         if sources[4] in shard:
             work.split(shard, "it does not build")
         else:
-            work.measured(shard, [1.0] * len(shard))
+            work.record_times(shard, [1.0] * len(shard))
 
     drained(work, measure)
     assert sorted(sizes, reverse=True) == [7, 4, 3, 2, 2, 1, 1]
@@ -179,10 +179,10 @@ def test_sources_that_lose_the_device_are_dropped() -> None:
     work = ShardQueue([sources])
     shard = work.next()
     assert shard == sources
-    work.measured(shard, [5.0])
+    work.record_times(shard, [5.0])
     rest = work.next()
     assert rest == sources[2:]
-    work.measured(rest, [6.0])
+    work.record_times(rest, [6.0])
     assert work.next() is None
     assert [work.times_ns[source.name] for source in sources] == [5.0, None, 6.0, None]
 
@@ -191,11 +191,11 @@ def test_returned_shards_are_for_this_process() -> None:
     first, second = (slowed(1),), (slowed(2),)
     work = ShardQueue([first, second])
     assert work.next() == first
-    work.give_back(first)
+    work.requeue(first)
     assert work.next() == second
     assert work.next(is_local=True) == first
-    work.measured(first, [1.0])
-    work.measured(second, [2.0])
+    work.record_times(first, [1.0])
+    work.record_times(second, [2.0])
     assert work.next() is None
     assert work.next(is_local=True) is None
 
@@ -228,6 +228,6 @@ def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     caplog.set_level("INFO", "neurald.drivers.opencl.tuning")
     shards = [(slowed(1), slowed(2)), (slowed(3),)]
     work = ShardQueue(shards)
-    drained(work, lambda shard: work.measured(shard, [1.0] * len(shard)))
+    drained(work, lambda shard: work.record_times(shard, [1.0] * len(shard)))
     assert "compiled and measured 2 of 3 kernels" in caplog.text
     assert "compiled and measured 3 of 3 kernels" in caplog.text

@@ -8,7 +8,7 @@ def key(length: int) -> bytes:
     return bytes((7 * position + position // 5 + 3) % 256 for position in range(length))
 
 
-#: Fingerprints of `key`, by its length, as Google's FarmHash gives them.
+#: Fingerprints of `key` by its length, computed with Google's FarmHash.
 KNOWN = {
     0: 0x9AE16A3B2F90404F,
     1: 0xBEC09CC447469D8B,

@@ -42,7 +42,7 @@ def generator() -> np.random.Generator:
 
 
 def random_int32(generator: np.random.Generator, count: int) -> list[int]:
-    """Values of every magnitude."""
+    """Returns random values of every magnitude."""
     return [int(generator.integers(-(1 << b), 1 << b)) for b in generator.integers(0, 32, count).tolist()]
 
 
@@ -98,7 +98,7 @@ def test_products_equal_the_c_implementation(exponent: int, generator: np.random
 
 @sweep("shift", [2, 3, 5, 14, 20])
 def test_ties_are_rounded_away_from_zero(shift: int) -> None:
-    """With the multiplier 2^-shift, exactly between two integers."""
+    """With the multiplier 2^-shift, products lie exactly between two integers."""
     odd = np.arange(-9, 10, 2)
     values = odd << (shift - 1)
     away = [int(math.copysign((abs(v) + 1) // 2, v)) for v in odd.tolist()]
@@ -107,7 +107,7 @@ def test_ties_are_rounded_away_from_zero(shift: int) -> None:
 
 
 def test_the_first_rounding_rounds_ties_upwards() -> None:
-    """Half an integer before the shift: -1.5 becomes -1, 1.5 becomes 2."""
+    """Before the shift, -1.5 becomes -1 and 1.5 becomes 2."""
     assert multiply(np.array([-3, -1, 1, 3]), 1 << 30, 0).tolist() == [-1, 0, 1, 2]
 
 
@@ -144,7 +144,7 @@ def test_a_multiplier_per_channel(generator: np.random.Generator, monkeypatch: p
     np.testing.assert_array_equal(multiply(values, *quantize_multipliers(reals)), expected)
 
 
-#: Zero point, low, high and type of outputs, with and without what a fused activation cuts off.
+#: Zero point, low, high and type of outputs, with and without a fused activation.
 OUTPUTS = [
     (0, 0, 255, np.uint8),
     (128, 0, 255, np.uint8),
@@ -174,7 +174,7 @@ def test_requantization_multiplies_clamps_and_casts(
     reals[::5] = 2.0 ** exponents[::5]
     reals[7] = 0.0
     bias = generator.integers(-3000, 3000, len(reals))
-    # Sums near where the results lie in the range, where every rounding counts, and far outside.
+    # Sums with results in the output's range, where every rounding matters, and far outside.
     spread = np.minimum(2.0**23, 1.2 * (high - low) / np.maximum(reals, 1e-9))
     sums = np.rint(generator.uniform(-1, 1, (200, len(reals))) * spread)
     sums[:3] = (np.array([-(1 << 23), 0, 1 << 23]))[:, None]
@@ -190,7 +190,7 @@ def test_requantization_multiplies_clamps_and_casts(
 @sweep("shift", range(1, 22))
 @sweep("zero_point", [0, 130])
 def test_requantization_rounds_ties_like_multiply(shift: int, zero_point: int) -> None:
-    """Sums one below, at and one above every boundary between stored values."""
+    """Sums are one below, at and one above every boundary between quantised values."""
     boundaries = (2 * np.arange(-300, 301) + 1) << (shift - 1)
     sums = np.concatenate([boundaries - 1, boundaries, boundaries + 1])[:, None]
     for real in (2.0**-shift, 2.0**-shift * (1 - 2.0**-31), 2.0**-shift * (1 + 2.0**-30)):
@@ -220,7 +220,7 @@ def test_requantization_rounds_ties_like_multiply(shift: int, zero_point: int) -
     ],
 )
 def test_requantization_where_float64_is_not_exact(value: int, mantissa: int, exponent: int) -> None:
-    """Just below a boundary between stored values, by less than float64 can tell."""
+    """The sum is below a boundary between quantised values by less than float64 can represent."""
     scale = mantissa * 2.0 ** (exponent - 31)
     expected = multiplied(value, mantissa, exponent)
     out = np.empty((2, 2), np.uint8)
@@ -260,18 +260,18 @@ def test_one_multiplier_serves_all_channels() -> None:
 
 
 def rounded_once(value: int, mantissa: int, exponent: int) -> int:
-    """The product, rounded to the nearest, ties upwards."""
+    """Computes the product, rounded to nearest, ties upwards."""
     return math.floor(Fraction(value * mantissa) * Fraction(2) ** (exponent - 31) + Fraction(1, 2))
 
 
 def rounded_short(value: int, mantissa: int, exponent: int) -> int:
-    """The same with the upper half of the mantissa."""
+    """Computes the product with the upper half of the mantissa."""
     upper = (mantissa + (1 << 15)) >> 16 if mantissa < 0x7FFF_0000 else 0x7FFF
     return rounded_once(value, upper << 16, exponent)
 
 
 def rounded_twice_up(value: int, mantissa: int, exponent: int) -> int:
-    """Rounded when the high half is taken, and again when it is shifted, ties always upwards."""
+    """Rounds when the high half is taken, and again in the shift, ties always upwards."""
     shifted = min(max(value << max(exponent, 0), -(1 << 31)), (1 << 31) - 1)
     high = rounded_once(shifted, mantissa, 0)
     return math.floor(Fraction(high) * Fraction(2) ** min(exponent, 0) + Fraction(1, 2))
@@ -294,7 +294,7 @@ def test_other_roundings(
     dtype: str,
     bits: int,
 ) -> None:
-    """Multipliers that bring sums of so many bits to the range of the output, and some that do not."""
+    """Some multipliers bring sums of `bits` bits to the output's range, others do not."""
     if rounding is Rounding.TWICE_UP:
         bits = min(bits, 30)  # Only sums of 32 bits are rounded twice.
     limits, zero_point = np.iinfo(dtype), 3

@@ -15,7 +15,7 @@ from neurald.hal.operations.arithmetic.gemmlowp import (
 )
 
 EVERY = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
-#: Checksums of what gemmlowp's own functions give for all arguments, as little-endian 16-bit numbers.
+#: Checksums of gemmlowp's results for all arguments, as little-endian 16-bit numbers.
 SIGMOID_CHECKSUM = 0x89B3F38E
 TANH_CHECKSUMS = [0xA348DAF8, 0xC979DD1D, 0x742F59B7, 0x70B28DFE, 0x215077B2, 0x3A695108, 0x32E074AE]
 

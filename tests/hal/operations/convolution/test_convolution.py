@@ -65,7 +65,7 @@ def test_the_block_size_does_not_change_results(
 @sweep("depth", [1024, 1100, 9001])
 @sweep("extreme", [-128, 127])
 def test_sums_too_large_for_float32_are_exact(depth: int, extreme: int) -> None:
-    """Products that differ by one only show if the sums lose nothing."""
+    """Products that differ by one are visible only in exact sums."""
     generator = np.random.default_rng(depth)
     values = np.full((1, 2, 2, depth), extreme)
     filter_ = np.full((3, 1, 1, depth), -128)
@@ -96,7 +96,7 @@ def test_floats_may_overflow_and_be_infinite() -> None:
 
 
 def test_float16_is_rounded_once() -> None:
-    """Float16 sums of ones would stop at 2048, and then take steps of 4."""
+    """Sums of ones in float16 would stop at 2048."""
     values, filter_ = np.ones((1, 1, 1, 4096)), np.ones((1, 1, 1, 4096))
     result = evaluate(
         CONV_2D,

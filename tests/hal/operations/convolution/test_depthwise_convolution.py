@@ -51,7 +51,7 @@ def test_the_block_size_does_not_change_results(
 
 
 def test_sums_too_large_for_float32_are_exact() -> None:
-    """A window as large as the image; products that differ by one only show if the sums lose nothing."""
+    """Products that differ by one are visible only in exact sums over the whole image."""
     size = 23
     values, filter_ = np.full((1, size, size, 1), 255), np.full((1, size, size, 1), 255)
     values[0, 3, ::4], filter_[0, ::3, 5] = 1, 2

@@ -55,7 +55,7 @@ def quantized(
     zero_points: tuple[int, int] = (0, 0),
     bias_scale: float = 0.125,
 ) -> list[Given]:
-    """Inputs whose products have the scale 0.125."""
+    """Returns inputs whose products have the scale 0.125."""
     return [
         given(operand_type, values, 0.5, zero_points[0]),
         given(operand_type, weights, 0.25, zero_points[1]),
@@ -88,7 +88,7 @@ def test_quantized_values(
         for k in range(depth):
             total += (int(values[row, k]) - middle) * (int(weights[unit, k]) - middle + 11)
         rescaled = int(multiply(np.array([total]), *quantize_multiplier(0.125 / 2.5))[0]) + output.zero_point
-        # The limits lie between stored values: 1 / 2.5 is stored as 0 and 6 / 2.5 as 2.
+        # The limits lie between quantised values: 1 / 2.5 becomes 0 and 6 / 2.5 becomes 2.
         lowest = limits.min if low is None else output.zero_point
         highest = limits.max if high is None else output.zero_point + {1.0: 0, 6.0: 2}[high]
         assert result[row, unit] == min(max(rescaled, lowest), highest)

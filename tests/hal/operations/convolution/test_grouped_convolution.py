@@ -44,7 +44,7 @@ def value_of(source: Given) -> Array:
 
 
 def part(source: Given, index: slice, scales: tuple[float, ...] = ()) -> Given:
-    """Some rows along the first dimension, of a filter per channel with their scales."""
+    """Returns some rows along the first dimension; a per-channel filter keeps their scales."""
     operand = source.operand
     per_channel = operand.type is PER_CHANNEL
     quant = ChannelQuant(dimension=0, scales=scales[index]) if per_channel else None
@@ -54,18 +54,18 @@ def part(source: Given, index: slice, scales: tuple[float, ...] = ()) -> Given:
 
 
 class Grouped:
-    """A grouped convolution, and the plain ones that its groups are."""
+    """A grouped convolution, and an ordinary convolution for each of its groups."""
 
     def __init__(
         self, generator: np.random.Generator, types: tuple[OperandType, OperandType], shape: Any
     ) -> None:
         while True:
             case = random_case(generator, types, shape=shape)
-            if case.place.dilation is None:
+            if case.placement.dilation is None:
                 break
         channels = len(value_of(case.filter))
         self.groups = int(generator.choice([g for g in range(1, channels + 1) if channels % g == 0]))
-        self.case = replace(case, place=replace(case.place, nchw=bool(generator.integers(2))))
+        self.case = replace(case, placement=replace(case.placement, nchw=bool(generator.integers(2))))
         width = channels // self.groups
         self.parts: list[Case] = []
         for group in range(self.groups):
@@ -73,12 +73,12 @@ class Grouped:
             values = case.values
             if group:
                 operand, size = values.operand, value_of(values).shape
-                stored = (
+                quantized = (
                     stored_values(generator, operand.type, size)
                     if operand.type in QUANT8_TYPES
                     else generator.standard_normal(size)
                 )
-                values = given(operand.type, stored, operand.scale, operand.zero_point)
+                values = given(operand.type, quantized, operand.scale, operand.zero_point)
             self.parts.append(
                 replace(
                     self.case,
@@ -93,17 +93,17 @@ class Grouped:
     def inputs(self) -> tuple[Given, ...]:
         operand = self.case.values.operand
         values = np.concatenate([value_of(each.values) for each in self.parts], axis=3)
-        values = np.moveaxis(values, 3, 1) if self.case.place.nchw else values
+        values = np.moveaxis(values, 3, 1) if self.case.placement.nchw else values
         return (
             given(operand.type, values, operand.scale, operand.zero_point),
             self.case.filter,
             self.case.bias,
-            *self.case.place.scalars(self.groups, activation=self.case.activation),
+            *self.case.placement.scalars(self.groups, activation=self.case.activation),
         )
 
     def assert_result(self, result: Array) -> None:
         for each, values in zip(
-            self.parts, np.split(result, self.groups, axis=1 if self.case.place.nchw else 3), strict=True
+            self.parts, np.split(result, self.groups, axis=1 if self.case.placement.nchw else 3), strict=True
         ):
             assert_as_expected(each, np.ascontiguousarray(values))
 

@@ -36,7 +36,7 @@ SIZES = [
 
 
 def product(first: Array, second: Array) -> Array:
-    """One sum after the other, in Python's numbers."""
+    """Computes one sum after the other with Python's numbers."""
     shape = (*first.shape[:-1], second.shape[-1])
     result = np.zeros(shape, object)
     for index in np.ndindex(shape):
@@ -48,7 +48,7 @@ def product(first: Array, second: Array) -> Array:
     return result
 
 
-def turned(source: Given, adjoint: bool) -> Given:
+def maybe_adjoint(source: Given, adjoint: bool) -> Given:
     assert source.value is not None
     operand = source.operand
     values = np.swapaxes(source.value, -1, -2) if adjoint else source.value
@@ -57,7 +57,9 @@ def turned(source: Given, adjoint: bool) -> Given:
 
 def run(first: Given, second: Given, output: Any, adjoints: tuple[bool, bool]) -> Array:
     flags = adjoints[: 1 + max((i for i, flag in enumerate(adjoints) if flag), default=-1)]
-    factors = [turned(source, adjoint) for source, adjoint in zip((first, second), adjoints, strict=True)]
+    factors = [
+        maybe_adjoint(source, adjoint) for source, adjoint in zip((first, second), adjoints, strict=True)
+    ]
     return evaluate(MATMUL, [*factors, *scalars(*flags)], output)
 
 

@@ -46,7 +46,7 @@ GEOMETRIES: list[Geometry] = [
 
 
 def seen(values: Array, geometry: Geometry) -> list[list[float]]:
-    """For each output element, in order, the elements that its window sees."""
+    """Returns the elements in the window of each output element, in order."""
     _, (left, right, top, bottom), stride, size = geometry
     batches, height, width, channels = values.shape
     rows = (height + top + bottom - size[1]) // stride[1] + 1
@@ -111,8 +111,10 @@ def test_quantized_values(
         (zero_point - 4, zero_point + 4),
         (zero_point, zero_point + 24),
     )[activation]
-    fold = max if operation is MAXIMUM else lambda cell: away_from_zero(Fraction(sum(cell), len(cell)))
-    assert result.ravel().tolist() == [min(max(fold(cell), low), high) for cell in seen(values, geometry)]
+    reduce_cell = max if operation is MAXIMUM else lambda cell: away_from_zero(Fraction(sum(cell), len(cell)))
+    assert result.ravel().tolist() == [
+        min(max(reduce_cell(cell), low), high) for cell in seen(values, geometry)
+    ]
 
 
 @sweep("scheme", [SAME, VALID])
@@ -207,14 +209,14 @@ def test_refuses_other_arguments() -> None:
         evaluate(NORM, [data, *scalars(0, 1, 1, 1, 1, NONE)], output)
     with pytest.raises(BadData, match=r"L2_POOL_2D has 9 inputs and 1 outputs; 7 or 8 or 10 or 11 inputs"):
         evaluate(NORM, [data, *scalars(0, 0, 0, 0, 1, 1, 1, 1)], output)
-    stored = given(OperandType.TENSOR_QUANT8_ASYMM, np.zeros((1, 2, 2, 1)), 1.0)
+    quantized = given(OperandType.TENSOR_QUANT8_ASYMM, np.zeros((1, 2, 2, 1)), 1.0)
     with pytest.raises(BadData, match=r"TENSOR_QUANT8_ASYMM; TENSOR_FLOAT32 or TENSOR_FLOAT16 is expected"):
         evaluate(
-            NORM, [stored, *scalars(VALID, 1, 1, 1, 1, NONE)], wanted(OperandType.TENSOR_QUANT8_ASYMM, 1.0)
+            NORM, [quantized, *scalars(VALID, 1, 1, 1, 1, NONE)], wanted(OperandType.TENSOR_QUANT8_ASYMM, 1.0)
         )
     with pytest.raises(BadData, match=r"those of input, 1 and 0, are expected"):
         evaluate(
             AVERAGE,
-            [stored, *scalars(VALID, 1, 1, 1, 1, NONE)],
+            [quantized, *scalars(VALID, 1, 1, 1, 1, NONE)],
             wanted(OperandType.TENSOR_QUANT8_ASYMM, 2.0),
         )

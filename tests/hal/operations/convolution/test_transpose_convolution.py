@@ -48,7 +48,7 @@ def value_of(source: Given) -> Array:
 
 
 def expected(case: Case, stride: tuple[int, int], heads: tuple[int, int], size: tuple[int, int]) -> Array:
-    """Every input element adds its window; NHWC, stored integers or float64."""
+    """Adds the window of every input element; NHWC, raw integers or float64."""
     values, filter_, bias = (value_of(each) for each in (case.values, case.filter, case.bias))
     data = values.astype(object) - case.values.operand.zero_point
     weights = filter_.astype(object) - case.filter.operand.zero_point
@@ -65,8 +65,8 @@ def expected(case: Case, stride: tuple[int, int], heads: tuple[int, int], size: 
         if output.scale:
             low, high = stored_bounds(output, case.activation)
             real = case.values.operand.scale * case.scales[index[3]] / output.scale
-            stored = multiplied(int(sums[index]), *multiplier(real)) + output.zero_point
-            result[index] = min(max(stored, low), high)
+            quantized = multiplied(int(sums[index]), *multiplier(real)) + output.zero_point
+            result[index] = min(max(quantized, low), high)
         else:
             floor, ceiling = _BOUNDS[case.activation]
             result[index] = min(max(float(sums[index]), floor), ceiling)
@@ -101,7 +101,7 @@ def random_strides(generator: np.random.Generator) -> tuple[int, int]:
 @sweep("seed", range(12))
 @sweep("types", TYPES, ids=IDS)
 def test_explicit_padding(types: tuple[OperandType, OperandType], seed: int) -> None:
-    """The padding after the image may be negative, and any may be more than the window."""
+    """The padding after the image may be negative, and paddings may exceed the window."""
     generator = np.random.default_rng(seed)
     case, stride, nchw = random_case(generator, types), random_strides(generator), bool(seed % 2)
     spans = [
@@ -119,7 +119,7 @@ def test_explicit_padding(types: tuple[OperandType, OperandType], seed: int) -> 
 
 
 def implicit(length: int, kernel: int, stride: int, scheme: int) -> list[tuple[int, int]]:
-    """(output length, padding before it) for which CONV_2D gives back `length` positions."""
+    """Returns the (output length, padding before it) for which CONV_2D has `length` positions."""
     found = []
     for size in range(1, length * stride + kernel + stride):
         if scheme == SAME:

@@ -134,7 +134,7 @@ def selected(
     sigma: float,
     lowest: float,
 ) -> list[tuple[int, int, float]]:
-    """Row, class and score of what is selected in one image, in the documented order of choice."""
+    """Returns row, class and score of the boxes selected in one image, in the documented order."""
     found = []
     for index in range(1, scores.shape[1]):
         left = {row: scores[row, index] for row in range(len(scores)) if scores[row, index] > threshold}
@@ -163,7 +163,7 @@ def test_select(operand_type: OperandType, kernel: int, limit: int) -> None:
     generator = np.random.default_rng(10 * kernel + limit + 1)
     counts, classes = (6, 1, 9), 4
     total = sum(counts)
-    # Scores of which no two are alike, even when they are quantised, and boxes with plain overlaps.
+    # All scores differ, even if they are quantised, and overlaps differ from the threshold.
     scores = data(
         operand_type, generator.permutation(total * classes).reshape(total, classes) * 0.0125, 0.0125
     )
@@ -190,8 +190,8 @@ def test_select(operand_type: OperandType, kernel: int, limit: int) -> None:
         start += count
     rows = np.array([row for row, _, _ in expected], int)
     indexes = np.array([index for _, index, _ in expected], int)
-    stored = boxes.value.reshape(total, classes, 4)  # type: ignore[union-attr]
-    np.testing.assert_array_equal(results[1], stored[rows, indexes].reshape(-1, 4))
+    quantized = boxes.value.reshape(total, classes, 4)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(results[1], quantized[rows, indexes].reshape(-1, 4))
     np.testing.assert_array_equal(results[2], indexes)
     np.testing.assert_array_equal(results[3], images[rows])
     got = (results[0].astype(np.float64) - form[1]) * (form[0] or 1)
@@ -234,7 +234,7 @@ def test_select_nothing(operand_type: OperandType) -> None:
 
 
 def test_suppressed_boxes_are_kept_without_a_score_threshold() -> None:
-    """A hard kernel makes scores 0, and the threshold alone removes boxes."""
+    """The hard kernel sets scores to 0; only the score threshold removes boxes."""
     scores, *_ = evaluate_all(SELECT, select_inputs(nms_score_threshold=0.0), *OUTPUTS)
     np.testing.assert_array_equal(scores, np.array([0.9, 0], np.float32))
     scores, *_ = evaluate_all(SELECT, select_inputs(), *OUTPUTS)

@@ -62,10 +62,10 @@ def random_data(operand_type: OperandType, batches: int, anchors: int, classes: 
     count = batches * anchors * classes
     scores = (generator.permutation(count) / count).reshape(batches, anchors, classes)
     deltas = generator.normal(0, 2, (batches, anchors, 6))
-    places = np.concatenate(
+    positions = np.concatenate(
         (generator.uniform(0, 1, (anchors, 2)), generator.uniform(0.2, 0.7, (anchors, 2))), 1
     )
-    return [given(operand_type, values) for values in (scores, deltas, places)]
+    return [given(operand_type, values) for values in (scores, deltas, positions)]
 
 
 def decoded(delta: Array, anchor: Array) -> list[float]:
@@ -85,7 +85,7 @@ def suppressed(boxes: list[list[float]], ranked: list[int], limit: int) -> list[
 
 
 def per_class(scores: Array, boxes: list[list[float]], detections: int, most: int) -> list[tuple[int, int]]:
-    """(anchor, class) of what is detected."""
+    """Returns the (anchor, class) of each detection."""
     found = []
     for index in range(1, scores.shape[1]):
         ranked = sorted(
@@ -126,15 +126,15 @@ def test_against_the_definition(
         ),
         *outputs(operand_type),
     )
-    places = detections if by_class else detections * most
-    assert [result.shape for result in results] == [(2, places), (2, places, 4), (2, places), (2,)]
+    positions = detections if by_class else detections * most
+    assert [result.shape for result in results] == [(2, positions), (2, positions, 4), (2, positions), (2,)]
     tolerance = 1e-5 if operand_type is FLOAT32 else 2e-3
     scores, deltas, anchors = (real(each) for each in data)
     for image in range(2):
         boxes = [decoded(delta, anchor) for delta, anchor in zip(deltas[image], anchors, strict=True)]
         found = (per_class if by_class else per_anchor)(scores[image], boxes, detections, most)
         count = len(found)
-        assert 0 < count <= places
+        assert 0 < count <= positions
         assert results[3][image] == count
         got = [result[image] for result in results[:3]]
         np.testing.assert_allclose(got[0][:count], [scores[image][each] for each in found], rtol=1e-3)

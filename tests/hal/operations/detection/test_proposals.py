@@ -84,7 +84,7 @@ def proposal_outputs(scores: Given) -> tuple[Operand, ...]:
 def proposed(
     scores: Array, deltas: Array, size: Array, limits: tuple[int, int]
 ) -> list[tuple[float, list[float]]]:
-    """Score and box of the proposals of one image."""
+    """Returns score and box of each proposal of one image."""
     height, width = size
     every = []
     for y, x, a in np.ndindex(scores.shape):
@@ -198,7 +198,7 @@ def test_levels() -> None:
 
 
 def keypoint_of(heatmap: Array, box: Array, tolerance: float) -> tuple[float, list[float]]:
-    """Score and place of the highest point of one map."""
+    """Returns score and coordinates of the highest point of one map."""
     size = len(heatmap)
     row, column = np.unravel_index(np.argmax(heatmap), heatmap.shape)
     padded = np.pad(heatmap, 1, mode="reflect")
@@ -216,8 +216,8 @@ def keypoint_of(heatmap: Array, box: Array, tolerance: float) -> tuple[float, li
         way = -np.linalg.solve(hessian, gradient)
         way *= min(1.0, 1.5 / np.abs(way).max()) if way.any() else 1.0
         score = score + gradient @ way + way @ hessian @ way / 2
-    place = (np.array([column, row]) + way + 0.5) / size
-    return float(score), (box[:2] + place * (box[2:] - box[:2])).tolist()
+    point = (np.array([column, row]) + way + 0.5) / size
+    return float(score), (box[:2] + point * (box[2:] - box[:2])).tolist()
 
 
 @sweep("nchw", [False, True])
@@ -235,23 +235,23 @@ def test_keypoints(operand_type: OperandType, shape: tuple[int, int, int, int], 
     tolerance = 1e-3 if operand_type is FLOAT16 else 1e-5
     error = {FLOAT32: 1e-3, FLOAT16: 0.03}.get(operand_type, 0.063)
     for box, keypoint in itertools.product(range(shape[0]), range(shape[3])):
-        score, place = keypoint_of(real(heatmap)[box, :, :, keypoint], real(boxes)[box], tolerance)
+        score, point = keypoint_of(real(heatmap)[box, :, :, keypoint], real(boxes)[box], tolerance)
         if scale:
-            # 8 bits hold less than the maximum of some quadratics.
+            # The maximum of some quadratics exceeds the 8-bit range.
             low, high = np.iinfo(operand_type.dtype.name).min, np.iinfo(operand_type.dtype.name).max
             score = float(np.clip(score, (low - zero_point) * scale, (high - zero_point) * scale))
         got = (float(results[0][box, keypoint]) - zero_point) * (scale or 1)
         np.testing.assert_allclose(got, score, rtol=2e-3, atol=error)
         step = 0.125 if scale else 1.0
-        low_place = np.maximum(place, 0) if scale else place
-        np.testing.assert_allclose(results[1][box, keypoint] * step, low_place, atol=error)
+        low_point = np.maximum(point, 0) if scale else point
+        np.testing.assert_allclose(results[1][box, keypoint] * step, low_point, atol=error)
 
 
 def test_the_keypoint_of_a_flat_heatmap_is_its_first_element() -> None:
     inputs = [given(FLOAT32, np.ones((1, 4, 4, 1))), given(FLOAT32, [[0, 0, 8, 4]]), *scalars(False)]
-    score, place = evaluate_all(KEYPOINT, inputs, wanted(FLOAT32), wanted(FLOAT32))
+    score, point = evaluate_all(KEYPOINT, inputs, wanted(FLOAT32), wanted(FLOAT32))
     assert score.tolist() == [[1.0]]
-    assert place.tolist() == [[[1.0, 0.5]]]
+    assert point.tolist() == [[[1.0, 0.5]]]
 
 
 @sweep(

@@ -54,7 +54,7 @@ def inputs(
     *,
     nchw: bool = False,
 ) -> list[Given]:
-    """The samples are given for ROI_ALIGN only."""
+    """Returns the inputs; only ROI_ALIGN has samples."""
     strides = reals(*STRIDES, operand_type=image.operand.type)
     return [
         to_nchw(image) if nchw else image,
@@ -67,7 +67,7 @@ def inputs(
 
 
 def random_boxes(generator: np.random.Generator, count: int, height: int, width: int) -> Array:
-    """Boxes in eighths of a pixel, some of them without extent, that lie inside an image of that map."""
+    """Returns boxes in 1/8 pixel inside the image of a map, some of them without extent."""
     xs = np.sort(generator.integers(0, int(width * STRIDES[1] * 8) + 1, (count, 2)), axis=1)
     ys = np.sort(generator.integers(0, int(height * STRIDES[0] * 8) + 1, (count, 2)), axis=1)
     boxes = np.stack((xs[:, 0], ys[:, 0], xs[:, 1], ys[:, 1]), axis=1) / 8
@@ -185,7 +185,7 @@ def test_pool(
 
 
 def operation_inputs(operation: OperationType, **changes: Any) -> list[Given]:
-    """A region of an image of 2 × 3 elements."""
+    """Returns the inputs for a region of an image of 2 × 3 elements."""
     values: dict[str, Any] = {
         "input": given(FLOAT32, np.ones((2, 2, 3, 1))),
         "boxes": given(FLOAT32, [[0, 0, 6, 8], [1, 1, 2, 2]]),

@@ -6,13 +6,13 @@ from neurald.hal.operations.machinery.call import Array
 
 
 def random_boxes(generator: np.random.Generator, count: int) -> Array:
-    """Boxes on a coarse grid, so that some are equal, some touch, and some are empty."""
+    """Returns boxes on a coarse grid: some are equal, some touch, and some are empty."""
     corners = generator.integers(0, 8, (count, 2, 2)).astype(np.float32)
     return np.sort(corners, axis=1).reshape(count, 4)
 
 
 def iou(first: Array, second: Array) -> float:
-    """By counting the unit squares of each."""
+    """Counts the unit squares of both boxes."""
     x1, y1, x2, y2 = first.astype(int)
     one = {(x, y) for x in range(x1, x2) for y in range(y1, y2)}
     x1, y1, x2, y2 = second.astype(int)

@@ -65,7 +65,7 @@ def test_clamps_quantized_values(operation: OperationType, operand_type: Operand
         )
         for before, after in zip(values.tolist(), result.tolist(), strict=True):
             real = min(max((before - zero_point) * scale, low), high)
-            # A limit between two stored values is stored as the nearer one.
+            # A limit between two quantised values becomes the nearest one.
             assert abs((after - zero_point) * scale - real) <= scale / 2 + 1e-6
             if low < (before - zero_point) * scale < high and abs(real - high) > scale:
                 assert after == before

@@ -166,8 +166,8 @@ def test_refuses_activations() -> None:
 
 
 def test_refuses_types() -> None:
-    stored = given(QUANT8_TYPES[0], [1], 0.5)
+    quantized = given(QUANT8_TYPES[0], [1], 0.5)
     with pytest.raises(
         BadData, match=r"operand 0 \(input1 of DIV\) has type TENSOR_QUANT8_ASYMM; TENSOR_FLOAT32"
     ):
-        evaluate(DIV, [stored, stored, *scalars(NONE)], wanted(QUANT8_TYPES[0], 1.0))
+        evaluate(DIV, [quantized, quantized, *scalars(NONE)], wanted(QUANT8_TYPES[0], 1.0))

@@ -35,7 +35,7 @@ def test_converts_raw_numbers(source: OperandType, target: OperandType, shape: t
     generator = np.random.default_rng(3)
     values = generator.uniform(-400, 400, shape)
     data = given(source, values if source is not QUANT8 else abs(values) % 256, scale_of(source), 0)
-    # The other zero point must not matter.
+    # The zero point of the output is ignored.
     zero_point = 9 if target is QUANT8 else 0
     result = evaluate(CAST, [data], wanted(target, scale_of(target), zero_point))
     for before, after in zip(value(data).ravel().tolist(), result.ravel().tolist(), strict=True):

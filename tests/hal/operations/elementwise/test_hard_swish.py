@@ -21,7 +21,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 
 HARD_SWISH = OperationType.HARD_SWISH
-#: Scales of input and output; the factor beside x is shifted left in the last one, and right in the first ones.
+#: Scales of input and output; the factor beside x is shifted left in the last pair only.
 SCALES = [(0.003, 0.002), (0.02, 0.02), (0.05, 0.03), (0.15, 0.15), (1.7, 1.5)]
 
 
@@ -30,12 +30,12 @@ def hard_swish(x: float) -> float:
 
 
 def rounded(value: Fraction) -> int:
-    """The nearest integer, ties up."""
+    """Returns the nearest integer, ties upwards."""
     return math.floor(value + Fraction(1, 2))
 
 
 def fixed(x: int, scale: float, result_scale: float) -> int:
-    """TFLite's result, less its zero point, for a stored value less its zero point."""
+    """Computes TFLite's result for a quantised value, both without their zero points."""
 
     def multiplier16(real: float) -> tuple[int, int]:
         mantissa, exponent = multiplier(real)

@@ -30,16 +30,16 @@ SHAPES = [(), (300,), (3, 5, 7), (2, 1, 3, 1, 5), (0, 4)]
 
 
 @sweep("shape", SHAPES)
-@sweep("stored", QUANT8_TYPES)
+@sweep("quantized", QUANT8_TYPES)
 @sweep("real", FLOAT_TYPES)
-def test_quantize(real: OperandType, stored: OperandType, shape: tuple[int, ...]) -> None:
+def test_quantize(real: OperandType, quantized: OperandType, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(12).normal(0, 10, shape).astype(real.dtype)
     scale = 0.0625
-    for zero_point in zero_points(stored):
-        result = evaluate(QUANTIZE, [given(real, values)], wanted(stored, scale, zero_point))
+    for zero_point in zero_points(quantized):
+        result = evaluate(QUANTIZE, [given(real, values)], wanted(quantized, scale, zero_point))
         for value, after in zip(values.ravel().tolist(), result.ravel().tolist(), strict=True):
             rounded = away_from_zero(Fraction(value) / Fraction(scale)) + zero_point
-            assert after == cut(rounded, stored.dtype.name)
+            assert after == cut(rounded, quantized.dtype.name)
 
 
 def test_nan_is_quantized_to_zero() -> None:
@@ -63,13 +63,13 @@ def test_quantize_rounds_just_below_a_half_down() -> None:
 
 
 @sweep("shape", [(), (300,), (3, 5, 7), (2, 1, 3, 5), (0, 4)])
-@sweep("stored", [*QUANT8_TYPES, OperandType.TENSOR_QUANT8_SYMM])
+@sweep("quantized", [*QUANT8_TYPES, OperandType.TENSOR_QUANT8_SYMM])
 @sweep("real", FLOAT_TYPES)
-def test_dequantize(real: OperandType, stored: OperandType, shape: tuple[int, ...]) -> None:
-    values = stored_values(np.random.default_rng(13), stored, shape)
-    points = [0] if stored is OperandType.TENSOR_QUANT8_SYMM else zero_points(stored)
+def test_dequantize(real: OperandType, quantized: OperandType, shape: tuple[int, ...]) -> None:
+    values = stored_values(np.random.default_rng(13), quantized, shape)
+    points = [0] if quantized is OperandType.TENSOR_QUANT8_SYMM else zero_points(quantized)
     for zero_point in points:
-        result = evaluate(DEQUANTIZE, [given(stored, values, 0.037, zero_point)], wanted(real))
+        result = evaluate(DEQUANTIZE, [given(quantized, values, 0.037, zero_point)], wanted(real))
         exact = [(value - zero_point) * 0.037 for value in values.ravel().tolist()]
         np.testing.assert_allclose(result.ravel(), exact, rtol=float(np.finfo(real.dtype.name).eps))
 
@@ -77,10 +77,10 @@ def test_dequantize(real: OperandType, stored: OperandType, shape: tuple[int, ..
 @sweep("dimension", [0, 1, 2])
 @sweep("real", FLOAT_TYPES)
 def test_dequantize_per_channel(real: OperandType, dimension: int) -> None:
-    stored = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
-    values = stored_values(np.random.default_rng(14), stored, (3, 4, 5))
+    quantized = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+    values = stored_values(np.random.default_rng(14), quantized, (3, 4, 5))
     scales = tuple(0.5 / (index + 1) for index in range(values.shape[dimension]))
-    data = given(stored, values, channel_quant=ChannelQuant(dimension=dimension, scales=scales))
+    data = given(quantized, values, channel_quant=ChannelQuant(dimension=dimension, scales=scales))
     result = evaluate(DEQUANTIZE, [data], wanted(real))
     for index in np.ndindex(values.shape):
         exact = float(values[index]) * scales[index[dimension]]
@@ -112,15 +112,15 @@ def test_requantize_between_signed_and_unsigned_keeps_every_value() -> None:
 
 def test_levels() -> None:
     float32, float16 = (wanted(real, rank=1) for real in FLOAT_TYPES)
-    unsigned, signed = (given(stored, [1], 1.0) for stored in QUANT8_TYPES)
+    unsigned, signed = (given(quantized, [1], 1.0) for quantized in QUANT8_TYPES)
     symmetric = given(OperandType.TENSOR_QUANT8_SYMM, [1], 1.0)
     assert level_of(DEQUANTIZE, [unsigned], float32) == FeatureLevel.LEVEL_1
     assert level_of(DEQUANTIZE, [unsigned], float16) == FeatureLevel.LEVEL_3
     assert level_of(DEQUANTIZE, [symmetric], float32) == FeatureLevel.LEVEL_3
     assert level_of(DEQUANTIZE, [signed], float32) == FeatureLevel.LEVEL_4
     for real in FLOAT_TYPES:
-        for stored, level in zip(QUANT8_TYPES, (FeatureLevel.LEVEL_3, FeatureLevel.LEVEL_4), strict=True):
-            assert level_of(QUANTIZE, [given(real, [1])], wanted(stored, 1.0, rank=1)) == level
+        for quantized, level in zip(QUANT8_TYPES, (FeatureLevel.LEVEL_3, FeatureLevel.LEVEL_4), strict=True):
+            assert level_of(QUANTIZE, [given(real, [1])], wanted(quantized, 1.0, rank=1)) == level
 
 
 def test_refuses_types() -> None:

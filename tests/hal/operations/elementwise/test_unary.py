@@ -98,7 +98,7 @@ def test_root_of_quantized_values(operand_type: OperandType) -> None:
 @sweep("operation", [OperationType.ABS, OperationType.NEG])
 def test_int32(operation: OperationType) -> None:
     result = evaluate(operation, [given(INT32, [[3, -5, 0, 2**31 - 1, -(2**31)]])], wanted(INT32))
-    # The one result that int32 cannot hold wraps.
+    # The only result that exceeds int32 wraps around.
     expected = [FUNCTIONS[operation](value) for value in (3, -5, 0, 2**31 - 1)]
     assert result.tolist() == [[*expected, -(2**31)]]
 

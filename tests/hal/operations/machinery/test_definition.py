@@ -1,4 +1,4 @@
-"""What every definition has in common: limits of outputs, numbers of enumerations."""
+"""Rules of all definitions: limits of outputs, numbers of enumerations."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ CALL = call_of(OperationType.TILE, [given(FLOAT, [[1.0, 2.0]]), ints(1, 1)], wan
 
 
 def with_output(shape: tuple[int, ...]) -> Definition:
-    """TILE with a rule that says so."""
+    """Returns TILE with a rule that infers that shape."""
     return replace(DEFINITIONS[OperationType.TILE], shape=lambda _: (shape,))
 
 

@@ -36,7 +36,7 @@ TYPES = [
     (OperandType.TENSOR_QUANT16_ASYMM, 0.5, 700),
     (OperandType.TENSOR_QUANT16_SYMM, 0.5, 0),
 ]
-#: Length of each dimension outside and inside blocks (0: it has none), traversal order, formats of the levels.
+#: Lengths of the dimensions outside of and inside blocks (0: no blocks), traversal order, formats.
 TREES: list[tuple[list[int], list[int], list[int], list[int]]] = [
     ([4], [0], [0], [0]),
     ([4], [0], [0], [1]),
@@ -52,7 +52,7 @@ TREES: list[tuple[list[int], list[int], list[int], list[int]]] = [
 
 @dataclass
 class Sparse:
-    """A sparse tensor with all that DENSIFY takes; a list that a level does not need is None."""
+    """The inputs of DENSIFY for a sparse tensor; unneeded lists of a level are None."""
 
     values: list[Any]
     order: list[int]
@@ -73,27 +73,27 @@ class Sparse:
 
 
 def sparsified(dense: Array, blocks: list[int], order: list[int], formats: list[int], zero: Any) -> Sparse:
-    """Walks the levels from the top; a sparse level has children for what holds anything but zeros."""
+    """Walks the levels from the top; a sparse level has children only for parts that are not 0."""
     block_map = [dimension for dimension, length in enumerate(blocks) if length]
     rank = dense.ndim
     lengths = []
-    for place in order:
-        dimension = place if place < rank else block_map[place - rank]
+    for position in order:
+        dimension = position if position < rank else block_map[position - rank]
         outer = dense.shape[dimension] // (blocks[dimension] or 1)
-        lengths.append(outer if place < rank else blocks[dimension])
+        lengths.append(outer if position < rank else blocks[dimension])
     sparse = Sparse([], order, block_map, formats, lengths, [])
     for format_ in formats:
         sparse.lists += [[0], []] if format_ else [None, None]
 
     def elements(path: list[int]) -> Array:
-        """The part of the dense tensor below a node."""
+        """Returns the part of the dense tensor below a node."""
         index: list[Any] = [np.arange(length) for length in dense.shape]
         for level, step in enumerate(path):
-            place = order[level]
-            dimension = place if place < rank else block_map[place - rank]
+            position = order[level]
+            dimension = position if position < rank else block_map[position - rank]
             block = blocks[dimension] or 1
             index[dimension] = [
-                i for i in index[dimension] if (i // block if place < rank else i % block) == step
+                i for i in index[dimension] if (i // block if position < rank else i % block) == step
             ]
         return dense[np.ix_(*index)]
 
@@ -135,7 +135,7 @@ def test_round_trip(
 
 
 def small() -> Sparse:
-    """[[0, 5, 0], [6, 0, 7]] in compressed sparse rows."""
+    """Returns [[0, 5, 0], [6, 0, 7]] in compressed sparse rows."""
     return Sparse([5, 6, 7], [0, 1], [], [0, 1], [2, 3], [None, None, [0, 1, 3], [1, 0, 2]])
 
 

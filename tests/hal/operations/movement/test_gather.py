@@ -42,20 +42,20 @@ def indexes(shape: tuple[int, ...], length: int) -> Given:
     return given(INT32, np.random.default_rng(8).integers(0, length, shape))
 
 
-@sweep("places", [(4,), (2, 3), (), (0,), (1, 2, 1)])
+@sweep("positions", [(4,), (2, 3), (), (0,), (1, 2, 1)])
 @sweep("shape", [(5,), (3, 4), (2, 3, 4), (1, 2, 1, 3, 2)])
 @sweep("operand_type", INT32_TYPES)
-def test_gather(operand_type: OperandType, shape: tuple[int, ...], places: tuple[int, ...]) -> None:
+def test_gather(operand_type: OperandType, shape: tuple[int, ...], positions: tuple[int, ...]) -> None:
     data = tensor(operand_type, *shape)
     rank = len(shape)
     for axis in range(-rank, rank):
         start = axis % rank
-        indices = indexes(places, shape[axis])
+        indices = indexes(positions, shape[axis])
         result = evaluate(GATHER, [data, *scalars(axis), indices], like(operand_type))
-        assert result.shape == (*shape[:start], *places, *shape[start + 1 :])
+        assert result.shape == (*shape[:start], *positions, *shape[start + 1 :])
         for index in np.ndindex(result.shape):
-            middle = index[start : start + len(places)]
-            source = (*index[:start], value(indices)[middle], *index[start + len(places) :])
+            middle = index[start : start + len(positions)]
+            source = (*index[:start], value(indices)[middle], *index[start + len(positions) :])
             assert result[index] == value(data)[source]
 
 
@@ -101,14 +101,14 @@ def test_embedding_lookup(operand_type: OperandType, shape: tuple[int, ...], cou
     data, lookups = tensor(operand_type, *shape), indexes((count,), shape[0])
     result = evaluate(EMBEDDING_LOOKUP, [lookups, data], like(operand_type))
     assert result.shape == (count, *shape[1:])
-    assert result.tolist() == [value(data)[place].tolist() for place in value(lookups)]
+    assert result.tolist() == [value(data)[position].tolist() for position in value(lookups)]
 
 
-@sweep("place", [-1, 3, 2**31 - 1])
-def test_embedding_lookup_refuses(place: int) -> None:
-    message = rf"operand 0 \(lookups of EMBEDDING_LOOKUP\) has {place} at \[1\]; indexes from 0 to 2"
+@sweep("position", [-1, 3, 2**31 - 1])
+def test_embedding_lookup_refuses(position: int) -> None:
+    message = rf"operand 0 \(lookups of EMBEDDING_LOOKUP\) has {position} at \[1\]; indexes from 0 to 2"
     with pytest.raises(BadData, match=message):
-        evaluate(EMBEDDING_LOOKUP, [ints(0, place), tensor(FLOAT32, 3, 2)], like(FLOAT32))
+        evaluate(EMBEDDING_LOOKUP, [ints(0, position), tensor(FLOAT32, 3, 2)], like(FLOAT32))
 
 
 def test_embedding_lookup_requires_rank_2() -> None:
@@ -148,7 +148,7 @@ def test_hashtable_lookup_refuses() -> None:
 
 
 def bit(seed: np.float32, rows: list[bytes], weights: list[float]) -> int:
-    """One sum, row by row."""
+    """Computes one bit with a sum row by row."""
     score = 0.0
     for row, weight in zip(rows, weights, strict=True):
         key = np.frombuffer(seed.tobytes() + row, np.uint8)[np.newaxis]
@@ -175,7 +175,7 @@ def test_lsh_projection(
     else:
         expected = [int("".join(map(str, line)), 2) for line in bits]
     if kind == SPARSE:
-        expected = [number + place * 2**5 for place, number in enumerate(expected)]
+        expected = [number + position * 2**5 for position, number in enumerate(expected)]
     assert result.tolist() == expected
 
 

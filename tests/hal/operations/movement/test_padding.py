@@ -48,7 +48,7 @@ def pairs(*numbers: tuple[int, int]) -> Given:
 
 
 def padded(values: Array, paddings: tuple[tuple[int, int], ...], filling: float) -> Array:
-    """Element by element."""
+    """Pads element by element."""
     shape = tuple(a + n + b for n, (a, b) in zip(values.shape, paddings, strict=True))
     result = np.zeros(shape, values.dtype)
     for index in np.ndindex(shape):
@@ -96,14 +96,14 @@ def test_the_padding_value_is_a_raw_number(operand_type: OperandType, limits: tu
 
 
 def mirrored(values: Array, paddings: tuple[tuple[int, int], ...], mode: int) -> Array:
-    """Element by element: steps back and forth from the border, or from the border's far side."""
+    """Mirrors element by element, with or without the border element."""
     shape = tuple(a + n + b for n, (a, b) in zip(values.shape, paddings, strict=True))
     result = np.zeros(shape, values.dtype)
     border = 0 if mode == REFLECT else 1
     for index in np.ndindex(shape):
         source = []
-        for place, length, (before, _) in zip(index, values.shape, paddings, strict=True):
-            inner = place - before
+        for position, length, (before, _) in zip(index, values.shape, paddings, strict=True):
+            inner = position - before
             if inner < 0:
                 inner = -inner - border
             elif inner >= length:

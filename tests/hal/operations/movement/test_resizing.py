@@ -34,8 +34,8 @@ SIZES = [
 ]
 
 
-def place(index: int, length: int, result: int, flags: tuple[bool, bool]) -> float:
-    """Where an output element lies on the input."""
+def position(index: int, length: int, result: int, flags: tuple[bool, bool]) -> float:
+    """Returns the coordinate of an output element on the input."""
     align_corners, half_pixel_centers = flags
     if align_corners and result > 1:
         return index * (length - 1) / (result - 1)
@@ -45,7 +45,7 @@ def place(index: int, length: int, result: int, flags: tuple[bool, bool]) -> flo
 
 
 def neighbours(at: float, length: int) -> list[tuple[int, float]]:
-    """The two elements beside a place, and how much each counts."""
+    """Returns the two elements around a coordinate, and their weights."""
     at = min(max(at, 0.0), length - 1.0)
     lower = math.floor(at)
     upper = min(lower + 1, length - 1)
@@ -74,8 +74,8 @@ def test_bilinear(
     for b, y, x, c in np.ndindex(result.shape):
         exact = sum(
             float(values[b, row, column, c]) * of_row * of_column
-            for row, of_row in neighbours(place(y, shape[1], height, flags), shape[1])
-            for column, of_column in neighbours(place(x, shape[2], width, flags), shape[2])
+            for row, of_row in neighbours(position(y, shape[1], height, flags), shape[1])
+            for column, of_column in neighbours(position(x, shape[2], width, flags), shape[2])
         )
         assert abs(result[b, y, x, c] - exact) <= tolerance
 
@@ -94,8 +94,8 @@ def test_nearest(
     for b, y, x, c in np.ndindex(result.shape):
         picked = []
         for index, length, extent in ((y, shape[1], height), (x, shape[2], width)):
-            at = place(index, length, extent, flags)
-            # Aligned corners take the nearest element; otherwise it is the one whose area holds the centre.
+            at = position(index, length, extent, flags)
+            # With aligned corners it is the nearest element, otherwise the one around the centre.
             at = math.floor(at + 0.5) if flags[0] or flags[1] else math.floor(at)
             picked.append(min(at, length - 1))
         assert result[b, y, x, c] == values[b, picked[0], picked[1], c]

@@ -75,27 +75,27 @@ def test_slice_refuses(begin: tuple[int, ...], size: tuple[int, ...], message: s
 
 
 def walk(length: int, begin: int | None, end: int | None, stride: int) -> list[int]:
-    """The places along one axis, one step after the other."""
+    """Returns the indexes along one axis, one step after the other."""
     lowest, highest = (0, length) if stride > 0 else (-1, length - 1)
 
-    def cut(place: int) -> int:
-        return min(max(place + length if place < 0 else place, lowest), highest)
+    def cut(position: int) -> int:
+        return min(max(position + length if position < 0 else position, lowest), highest)
 
-    place = (0 if stride > 0 else length - 1) if begin is None else cut(begin)
+    position = (0 if stride > 0 else length - 1) if begin is None else cut(begin)
     stop = (length if stride > 0 else -1) if end is None else cut(end)
-    places = []
-    while place < stop if stride > 0 else place > stop:
-        places.append(place)
-        place += stride
-    return places
+    positions = []
+    while position < stop if stride > 0 else position > stop:
+        positions.append(position)
+        position += stride
+    return positions
 
 
 @sweep("stride", [1, 2, 5, -1, -2, -7])
 @sweep("length", [0, 1, 4])
 def test_strided_slice_of_one_axis(length: int, stride: int) -> None:
     data = tensor(FLOAT32, length)
-    places = [-(2**31), -6, -4, -1, 0, 2, 4, 9, 2**31 - 1]
-    for begin, end, mask in itertools.product(places, places, (0, 1, 2, 3)):
+    positions = [-(2**31), -6, -4, -1, 0, 2, 4, 9, 2**31 - 1]
+    for begin, end, mask in itertools.product(positions, positions, (0, 1, 2, 3)):
         masks = scalars(mask & 1, mask >> 1, 0)
         result = evaluate(STRIDED_SLICE, [data, ints(begin), ints(end), ints(stride), *masks], like(FLOAT32))
         expected = walk(length, None if mask & 1 else begin, None if mask & 2 else end, stride)
@@ -110,12 +110,12 @@ def test_strided_slice(operand_type: OperandType) -> None:
         shape = tuple(int(n) for n in generator.integers(1, 5, rank))
         begin, end = (generator.integers(-6, 7, rank).tolist() for _ in range(2))
         strides = generator.choice([-3, -2, -1, 1, 2, 3], rank).tolist()
-        # Bits beyond the rank mean nothing, and a mask may be negative.
+        # Bits beyond the rank are ignored, and a mask may be negative.
         begin_mask, end_mask = (int(mask) for mask in generator.integers(-32, 32, 2))
         data = tensor(operand_type, *shape)
         arguments = [ints(*begin), ints(*end), ints(*strides), *scalars(begin_mask, end_mask, 0)]
         result = evaluate(STRIDED_SLICE, [data, *arguments], like(operand_type))
-        places = [
+        positions = [
             walk(
                 shape[axis],
                 None if begin_mask & 1 << axis else begin[axis],
@@ -124,7 +124,7 @@ def test_strided_slice(operand_type: OperandType) -> None:
             )
             for axis in range(rank)
         ]
-        assert (result == value(data)[np.ix_(*places)]).all()
+        assert (result == value(data)[np.ix_(*positions)]).all()
 
 
 @sweep(
@@ -146,9 +146,9 @@ def test_removed_axes(
     result = evaluate(
         STRIDED_SLICE, [data, ints(*begin), ints(*end), ints(*strides), *scalars(0, 0, mask)], like(FLOAT32)
     )
-    places = [walk(n, b, e, s) for n, b, e, s in zip((2, 3), begin, end, strides, strict=True)]
+    positions = [walk(n, b, e, s) for n, b, e, s in zip((2, 3), begin, end, strides, strict=True)]
     assert result.shape == shape
-    assert result.ravel().tolist() == value(data)[np.ix_(*places)].ravel().tolist()
+    assert result.ravel().tolist() == value(data)[np.ix_(*positions)].ravel().tolist()
 
 
 @sweep(

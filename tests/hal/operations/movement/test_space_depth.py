@@ -32,7 +32,7 @@ DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND = (
 )
 FLOAT32, FLOAT16, QUANT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, PLAIN_TYPES[2]
 
-#: Gives the place in the input of an element of the output, both NHWC; None where nothing is.
+#: Maps an output index to the input index, both NHWC; None for padding.
 Source = Callable[[tuple[int, ...]], tuple[int, ...] | None]
 
 
@@ -41,12 +41,12 @@ def pairs(*numbers: tuple[int, int]) -> Given:
 
 
 def rearranged(values: Array, shape: tuple[int, ...], source: Source, filling: int = 0) -> Array:
-    """Element by element."""
+    """Rearranges element by element."""
     result = np.full(shape, filling, values.dtype)
     for index in np.ndindex(shape):
-        place = source(index)
-        if place is not None:
-            result[index] = values[place]
+        position = source(index)
+        if position is not None:
+            result[index] = values[position]
     return result
 
 
@@ -58,7 +58,7 @@ def check(
     result_shape: tuple[int, ...],
     source: Source,
 ) -> None:
-    """In both layouts, and without the flag."""
+    """Checks both layouts, and the default without the flag."""
     data = tensor(operand_type, *shape)
     filling = ZERO_POINT if operand_type in QUANT8_TYPES else 0
     expected = rearranged(value(data), result_shape, source, filling)
@@ -137,8 +137,8 @@ def test_space_to_batch(
 
     def source(index: tuple[int, ...]) -> tuple[int, ...] | None:
         n, y, x, c = index
-        place, batch = divmod(n, batches)
-        row, column = y * rows + place // columns - top, x * columns + place % columns - left
+        position, batch = divmod(n, batches)
+        row, column = y * rows + position // columns - top, x * columns + position % columns - left
         return (batch, row, column, c) if 0 <= row < height and 0 <= column < width else None
 
     result_shape = (

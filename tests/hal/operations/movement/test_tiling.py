@@ -144,8 +144,8 @@ def test_expand_dims(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     rank = len(shape) + 1
     for axis in range(-rank, rank):
         result = evaluate(EXPAND_DIMS, [data, *scalars(axis)], like(operand_type))
-        place = axis % rank
-        assert result.shape == (*shape[:place], 1, *shape[place:])
+        position = axis % rank
+        assert result.shape == (*shape[:position], 1, *shape[position:])
         assert result.ravel().tolist() == value(data).ravel().tolist()
 
 

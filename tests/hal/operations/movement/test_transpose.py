@@ -39,8 +39,8 @@ def test_transpose(operand_type: OperandType, shape: tuple[int, ...]) -> None:
         assert result.shape == tuple(shape[axis] for axis in axes)
         for index in np.ndindex(result.shape):
             source = [0] * len(shape)
-            for place, axis in zip(index, axes, strict=True):
-                source[axis] = place
+            for position, axis in zip(index, axes, strict=True):
+                source[axis] = position
             assert result[index] == value(data)[tuple(source)]
 
 

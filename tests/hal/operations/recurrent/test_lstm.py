@@ -62,7 +62,7 @@ def arguments(
     settings: tuple[int, float, float] = (TANH, 0.0, 0.0),
     norm: bool = True,
 ) -> list[Given]:
-    """All inputs but the first; `norm` says whether the form with layer normalisation is used."""
+    """Returns all inputs except the first; `norm` selects the form with layer normalisation."""
     scalar_type = OperandType.FLOAT32 if operand_type is FLOAT32 else OperandType.FLOAT16
     return [
         *givens(cell, CELL_NAMES, operand_type),
@@ -177,7 +177,7 @@ def test_huge_values_saturate_silently(operand_type: OperandType) -> None:
 
 
 def is_consistent(present: set[str]) -> bool:
-    """Android's rules, written as they are told."""
+    """Returns True if the operands follow Android's rules, as its documentation states them."""
     input_gate = {"input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias"}
     if present & input_gate not in (set(), input_gate):
         return False
@@ -334,7 +334,7 @@ def test_refuses_mixed_types_and_counts() -> None:
 
 
 def test_optional_graph_inputs_are_checked_at_execution() -> None:
-    """Half of the input gate is an input of the graph, half is omitted for good."""
+    """A part of the input gate is a graph input, the rest is omitted in the model."""
     generator = np.random.default_rng(13)
     cell = random_cell(generator, FLOAT32, (SIZE, UNITS, UNITS), coupled=True)
     inputs = [
@@ -368,7 +368,7 @@ def test_optional_graph_inputs_are_checked_at_execution() -> None:
 
 
 def test_a_cell_accepts_any_linear_maps() -> None:
-    """As weights may be stored in any way, a cell only calls what maps rows."""
+    """Weights may have any format, so a cell only calls linear maps."""
     generator = np.random.default_rng(14)
     cell = random_cell(generator, FLOAT32, (SIZE, UNITS, UNITS), coupled=True)
     rows_seen = []

@@ -29,7 +29,7 @@ INTERMEDIATE, HIDDEN = 2.0**-11 * 1.1, (1 / 120, 11)
 def random_cell(
     generator: np.random.Generator, *, coupled: bool, peephole: bool, projection: int, norm: bool
 ) -> Cell:
-    """Stored weights; `projection` is 0 for none, 1 without a bias, 2 with one."""
+    """Returns raw weights; `projection` is 0 for none, 1 without a bias, 2 with one."""
     outputs = OUTPUTS if projection else UNITS
     cell: Cell = dict.fromkeys((*CELL_NAMES, *NORM_NAMES))
     for gate in GATES[1:] if coupled else GATES:
@@ -48,7 +48,7 @@ def random_cell(
 
 
 def scale_of(name: str) -> tuple[OperandType, float]:
-    """Type and scale of an operand of a cell."""
+    """Returns type and scale of an operand of a cell."""
     if name.endswith("bias"):
         return INT32, 0.0
     if name in NORM_NAMES:
@@ -102,12 +102,12 @@ def single(value: float) -> float:
 
 
 def ratio(first: float, second: float, result: float) -> tuple[int, int]:
-    """The multiplier of a ratio of scales, in float32."""
+    """Returns the multiplier of a ratio of scales, in float32."""
     return multiplier(float(np.float32(first) * np.float32(second) / np.float32(result)))
 
 
 def normalized(sums: list[int], weights: Array, bias: Array) -> list[int]:
-    """Layer normalisation in integers, one step after another."""
+    """Computes layer normalisation in integers, one step after another."""
     count = len(sums)
     mean = int(Fraction(sum(sums) * 1024, count))
     squares = sum(total * total for total in sums) * ((1 << 20) // count)
@@ -125,7 +125,7 @@ def normalized(sums: list[int], weights: Array, bias: Array) -> list[int]:
 def step(
     cell: Cell, row: list[int], output: list[int], state: list[int], clips: tuple[float, float]
 ) -> tuple[list[int], list[int]]:
-    """One row of a batch, in Python's integers."""
+    """Computes one row of a batch with Python's integers."""
     has_norm = cell["output_layer_norm_weights"] is not None
     gate_scale = INTERMEDIATE if has_norm else 2.0**-12
 
@@ -177,11 +177,11 @@ def step(
     results = []
     for index in range(OUTPUTS):
         total = products(hidden, hidden_zero, projection, index) + (0 if bias is None else int(bias[index]))
-        stored = cut(times(total, *ratio(WEIGHT, hidden_scale, OUTPUT[0])) + OUTPUT[1], "int8")
+        quantized = cut(times(total, *ratio(WEIGHT, hidden_scale, OUTPUT[0])) + OUTPUT[1], "int8")
         if clips[1]:
             bound = int(np.float32(clips[1]) / np.float32(OUTPUT[0]))
-            stored = min(max(stored, OUTPUT[1] - bound), OUTPUT[1] + bound)
-        results.append(stored)
+            quantized = min(max(quantized, OUTPUT[1] - bound), OUTPUT[1] + bound)
+        results.append(quantized)
     return results, following
 
 
@@ -210,7 +210,7 @@ def test_every_combination(options: dict[str, Any], clips: tuple[float, float]) 
 
 
 def real_cell(cell: Cell) -> Cell:
-    """The numbers that stored weights stand for."""
+    """Dequantises the weights of a cell."""
     reals: Cell = dict.fromkeys(cell)
     for name, value in cell.items():
         if value is None:
@@ -239,10 +239,10 @@ def test_is_close_to_the_float_cell(options: dict[str, Any]) -> None:
         states[1] * CELL,
     )
     np.testing.assert_allclose(cell_state * CELL, expected[2], atol=0.01)
-    # Without a projection, the outputs are the hidden values as they are stored.
+    # Without a projection, the outputs are the raw hidden values.
     scale, zero_point = OUTPUT if options["projection"] else HIDDEN
-    stored = np.clip(expected[1] / scale + zero_point, -128, 127)
-    np.testing.assert_allclose(output, stored, atol=2.5)
+    quantized = np.clip(expected[1] / scale + zero_point, -128, 127)
+    np.testing.assert_allclose(output, quantized, atol=2.5)
 
 
 def test_no_batch() -> None:
@@ -418,7 +418,7 @@ def test_16_bits(batch: int, size: int, units: int) -> None:
     factor = multiplier(single(WEIGHT16 / 128) * 4096)
 
     def gate(kind: int, row: int, unit: int) -> int:
-        # The weights are joined with the recurrent ones first, the values with the input first.
+        # Weights are concatenated as (recurrent, input), values as (input, output).
         columns = [*weights[4 + kind][unit].tolist(), *weights[kind][unit].tolist()]
         joined = [*values[row].tolist(), *output_state[row].tolist()]
         products = ((v - 128) * (w - ZERO16) for v, w in zip(joined, columns, strict=True))
@@ -452,7 +452,7 @@ def test_16_bits_are_close_to_the_float_cell() -> None:
     )
     cell: Cell = dict.fromkeys((*CELL_NAMES, *NORM_NAMES))
     for kind, gate in enumerate(GATES):
-        # With as many inputs as units, the matrices simply change places.
+        # With as many inputs as units, the two matrices are just exchanged.
         cell[f"input_to_{gate}_weights"] = (weights[4 + kind] - ZERO16) * WEIGHT16
         cell[f"recurrent_to_{gate}_weights"] = (weights[kind] - ZERO16) * WEIGHT16
         cell[f"{gate}_gate_bias"] = biases[kind] * (WEIGHT16 / 128)

@@ -1,4 +1,4 @@
-"""What recurrent operations share."""
+"""Common parts of recurrent operations."""
 
 import numpy as np
 

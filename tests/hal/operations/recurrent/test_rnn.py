@@ -61,7 +61,7 @@ def expected_sequence(
     auxiliary_weights: Array | None = None,
     backward: bool = False,
 ) -> tuple[Array, Array]:
-    """Outputs of a time-major sequence and the last state, one number at a time."""
+    """Computes the outputs of a time-major sequence and the last state, number by number."""
     weights, recurrent, bias, start = parts
     state = start.astype(np.float64)
     outputs = np.zeros((len(sequence), *state.shape))
@@ -144,7 +144,7 @@ def bidirectional(
     time_major: bool = True,
     merged: bool = False,
 ) -> tuple[list[Given], list[Array]]:
-    """Operands of cells of different sizes; both outputs and both states, as they should be."""
+    """Returns operands of cells of different sizes, and the expected outputs and states."""
     generator = np.random.default_rng(3)
     sequence = floats(generator, operand_type, time, batch, SIZE)
     auxiliary = floats(generator, operand_type, time, batch, AUXILIARY_SIZE)

@@ -182,7 +182,7 @@ def both(
     time: int = TIME,
     batch: int = BATCH,
 ) -> Both:
-    """Cells of different sizes; the auxiliary input has another size than the input."""
+    """Returns cells of different sizes; the auxiliary input and the input differ in size, too."""
     generator = np.random.default_rng(4)
     auxiliary_size = 2
 
@@ -209,7 +209,7 @@ def both(
 
 
 def expected_of(operands: Both, linking: int) -> list[Array]:
-    """Outputs of both directions, then the states."""
+    """Computes the outputs of both directions, then the states."""
     crossed = operands.auxiliary if linking == CROSSED else None
     backward = operands.sequence
     if linking == PARALLEL:
@@ -342,7 +342,7 @@ def test_refuses_shapes_in_both_directions(linking: int) -> None:
         wrong = list(inputs)
         for axis in range(source.value.ndim):
             wrong[position] = given(FLOAT32, np.repeat(source.value, 2, axis=axis))
-            if position or axis:  # another number of steps of the input alone is none of the cells' business
+            if position or axis:  # The number of steps of the input alone does not affect the cells.
                 with pytest.raises(BadData, match=r"operand \d+ \(\w+ of BIDIR.*\) has shape"):
                     check(BIDIRECTIONAL, wrong, *wanted_all(FLOAT32, 2, 4))
         wrong[position] = given(FLOAT32, source.value[np.newaxis])
@@ -383,7 +383,7 @@ def test_states_need_level_4() -> None:
 
 
 def test_shapes_are_known_without_the_linking() -> None:
-    """Everything optional is an input of the graph, which an execution may omit or not."""
+    """All optional operands are graph inputs, which an execution may omit."""
     inputs = both(CROSSED, forward={"norm": True}).inputs(FLOAT32)
     for position in (*range(39, 48), *range(53, 61)):
         source = inputs[position]

@@ -30,7 +30,7 @@ SHAPES = [(1,), (7,), (3, 4), (2, 1, 5), (2, 3, 1, 2, 3), (0, 3)]
 
 
 def few_values(operand_type: OperandType, shape: tuple[int, ...]) -> Given:
-    """So few that many are equal."""
+    """Returns few different values, so that many elements are equal."""
     return as_given(operand_type, np.random.default_rng(5).integers(0, 3, shape))
 
 
@@ -75,10 +75,10 @@ def test_top(operand_type: OperandType, shape: tuple[int, ...]) -> None:
             found, indices = evaluate_all(TOPK_V2, [data, *scalars(k)], like(operand_type), wanted(INT32))
             rows = value(data).reshape(-1, shape[-1]).tolist()
             expected = [
-                sorted(((number, place) for place, number in enumerate(row)), reverse=True)[:k]
+                sorted(((number, position) for position, number in enumerate(row)), reverse=True)[:k]
                 for row in rows
             ]
-            assert indices.reshape(-1, k).tolist() == [[place for _, place in row] for row in expected]
+            assert indices.reshape(-1, k).tolist() == [[position for _, position in row] for row in expected]
             assert found.reshape(-1, k).tolist() == [[number for number, _ in row] for row in expected]
 
 

@@ -47,7 +47,7 @@ def real_scalars(operand_type: OperandType, *values: float) -> tuple[Given, ...]
 
 
 def along(values: Array, axis: int, function: Any) -> Array:
-    """A function of lists of Python numbers on each line along an axis."""
+    """Applies a function of lists of Python numbers to each line along an axis."""
     result = np.empty(values.shape)
     lines, results = np.moveaxis(values, axis, -1), np.moveaxis(result, axis, -1)
     for index in np.ndindex(lines.shape[:-1] if values.size else (0,)):
@@ -87,8 +87,8 @@ def test_l2_of_quantized_values(operand_type: OperandType, shape: tuple[int, ...
 
     def normalize(line: list[float]) -> list[int]:
         norm = math.sqrt(sum((x - zero_point) ** 2 for x in line)) or 1
-        stored = [away_from_zero(Fraction(128 * (x - zero_point) / norm)) + center for x in line]
-        return [min(max(x, low), low + 255) for x in stored]
+        quantized = [away_from_zero(Fraction(128 * (x - zero_point) / norm)) + center for x in line]
+        return [min(max(x, low), low + 255) for x in quantized]
 
     result = evaluate(
         L2,
@@ -209,8 +209,8 @@ def test_levels() -> None:
         assert level_of(operation, [unknown(image), *rest], output) == FeatureLevel.LEVEL_3
     assert level_of(LOG_SOFTMAX, [image, *scalars(1.0, 0)], output) == FeatureLevel.LEVEL_3
     for operand_type, level in ((QUANT8, FeatureLevel.LEVEL_3), (SIGNED, FeatureLevel.LEVEL_4)):
-        stored = given(operand_type, np.zeros((1, 2, 2, 1)), 1.0)
-        assert level_of(L2, [stored], wanted(operand_type, 1 / 128)) == level
+        quantized = given(operand_type, np.zeros((1, 2, 2, 1)), 1.0)
+        assert level_of(L2, [quantized], wanted(operand_type, 1 / 128)) == level
 
 
 def test_refuses_ranks_and_counts() -> None:

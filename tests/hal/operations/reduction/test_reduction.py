@@ -37,7 +37,7 @@ CASES = [
 
 
 def cells(values: Array, axes: tuple[int, ...], *, keep: bool) -> tuple[tuple[int, ...], list[list[float]]]:
-    """The shape of the result, and the elements that each element of it is made of."""
+    """Returns the result's shape, and the elements that are reduced to each of its elements."""
     reduced = {axis % values.ndim for axis in axes}
     shape = tuple(1 if i in reduced else n for i, n in enumerate(values.shape) if keep or i not in reduced)
     kept = [range(1) if i in reduced else range(n) for i, n in enumerate(values.shape)]
@@ -82,7 +82,7 @@ def test_mean_of_quantized_values(
     expected_shape, parts = cells(values, axes, keep=bool(keep))
     assert result.shape == expected_shape
     for after, part in zip(result.ravel().tolist(), parts, strict=True):
-        # What is shifted right is rounded twice.
+        # Right shifts round twice.
         assert abs(after - sum(part) / len(part)) <= 0.75
 
 
@@ -100,7 +100,7 @@ def test_mean_with_another_output_scale(
     for after, part in zip(result.ravel().tolist(), cells(values, axes, keep=True)[1], strict=True):
         exact = (sum(part) / len(part) - old) * ratio + new
         assert abs(after - min(max(exact, limits.min), limits.max)) <= 0.75
-        # As TFLite puts the division into the multiplier.
+        # Like TFLite, includes the division in the multiplier.
         mantissa, exponent = multiplier(0.25 * ratio / 0.25)
         shift = math.floor(math.log2(len(part)))
         rescaled = times(

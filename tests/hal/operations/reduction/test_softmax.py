@@ -41,7 +41,7 @@ def beta(operand_type: OperandType, value: float) -> Given:
 
 
 def shares(values: np.ndarray, factor: float, axis: int) -> np.ndarray:
-    """Softmax of real numbers, in Python floats."""
+    """Computes the softmax of real numbers with Python floats."""
     result = np.zeros(values.shape)
     rows = np.moveaxis(values, axis, -1)
     into = np.moveaxis(result, axis, -1)

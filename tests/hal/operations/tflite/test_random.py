@@ -16,7 +16,7 @@ DRAWN = (OperationType.TFLITE_RANDOM_UNIFORM, OperationType.TFLITE_RANDOM_STANDA
 
 
 def test_words_equal_the_published_ones() -> None:
-    """The known answers for a key and a counter of zeros."""
+    """Checks the published answers for a key and a counter of zeros."""
     assert philox((0, 0), 4).tolist() == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert philox((0, 0), 7).tolist()[:4] == philox((0, 0), 4).tolist()
     assert len(philox((1, 2), 0)) == 0
@@ -88,7 +88,7 @@ def test_bits_continue_from_the_state(kind: OperandType, algorithm: int) -> None
 
 
 def test_bits_of_a_known_state() -> None:
-    """Where the state has no upper half of the counter, it is the key."""
+    """If the state has no upper half of the counter, it is the key."""
     inputs = given(OperandType.TENSOR_UINT64, [5, 7]), ints(2), *scalars(1)
     outputs = wanted(OperandType.TENSOR_UINT64), wanted(OperandType.TENSOR_UINT32)
     following, bits = evaluate_all(OperationType.TFLITE_STABLEHLO_RNG_BIT_GENERATOR, inputs, *outputs)

@@ -1,4 +1,4 @@
-"""Operations of TFLite on tensors without dimensions, and on lists without elements."""
+"""TFLite's operations on tensors without dimensions, and on empty lists."""
 
 import numpy as np
 from support.operations.single_operation import evaluate, given, wanted

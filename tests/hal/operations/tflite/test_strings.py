@@ -1,4 +1,4 @@
-"""Strings in the operations that take them beside numbers."""
+"""Operations that accept strings as well as numbers."""
 
 from typing import Any
 

@@ -44,17 +44,17 @@ def test_sequences_against_all_combinations(size: int, skip: int) -> None:
 
     def sequences(length: int) -> list[tuple[int, ...]]:
         return [
-            places
-            for places in combinations(range(6), length)
-            if all(b - a <= skip + 1 for a, b in pairwise(places))
+            positions
+            for positions in combinations(range(6), length)
+            if all(b - a <= skip + 1 for a, b in pairwise(positions))
         ]
 
-    expected = sorted(b" ".join(words[place] for place in places) for places in sequences(size))
+    expected = sorted(b" ".join(words[position] for position in positions) for positions in sequences(size))
     assert sorted(grams([b" ".join(words)], size, skip, shorter=False)) == expected
     every = sorted(
-        b" ".join(words[place] for place in places)
+        b" ".join(words[position] for position in positions)
         for length in range(1, size + 1)
-        for places in sequences(length)
+        for positions in sequences(length)
     )
     assert sorted(grams([b" ".join(words)], size, skip, shorter=True)) == every
 

@@ -1,4 +1,4 @@
-"""Device buffers in a daemon: Android's conformance tests of memory domains, over both kinds of socket."""
+"""Device buffers in a daemon: Android's conformance tests of memory domains, over both sockets."""
 
 import gc
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def allocate_as(side: str, remote: RemoteDevice, roles: list[BufferRole]) -> Mem
 
 
 def bound(first: Any, second: Any, output: Any) -> Request:
-    """A request of `add_model`, each argument a buffer or an array."""
+    """Returns a request of `add_model`, each argument a buffer or an array."""
     arguments: list[Argument] = []
     pools: list[Memory] = []
     for value in (first, second, output):
@@ -390,10 +390,10 @@ def test_bytes_of_buffers_stay_with_the_daemon(remote: RemoteDevice) -> None:
     chain = [allocate(remote, inputs=[role(small), role(small, 1)], outputs=[role(small)]) for _ in range(2)]
     chain[0].write(HostMemory(value))
     small.execute(bound(chain[0], chain[0], chain[1]), RUN)
-    before = remote.wire.bytes_sent + remote.wire.bytes_received
+    before = remote.traffic.bytes_sent + remote.traffic.bytes_received
     for _ in range(3):
         small.execute(bound(chain[0], chain[0], chain[1]), RUN)
-    assert remote.wire.bytes_sent + remote.wire.bytes_received - before < 1000 < value.nbytes
+    assert remote.traffic.bytes_sent + remote.traffic.bytes_received - before < 1000 < value.nbytes
     result = np.zeros_like(value)
     chain[1].read(HostMemory(result))
     assert np.array_equal(result, value * 2)

@@ -1,4 +1,4 @@
-"""A device behind a socket stands for one in this process: results, memory, deadlines, leaks."""
+"""A device behind a socket replaces one in this process: results, memory, deadlines, leaks."""
 
 import gc
 import itertools
@@ -244,15 +244,15 @@ def test_large_tensors_do_not_go_through_messages(remote: RemoteDevice) -> None:
     count = 10 << 20
     values = np.full(count, 2, np.float32)
     prepared = remote.prepare_model(addition(np.ones(count)), NOW)
-    sent, received = remote.wire.bytes_sent, remote.wire.bytes_received
+    sent, received = remote.traffic.bytes_sent, remote.traffic.bytes_received
     assert run(prepared, values)[:: count - 1].tolist() == [3, 3]
-    sent, received = remote.wire.bytes_sent - sent, remote.wire.bytes_received - received
+    sent, received = remote.traffic.bytes_sent - sent, remote.traffic.bytes_received - received
     if remote.address.startswith("unix:"):
         assert sent + received < 4096
-        assert remote.wire.bytes_sent < 8192  # the constant too
+        assert remote.traffic.bytes_sent < 8192  # the constant too
     else:
         assert min(sent, received) > values.nbytes
-        assert remote.wire.messages_sent > 2 * 40
+        assert remote.traffic.messages_sent > 2 * 40
 
 
 def test_shared_memory_is_used_where_it_is(server: DeviceServer, remote: RemoteDevice) -> None:
@@ -296,7 +296,7 @@ def test_an_arena_is_used_again(
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the copies of constants that are made."""
+    """Records the sizes of the copies of constants that are made."""
     made: list[int] = []
     constant = SharedMemory.constant
 
@@ -377,13 +377,13 @@ def test_a_message_that_is_too_large_is_not_sent(remote: RemoteDevice) -> None:
 
 def test_a_deadline_that_has_passed_costs_no_call(remote: RemoteDevice) -> None:
     prepared = remote.prepare_model(addition(np.ones(2)), PrepareOptions(deadline_s=time.monotonic() + 60))
-    before = remote.wire.messages_sent
+    before = remote.traffic.messages_sent
     past = time.monotonic() - 1
     with pytest.raises(MissedDeadlinePersistent):
         remote.prepare_model(addition(np.ones(2)), PrepareOptions(deadline_s=past))
     with pytest.raises(MissedDeadlinePersistent):
         run(prepared, np.ones(2, np.float32), ExecuteOptions(deadline_s=past))
-    assert remote.wire.messages_sent == before
+    assert remote.traffic.messages_sent == before
     assert run(
         prepared, np.ones(2, np.float32), ExecuteOptions(deadline_s=time.monotonic() + 60)
     ).tolist() == [2, 2]
@@ -439,7 +439,7 @@ def test_models_that_nobody_needs_are_let_go(remote: RemoteDevice) -> None:
 
 
 def lasting_threads() -> int:
-    """How many threads there are beside those that answer calls, of which there may be up to 64."""
+    """Returns how many threads there are, without those that answer calls, at most 64."""
     return sum(not thread.name.startswith("neurald call") for thread in threading.enumerate())
 
 
@@ -483,7 +483,7 @@ def test_nobody_serves(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     for address in (f"unix://{tmp_path}/none.sock", f"unix://{stale}", f"127.0.0.1:{port}"):
         started = time.monotonic()
-        with pytest.raises(UnavailableDevice, match=r"no driver daemon serves .*neurald driver") as caught:
+        with pytest.raises(UnavailableDevice, match=r"no driver daemon listens .*neurald driver") as caught:
             connect(address)
         assert address in str(caught.value)
         assert time.monotonic() < started + 2

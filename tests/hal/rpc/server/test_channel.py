@@ -1,4 +1,4 @@
-"""The side channel: sessions, memory in both directions of trust, and clients that break its rules."""
+"""The side channel: sessions, memory in both directions, and clients that break its protocol."""
 
 import array
 import contextlib
@@ -159,7 +159,7 @@ def test_sessions_are_limited(path: Path, sessions: Sessions) -> None:
 
 
 class RawMemory:
-    """Stands for a memory, whatever is behind its descriptor."""
+    """A memory with any descriptor behind it."""
 
     def __init__(self, fd: int, size: int, *, readonly: bool = False) -> None:
         self.fd, self.size, self.readonly = fd, size, readonly
@@ -334,7 +334,7 @@ def test_another_protocol_is_no_daemon(tmp_path: Path) -> None:
     listener.listen()
     thread = threading.Thread(target=lambda: listener.accept()[0].send(b"220 mail.example.org"))
     thread.start()
-    with pytest.raises(UnavailableDevice, match="no neurald daemon"):
+    with pytest.raises(UnavailableDevice, match="not a neurald daemon"):
         ChannelClient.connect(tmp_path / "s", 5.0)
     thread.join()
     listener.close()

@@ -54,7 +54,7 @@ def test_a_port_is_not_shared(device: AddingDevice) -> None:
     first = DeviceServer(device, Address.parse("127.0.0.1:0"))
     first.start()
     assert first.address.port
-    with pytest.raises(BadState, match="somebody else"):
+    with pytest.raises(BadState, match="another process"):
         DeviceServer(device, first.address).start()
     first.stop()
 

@@ -1,4 +1,4 @@
-"""A device behind gRPC, as a client sees it that sends what it likes."""
+"""A device behind gRPC, and clients that send anything."""
 
 import logging
 import os
@@ -306,11 +306,11 @@ def chunk(content: bytes) -> device_pb2.WriteMemoryRequest:
         ([chunk(b"x")], "announce"),
         ([device_pb2.WriteMemoryRequest()], "announce"),
         ([size(0)], "positive"),
-        ([size(5)], "only 0 bytes came of the 5"),
-        ([size(5), chunk(b"1234")], "only 4 bytes"),
-        ([size(5), chunk(b"123"), chunk(b"456")], "more bytes come"),
-        ([size(5), chunk(b"")], "without any"),
-        ([size(5), size(5)], "without any"),
+        ([size(5)], "only 0 of the 5 bytes"),
+        ([size(5), chunk(b"1234")], "only 4 of the"),
+        ([size(5), chunk(b"123"), chunk(b"456")], "more than the 5 bytes"),
+        ([size(5), chunk(b"")], "has no content"),
+        ([size(5), size(5)], "has no content"),
     ],
 )
 def test_memories_in_wrong_pieces_are_refused(peer: Peer, parts: Any, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""STABLEHLO_CASE; the expected numbers are LiteRT's."""
+"""STABLEHLO_CASE, against LiteRT's results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ from neurald.hal.errors import BadData
 from neurald.runtime.compilation import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
-#: How the schema numbers the operator and its options, which its package does not know.
+#: The schema's numbers of the operator and its options, which the schema package lacks.
 CASE, OPTIONS = 209, 23
 
 
 def cases(count: int, shape: Sequence[int] = (), type_: str = "INT32") -> TfliteModel:
-    """Subgraph k adds 10 × k."""
+    """Builds a model whose subgraph k adds 10 × k."""
     file = TfliteModel()
     main = file.subgraph()
     index, x, y = main.tensor(shape, type_), main.tensor((2,)), main.tensor((2,))

@@ -1,11 +1,13 @@
 """Lowers CONV_3D and CONV_3D_TRANSPOSE of floats."""
 
+import math
+
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, axis, index, load, reduce
-from neurald.drivers.compiler.ir.graph import inside
-from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
+from neurald.drivers.compiler.lowering.convolution.transpose_convolution import axis_convolution
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -65,26 +67,55 @@ def _convolve(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CONV_3D_TRANSPOSE: each output sums all inputs whose windows reach it."""
+    """Lowers CONV_3D_TRANSPOSE as a 2D convolution per depth that computes a stride's outputs at once.
+
+    See `neurald.drivers.compiler.lowering.convolution.transpose_convolution`. The window's depth is
+    in the channels of the images, as in CONV_3D. A dilated window has weights of 0 in its gaps.
+    """
     source, filter_ = builder.value(call, "input"), builder.value(call, "filter")
     (shape,) = output_shapes(call)
-    kernel, channels = filter_.shape[:3], source.shape[4]
-    _, heads = window_positions(call, shape[1:4], kernel)
-    strides, dilations = steps(call, "stride"), steps(call, "dilation")
+    batches, *image, channels = source.shape
+    outputs = shape[4]
+    _, heads = window_positions(call, shape[1:4], filter_.shape[:3])
+    gaps = steps(call, "dilation")
+    sides = tuple(
+        axis_convolution(size, (taps - 1) * gap + 1, stride, head, length)
+        for size, taps, gap, stride, head, length in zip(
+            image, filter_.shape[:3], gaps, steps(call, "stride"), heads, shape[1:4], strict=True
+        )
+    )
+    depth, height, width = sides
+    phases = tuple(side.stride for side in sides)
 
-    def body(*at: Expression) -> Expression:
-        taps = tuple(axis(length, "r") for length in kernel)
-        channel = axis(channels, "c")
-        holds: Expression = index(0).equals(0)
-        indexes = []
-        for along, tap in enumerate(taps):
-            spread = at[1 + along] + heads[along] - tap * dilations[along]
-            holds = holds & (spread % strides[along]).equals(0)
-            indexes.append(spread // strides[along])
-        position = (at[0], *indexes, channel)
-        value = load(source, position, inside(position, source.shape) & holds)
-        product = value * load(filter_, (*taps, at[4], channel))
-        return _finish(call, builder, reduce(ReductionOp.SUM, (*taps, channel), product), at[4])
+    def slices(number: Expression, y: Expression, x: Expression, coordinate: Expression) -> Expression:
+        z = number % depth.positions + coordinate // channels - depth.padding[0]
+        position = (number // depth.positions, z, y, x, coordinate % channels)
+        return load(source, position, inside(position, source.shape))
+
+    def weights(number: Expression, y: Expression, x: Expression, coordinate: Expression) -> Expression:
+        phase = delinearize(number // outputs, phases)
+        seen = (coordinate // channels, y, x)
+        spread = [side.tap(each, at) for side, each, at in zip(sides, seen, phase, strict=True)]
+        taps = tuple(each // gap for each, gap in zip(spread, gaps, strict=True))
+        exists = inside(taps, filter_.shape[:3])
+        for each, gap in zip(spread, gaps, strict=True):
+            exists = exists & (each % gap).equals(0)
+        return load(filter_, (*taps, number % outputs, coordinate % channels), exists)
+
+    images = builder.compute((batches * depth.positions, *image[1:], depth.taps * channels), slices)
+    kernel = (math.prod(phases) * outputs, height.taps, width.taps, depth.taps * channels)
+    sums = builder.convolution(
+        images,
+        builder.compute(kernel, weights),
+        output=(images.shape[0], height.positions, width.positions, kernel[0]),
+        padding=(height.padding, width.padding),
+    )
+
+    def body(n: Expression, z: Expression, y: Expression, x: Expression, o: Expression) -> Expression:
+        found = [side.position_and_phase(at) for side, at in zip(sides, (z, y, x), strict=True)]
+        (z, y, x), phase = (position for position, _ in found), (at for _, at in found)
+        total = load(sums, (n * depth.positions + z, y, x, linearize(phase, phases) * outputs + o))
+        return _finish(call, builder, total, o)
 
     return (builder.compute(shape, body),)
 

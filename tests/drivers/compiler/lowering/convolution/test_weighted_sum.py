@@ -1,4 +1,4 @@
-"""CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D, TRANSPOSE_CONV_2D and FULLY_CONNECTED against the references."""
+"""Convolutions and FULLY_CONNECTED against the references."""
 
 import numpy as np
 import pytest
@@ -41,12 +41,12 @@ def test_groups(types: tuple[OperandType, OperandType]) -> None:
     case = random_case(np.random.default_rng(1), types, shape=(2, 5, 4, 3))
     values, filter_, bias, *rest = case.inputs
     assert values.value is not None
-    operand, doubled = values.operand, np.concatenate([values.value] * 2, 1 if case.place.nchw else 3)
+    operand, doubled = values.operand, np.concatenate([values.value] * 2, 1 if case.placement.nchw else 3)
     assert bias.value is not None
     if len(bias.value) % 2:
         pytest.skip("an odd number of channels makes no two groups")
-    activation = 6 if case.place.scheme is None else 3
-    arguments = [*rest[:activation], *scalars(2), rest[activation], *scalars(bool(case.place.nchw))]
+    activation = 6 if case.placement.scheme is None else 3
+    arguments = [*rest[:activation], *scalars(2), rest[activation], *scalars(bool(case.placement.nchw))]
     source = given(operand.type, doubled, operand.scale, operand.zero_point)
     assert_same(OperationType.GROUPED_CONV_2D, [source, filter_, bias, *arguments], case.output, 0)
 
@@ -69,7 +69,7 @@ def _transposed(
 @sweep("types", TYPES, ids=IDS)
 @sweep("nchw", [False, True])
 def test_transposed(types: tuple[OperandType, OperandType], *, nchw: bool) -> None:
-    """Strides longer than the window and padding that leaves little included; the padding at the end may be negative."""
+    """Includes strides longer than the window, large padding, and negative padding at the end."""
     for seed in range(8):
         generator = np.random.default_rng(seed)
         case = random_case(generator, types)
@@ -126,7 +126,7 @@ def test_fully_connected(types: tuple[OperandType, OperandType], shape: tuple[in
 
 
 def test_sums_beyond_32_bits() -> None:
-    """Products of the largest magnitudes, a lot of them, which the bias takes back."""
+    """Sums many products of the largest magnitudes, which the bias cancels."""
     count = 40_000
     values, weights = (given(QUANT8, np.full((1, count), 255), 1.0) for _ in range(2))
     bias = given(OperandType.TENSOR_INT32, [-(2**31)], 1.0)

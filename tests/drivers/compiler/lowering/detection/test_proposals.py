@@ -26,7 +26,7 @@ generator = np.random.default_rng(10)
 def test_keypoints(size: int, nchw: bool) -> None:
     shape = (3, 4, size, size) if nchw else (3, size, size, 4)
     for kind in FLOAT_TYPES:
-        # Integers, so that halves are exact and the quadratics are no closer to flat than they should be.
+        # Integers, so that the quadratics are exact and never flatter than the tolerance.
         source = given(kind, generator.integers(-9, 9, shape))
         inputs = [source, given(kind, BOXES), *scalars(nchw)]
         expect_same(KEYPOINT, inputs, wanted(kind), wanted(kind), data=(0, 1), compare=close)

@@ -7,7 +7,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 
 CLAMPS = (OperationType.RELU, OperationType.RELU1, OperationType.RELU6)
-#: Android fixes the scale and zero point of what these give; here for unsigned ones.
+#: Android fixes the scale and zero point of these outputs; the values are for unsigned ones.
 CURVES = {OperationType.LOGISTIC: (1 / 256, 0), OperationType.TANH: (1 / 128, 128)}
 
 

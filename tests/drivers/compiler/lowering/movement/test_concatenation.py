@@ -19,7 +19,7 @@ def test_along_every_axis(kind: OperandType, axis: int) -> None:
 
 @sweep("kind", QUANT8_TYPES)
 def test_inputs_of_other_scales(kind: OperandType) -> None:
-    # All stored values there are.
+    # All quantised values.
     inputs = [
         numbers(kind, (64, 64), seed=seed, scale=scale) for seed, scale in enumerate((0.05, 0.021, 0.7))
     ]

@@ -1,4 +1,4 @@
-"""LSTM cells of integers against the references, bit for bit."""
+"""Integer LSTM cells against the references, bit for bit."""
 
 from collections.abc import Iterator
 from itertools import cycle, product
@@ -32,7 +32,7 @@ INTERMEDIATE, HIDDEN = 2.0**-11 * 1.1, (1 / 120, 11)
 
 
 def cell_of(seed: int, weights: OperandType, options: dict[str, Any]) -> dict[str, Given]:
-    """Operands by name; `projection` is 0 for none, 1 without a bias, 2 with one."""
+    """Returns operands by name; `projection` is 0 for none, 1 without a bias, 2 with one."""
     generator = np.random.default_rng(seed)
     outputs = OUTPUTS if options.get("projection") else UNITS
 
@@ -128,7 +128,7 @@ def test_integer_sequences(options: dict[str, Any], shape: tuple[int, ...], *, t
 
 
 def bytes_of(seed: int) -> dict[str, Given]:
-    """Of the cells with 16-bit sums: what goes in, and all weights and biases."""
+    """Returns the inputs, weights and biases of a cell with 16-bit sums."""
     generator = np.random.default_rng(seed)
     scale = float(np.float32(2.0**-7 * 1.1))
     return {

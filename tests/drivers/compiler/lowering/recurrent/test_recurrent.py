@@ -1,4 +1,4 @@
-"""Cells of floats against the references: LSTM, RNN and SVDF, one step, sequences of them, and in both directions."""
+"""Float cells against the references: LSTM, RNN and SVDF, single steps and sequences."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ from neurald.hal.operations.machinery.call import Array
 FLOAT32, FLOAT16, INT8 = *FLOAT_TYPES, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 SIZE, UNITS = 5, 4
 
-#: Every optional part of an LSTM cell, and outputs of another number than units where they are projected.
+#: All optional parts of an LSTM cell; projected outputs differ in number from the units.
 CELLS: tuple[dict[str, Any], ...] = (
     {},
     {"coupled": True},
@@ -64,7 +64,7 @@ def cell_of(kind: OperandType, options: Mapping[str, Any], seed: int = 0) -> dic
 
 
 def quantized_weights(inputs: Sequence[Given]) -> list[Given]:
-    """Weights as 8 bits, or left out of that type."""
+    """Quantises weights to 8 bits; omitted weights get that type, too."""
     generator = np.random.default_rng(3)
     return [
         absent(INT8)
@@ -75,7 +75,7 @@ def quantized_weights(inputs: Sequence[Given]) -> list[Given]:
 
 
 def hybrid_cell(inputs: Sequence[Given]) -> list[Given]:
-    """The same operands with weights of 8 bits; biases stay."""
+    """Returns the operands with 8-bit weights; biases are unchanged."""
     quantized = quantized_weights(inputs)
     return [
         quantized[position] if "weights" in name else inputs[position]
@@ -103,7 +103,7 @@ def test_lstm(kind: OperandType, options: dict[str, Any]) -> None:
 
 
 def test_lstm_with_weights_as_inputs() -> None:
-    """Those that must be given are never left out."""
+    """Mandatory weights are never omitted."""
     cell = cell_of(FLOAT16, {})
     inputs = [
         given(FLOAT16, floats(np.random.default_rng(1), FLOAT16, 3, SIZE)),
@@ -187,7 +187,7 @@ def test_too_many_steps_are_refused() -> None:
 
 
 def linking(kind: OperandType, auxiliary: str, shape: tuple[int, int]) -> tuple[int, Given]:
-    """Elements of a row of the auxiliary input, and that input."""
+    """Returns the row length of the auxiliary input, and that input."""
     if auxiliary == "none":
         return 0, absent(kind)
     size = SIZE if auxiliary == "parallel" else 3
@@ -290,7 +290,7 @@ def test_rnn_with_8_bit_weights(*, asymmetric: bool) -> None:
 @sweep("auxiliary", ["none", "cross", "parallel"])
 @sweep(("merged", "time_major"), [(False, False), (True, False), (True, True)])
 def test_bidirectional_rnn(kind: OperandType, auxiliary: str, *, merged: bool, time_major: bool) -> None:
-    """INT8: floats with weights of 8 bits."""
+    """The type INT8 stands for floats with 8-bit weights."""
     data = FLOAT32 if kind is INT8 else kind
     shape = (3, 2) if time_major else (2, 3)
     size, source = linking(data, auxiliary, shape)

@@ -21,7 +21,7 @@ generator = np.random.default_rng(7)
 
 
 def _floats(shape: tuple[int, ...]) -> Array:
-    """With equal elements and what is not a number."""
+    """Returns floats with equal elements and NaN."""
     values = generator.integers(-3, 4, shape).astype(np.float32)
     values[generator.random(shape) < 0.03] = np.nan
     return values

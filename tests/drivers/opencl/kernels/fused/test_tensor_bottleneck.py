@@ -33,7 +33,7 @@ from neurald.hal.device import PrepareOptions
 
 def facts_of(opencl: DeviceContext) -> DeviceFacts:
     """Returns the device, or the same with tensor cores."""
-    if opencl.facts.is_nvidia_from((8, 0)):
+    if opencl.facts.has_nvidia_capability((8, 0)):
         return opencl.facts
     return with_tensor_cores(opencl.facts)
 

@@ -1,4 +1,4 @@
-"""erfc against the standard library's."""
+"""Compares erfc with that of the standard library."""
 
 import math
 

@@ -28,12 +28,17 @@ FLOAT32, INT32, INT64 = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, O
 SHORT, SIGNED = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
-PLACES = [(SAME, (1, 1), (1, 1)), (VALID, (2, 1), (1, 1)), (SAME, (2, 3), (1, 1)), (VALID, (1, 1), (2, 1))]
+PLACEMENTS = [
+    (SAME, (1, 1), (1, 1)),
+    (VALID, (2, 1), (1, 1)),
+    (SAME, (2, 3), (1, 1)),
+    (VALID, (1, 1), (2, 1)),
+]
 SCALES: Array = np.array([0.02, 0.1, 0.004, 0.05, 0.05, 0.3], np.float32)
 
 
 def byte_weights(shape: tuple[int, ...], dimension: int, scales: Array, *, seed: int = 0) -> Given:
-    """Weights with a scale for each channel, or with one if there is only one."""
+    """Returns weights with the given scales: one for each channel, or a single one."""
     values = np.random.default_rng(seed).integers(-127, 128, shape)
     if len(scales) == 1:
         return given(SIGNED, values, float(scales[0]))
@@ -46,18 +51,18 @@ def value(source: Given) -> Array:
     return source.value
 
 
-def tail(place: tuple[int, tuple[int, int], tuple[int, int]], *extra: int) -> tuple[Given, ...]:
-    """Padding, strides, what is special, no activation, NHWC, dilations."""
-    scheme, stride, dilation = place
+def tail(placement: tuple[int, tuple[int, int], tuple[int, int]], *extra: int) -> tuple[Given, ...]:
+    """Returns padding, strides, extra arguments, no activation, NHWC and dilations."""
+    scheme, stride, dilation = placement
     return scalars(scheme, *stride[::-1], *extra, 0, False, *dilation[::-1])
 
 
 def sums_of(
-    x: Array, filter_: Array, groups: int, place: tuple[int, tuple[int, int], tuple[int, int]]
+    x: Array, filter_: Array, groups: int, placement: tuple[int, tuple[int, int], tuple[int, int]]
 ) -> Array:
-    """Of a convolution whose filter is (channels, height, width, depth of a group)."""
+    """Returns the sums of a convolution; the filter is (channels, height, width, group depth)."""
     parts = zip(np.split(x, groups, axis=3), np.split(filter_, groups), strict=True)
-    scheme, stride, dilation = place
+    scheme, stride, dilation = placement
     return np.concatenate(
         [
             convolution_sums(part.astype(float), np.moveaxis(f.astype(float), 0, 3), scheme, stride, dilation)
@@ -67,10 +72,10 @@ def sums_of(
     )
 
 
-def images_as_stored(x: Array, *, asymmetric: bool) -> tuple[Array, Array]:
-    """Images as they are quantised, less their zero points, and their scales."""
-    stored, scales, zero_points = quantize_rows(x.reshape(len(x), -1), asymmetric=asymmetric)
-    centred = stored.astype(np.int64) - zero_points[:, None]
+def quantized_images(x: Array, *, asymmetric: bool) -> tuple[Array, Array]:
+    """Returns quantised images without their zero points, and their scales."""
+    quantized, scales, zero_points = quantize_rows(x.reshape(len(x), -1), asymmetric=asymmetric)
+    centred = quantized.astype(np.int64) - zero_points[:, None]
     return centred.reshape(x.shape), scales.reshape(-1, 1, 1, 1).astype(float)
 
 
@@ -79,44 +84,44 @@ def random_images(depth: int, seed: int = 1) -> Array:
     return (generator.standard_normal((3, 6, 5, depth)) * [[[[1]]], [[[9]]], [[[0.01]]]]).astype(np.float32)
 
 
-@sweep("place", PLACES)
+@sweep("placement", PLACEMENTS)
 @sweep("groups", [1, 2])
 @sweep(("scales", "asymmetric"), [(SCALES, True), (SCALES[:1], False), (SCALES[[1] * 6], False)])
 def test_floats_with_8_bit_weights(
-    place: tuple[int, tuple[int, int], tuple[int, int]], groups: int, scales: Array, *, asymmetric: bool
+    placement: tuple[int, tuple[int, int], tuple[int, int]], groups: int, scales: Array, *, asymmetric: bool
 ) -> None:
-    """Each image has a scale of its own, and a zero point where the weights' scales differ."""
+    """Each image has its own scale, and a zero point if the scales of the weights differ."""
     x, filter_ = random_images(4), byte_weights((6, 2, 3, 4 // groups), 0, scales)
     bias = np.arange(6, dtype=np.float32)
     result = evaluate(
-        CONV_2D, (given(FLOAT32, x), filter_, given(FLOAT32, bias), *tail(place)), wanted(FLOAT32, rank=4)
+        CONV_2D, (given(FLOAT32, x), filter_, given(FLOAT32, bias), *tail(placement)), wanted(FLOAT32, rank=4)
     )
-    stored, image_scales = images_as_stored(x, asymmetric=asymmetric)
-    expected = sums_of(stored, value(filter_), groups, place) * scales * image_scales + bias
+    quantized, image_scales = quantized_images(x, asymmetric=asymmetric)
+    expected = sums_of(quantized, value(filter_), groups, placement) * scales * image_scales + bias
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
 def short(total: int, real: float) -> int:
-    """A sum as an activation of 16 bits: the multiplier has 15 bits, and ties go up."""
+    """Rescales a sum to 16 bits, with a multiplier of 15 bits and ties upwards."""
     mantissa, exponent = multiplier(real)
     upper = min((mantissa + (1 << 15)) >> 16, 0x7FFF)
     shift = 15 - exponent
     return max(-32768, min(32767, (total * upper + (1 << (shift - 1))) >> shift))
 
 
-@sweep("place", PLACES)
+@sweep("placement", PLACEMENTS)
 @sweep("groups", [1, 2])
 @sweep("bias_type", [INT64, INT32])
 def test_16_bit_activations(
-    place: tuple[int, tuple[int, int], tuple[int, int]], groups: int, bias_type: OperandType
+    placement: tuple[int, tuple[int, int], tuple[int, int]], groups: int, bias_type: OperandType
 ) -> None:
     generator = np.random.default_rng(4)
     x = generator.integers(-32768, 32768, (2, 6, 5, 4))
     filter_ = byte_weights((6, 2, 3, 4 // groups), 0, SCALES)
     bias = generator.integers(-100_000, 100_000, 6)
-    inputs = (given(SHORT, x, 0.01), filter_, given(bias_type, bias), *tail(place))
+    inputs = (given(SHORT, x, 0.01), filter_, given(bias_type, bias), *tail(placement))
     result = evaluate(CONV_2D, inputs, wanted(SHORT, 2.0, rank=4))
-    totals = sums_of(x, value(filter_), groups, place).astype(np.int64) + bias
+    totals = sums_of(x, value(filter_), groups, placement).astype(np.int64) + bias
     for channel, scale in enumerate(SCALES.tolist()):
         expected = [short(total, scale * 0.01 / 2.0) for total in totals[..., channel].reshape(-1).tolist()]
         assert result[..., channel].reshape(-1).tolist() == expected
@@ -125,29 +130,29 @@ def test_16_bit_activations(
 def test_16_bit_sums_beyond_float32_are_exact() -> None:
     x = np.full((1, 1, 1, 900), 32767)
     filter_ = given(SIGNED, np.full((1, 1, 1, 900), 127), 1.0)
-    inputs = (given(SHORT, x, 1.0), filter_, given(INT64, [-(32767 * 127 * 900) + 77]), *tail(PLACES[0]))
+    inputs = (given(SHORT, x, 1.0), filter_, given(INT64, [-(32767 * 127 * 900) + 77]), *tail(PLACEMENTS[0]))
     assert evaluate(CONV_2D, inputs, wanted(SHORT, 1.0, rank=4)).item() == 77
 
 
 @sweep("multiplier_", [1, 3])
 def test_depthwise(multiplier_: int) -> None:
-    x, place = random_images(2), (SAME, (2, 2), (1, 1))
+    x, placement = random_images(2), (SAME, (2, 2), (1, 1))
     channels = 2 * multiplier_
     filter_ = byte_weights((1, 2, 3, channels), 3, SCALES[:channels])
     dense = np.zeros((channels, 2, 3, 2))
     for channel in range(channels):
         dense[channel, ..., channel // multiplier_] = value(filter_)[0, ..., channel]
     bias = np.arange(channels)
-    inputs = (given(FLOAT32, x), filter_, given(FLOAT32, bias), *tail(place, multiplier_))
+    inputs = (given(FLOAT32, x), filter_, given(FLOAT32, bias), *tail(placement, multiplier_))
     result = evaluate(DEPTHWISE, inputs, wanted(FLOAT32, rank=4))
-    stored, image_scales = images_as_stored(x, asymmetric=True)
-    expected = sums_of(stored, dense, 1, place) * SCALES[:channels] * image_scales + bias
+    quantized, image_scales = quantized_images(x, asymmetric=True)
+    expected = sums_of(quantized, dense, 1, placement) * SCALES[:channels] * image_scales + bias
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
     shorts = np.asarray(np.random.default_rng(3).integers(-32768, 32768, x.shape))
-    inputs = (given(SHORT, shorts, 0.01), filter_, given(INT64, bias), *tail(place, multiplier_))
+    inputs = (given(SHORT, shorts, 0.01), filter_, given(INT64, bias), *tail(placement, multiplier_))
     result = evaluate(DEPTHWISE, inputs, wanted(SHORT, 1.0, rank=4))
-    totals = sums_of(shorts, dense, 1, place).astype(np.int64) + bias
+    totals = sums_of(shorts, dense, 1, placement).astype(np.int64) + bias
     for channel, scale in enumerate(SCALES[:channels].tolist()):
         expected_shorts = [short(t, scale * 0.01) for t in totals[..., channel].reshape(-1).tolist()]
         assert result[..., channel].reshape(-1).tolist() == expected_shorts
@@ -158,19 +163,19 @@ def test_transposed(scheme: int, lengths: tuple[int, int]) -> None:
     x, filter_ = random_images(4), byte_weights((6, 2, 3, 4), 0, SCALES)
     shape = ints(3, *lengths, 6)
     taps = np.moveaxis(value(filter_), 0, 3).astype(float)
-    place = (lengths, scheme, (2, 1), (1, 1))
+    placement = (lengths, scheme, (2, 1), (1, 1))
     arguments = (shape, *scalars(scheme, 1, 2, 0, False))
     bias = np.arange(6)
     inputs = (given(FLOAT32, x), filter_, given(FLOAT32, bias), *arguments)
     result = evaluate(TRANSPOSE, inputs, wanted(FLOAT32, rank=4))
-    stored, image_scales = images_as_stored(x, asymmetric=True)
-    expected = transposed_sums(stored.astype(float), taps, *place) * SCALES * image_scales + bias
+    quantized, image_scales = quantized_images(x, asymmetric=True)
+    expected = transposed_sums(quantized.astype(float), taps, *placement) * SCALES * image_scales + bias
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
     shorts = np.asarray(np.random.default_rng(3).integers(-32768, 32768, x.shape))
     inputs = (given(SHORT, shorts, 0.01), filter_, given(INT64, bias), *arguments)
     result = evaluate(TRANSPOSE, inputs, wanted(SHORT, 2.0, rank=4))
-    totals = transposed_sums(shorts.astype(float), taps, *place).astype(np.int64) + bias
+    totals = transposed_sums(shorts.astype(float), taps, *placement).astype(np.int64) + bias
     for channel, scale in enumerate(SCALES.tolist()):
         expected_shorts = [short(t, scale * 0.01 / 2) for t in totals[..., channel].reshape(-1).tolist()]
         assert result[..., channel].reshape(-1).tolist() == expected_shorts
@@ -183,7 +188,9 @@ def test_layouts_and_activations(*, nchw: bool) -> None:
     bias = given(FLOAT32, np.zeros(6))
     inputs = (given(FLOAT32, fed), filter_, bias, *scalars(SAME, 1, 1, 3, nchw))
     result = evaluate(CONV_2D, inputs, wanted(FLOAT32, rank=4))
-    plain = evaluate(CONV_2D, (given(FLOAT32, x), filter_, bias, *tail(PLACES[0])), wanted(FLOAT32, rank=4))
+    plain = evaluate(
+        CONV_2D, (given(FLOAT32, x), filter_, bias, *tail(PLACEMENTS[0])), wanted(FLOAT32, rank=4)
+    )
     expected = np.clip(plain, 0, 6)
     np.testing.assert_array_equal(result, np.moveaxis(expected, 3, 1) if nchw else expected)
 
@@ -199,7 +206,7 @@ def test_layouts_and_activations(*, nchw: bool) -> None:
 def test_refuses_uneven_groups(depth: int, filter_shape: tuple[int, int, int, int], message: str) -> None:
     bias = given(FLOAT32, np.zeros(filter_shape[0]))
     filter_ = given(SIGNED, np.zeros(filter_shape), 1.0)
-    inputs = (given(FLOAT32, np.zeros((1, 2, 2, depth))), filter_, bias, *tail(PLACES[0]))
+    inputs = (given(FLOAT32, np.zeros((1, 2, 2, depth))), filter_, bias, *tail(PLACEMENTS[0]))
     with pytest.raises(BadData, match=message):
         evaluate(CONV_2D, inputs, wanted(FLOAT32, rank=4))
 
@@ -207,9 +214,9 @@ def test_refuses_uneven_groups(depth: int, filter_shape: tuple[int, int, int, in
 def test_no_images_and_unknown_shapes() -> None:
     filter_, bias = byte_weights((6, 2, 3, 4), 0, SCALES), given(FLOAT32, np.zeros(6))
     x = given(FLOAT32, np.zeros((0, 5, 5, 4)))
-    inputs = (x, filter_, bias, *tail(PLACES[0]))
+    inputs = (x, filter_, bias, *tail(PLACEMENTS[0]))
     assert evaluate(CONV_2D, inputs, wanted(FLOAT32, rank=4)).shape == (0, 5, 5, 6)
-    call = call_of(CONV_2D, (unknown(x), filter_, bias, *tail(PLACES[0])), wanted(FLOAT32, rank=4))
+    call = call_of(CONV_2D, (unknown(x), filter_, bias, *tail(PLACEMENTS[0])), wanted(FLOAT32, rank=4))
     DEFINITIONS[CONV_2D].check(call)
     with pytest.raises(UnknownValue):
         DEFINITIONS[CONV_2D].output_shapes(call)

@@ -75,9 +75,9 @@ def test_floats_with_8_bit_weights(*, asymmetric: bool, per_channel: bool, has_b
     bias = given(FLOAT32, [1, 2, -3, 4]) if has_bias else omitted(FLOAT32)
     inputs = (given(FLOAT32, x), weights, bias, *scalars(1, False, asymmetric))
     result = evaluate(FULLY_CONNECTED, inputs, wanted(FLOAT32))
-    stored, scales, zero_points = quantize_rows(x, asymmetric=asymmetric)
+    quantized, scales, zero_points = quantize_rows(x, asymmetric=asymmetric)
     assert weights.value is not None
-    sums = (stored.astype(np.int64) - zero_points[:, None]) @ weights.value.T.astype(np.int64)
+    sums = (quantized.astype(np.int64) - zero_points[:, None]) @ weights.value.T.astype(np.int64)
     expected = sums * scales[:, None].astype(float) * (SCALES if per_channel else SCALES[0])
     if has_bias:
         expected += [1, 2, -3, 4]
@@ -121,7 +121,7 @@ def test_quantized_sums_are_rounded_once(
 @sweep("zero_point", [0, 3])
 @sweep("bias", [None, INT32, INT64])
 def test_16_bit_ties(bias: OperandType | None, zero_point: int) -> None:
-    """Weights with a zero point and biases of 64 bits take LiteRT's reference kernel, which rounds once."""
+    """With weights of a zero point or 64-bit biases, LiteRT's reference kernel rounds once."""
     x = given(SHORT, np.arange(-40, 40)[:, None], 0.125)
     offset = omitted(FLOAT32) if bias is None else given(bias, [0], 0.125 if bias is INT32 else 0.0)
     inputs = (x, given(SIGNED, [[1 + zero_point]], 1.0, zero_point), offset, *scalars(0))
@@ -150,10 +150,10 @@ def test_refuses_mixed_types(kinds: tuple[OperandType, ...], message: str) -> No
 
 
 def test_8_bit_weights_with_a_zero_point() -> None:
-    """It counts where all is stored, and not where the inputs are floats."""
+    """The zero point is used if all operands are quantised, and ignored for float inputs."""
     weights = given(SIGNED, [[1, 2], [3, 4]], 1.0, 10)
-    stored = (given(SIGNED, [[5, 6]], 1.0), weights, omitted(FLOAT32), *scalars(0))
-    assert evaluate(FULLY_CONNECTED, stored, wanted(SIGNED, 1.0)).tolist() == [[-93, -71]]
+    quantized = (given(SIGNED, [[5, 6]], 1.0), weights, omitted(FLOAT32), *scalars(0))
+    assert evaluate(FULLY_CONNECTED, quantized, wanted(SIGNED, 1.0)).tolist() == [[-93, -71]]
     floats = (given(FLOAT32, [[127, 127]]), weights, omitted(FLOAT32), *scalars(0))
     assert evaluate(FULLY_CONNECTED, floats, wanted(FLOAT32)).tolist() == [[381, 889]]
 
@@ -191,7 +191,7 @@ def test_unknown_shapes() -> None:
 
 
 def blockwise(depth: int, blocks: int) -> tuple[Given, Given]:
-    """Weights of 3 units with scale 1, and the scales of their blocks."""
+    """Returns weights of 3 units with scale 1, and the scales of their blocks."""
     generator = np.random.default_rng(11)
     scales = generator.uniform(0.01, 0.1, (3, blocks)).astype(np.float16)
     return given(SIGNED, generator.integers(-8, 8, (3, depth)), 1.0), given(FLOAT32, scales)
@@ -206,10 +206,10 @@ def test_a_scale_for_each_block(depth: int, blocks: int, *, asymmetric: bool, ha
     bias = given(FLOAT32, [1, 2, -3]) if has_bias else omitted(FLOAT32)
     inputs = (given(FLOAT32, x), weights, bias, *scalars(1, True, asymmetric, False), scales)
     result = evaluate(FULLY_CONNECTED, inputs, wanted(FLOAT32))
-    stored, row_scales, zero_points = quantize_rows(x.reshape(10, depth), asymmetric=asymmetric)
+    quantized, row_scales, zero_points = quantize_rows(x.reshape(10, depth), asymmetric=asymmetric)
     assert weights.value is not None
     assert scales.value is not None
-    real = (stored.astype(float) - zero_points[:, None]) * row_scales[:, None]
+    real = (quantized.astype(float) - zero_points[:, None]) * row_scales[:, None]
     matrix = weights.value * np.repeat(scales.value, depth // blocks, axis=1)
     expected = np.maximum(real @ matrix.T + ([1, 2, -3] if has_bias else 0), 0)
     assert result.shape == (2, 5, 3)

@@ -8,7 +8,7 @@ from neurald.hal.operations.machinery.call import Array
 
 
 def away(value: float) -> int:
-    """The nearest integer, ties away from zero."""
+    """Returns the nearest integer, ties away from zero."""
     return int(math.copysign(math.floor(abs(value) + 0.5), value))
 
 
@@ -17,8 +17,8 @@ def symmetric(row: Array) -> tuple[list[int], float, int]:
     if largest == 0:
         return [0] * len(row), 1.0, 0
     inverse = np.float32(127) / largest
-    stored = [max(-127, min(127, away(float(v * inverse)))) for v in row]
-    return stored, float(largest / np.float32(127)), 0
+    quantized = [max(-127, min(127, away(float(v * inverse)))) for v in row]
+    return quantized, float(largest / np.float32(127)), 0
 
 
 def asymmetric(row: Array) -> tuple[list[int], float, int]:
@@ -29,8 +29,10 @@ def asymmetric(row: Array) -> tuple[list[int], float, int]:
     is_from_low = 128 + abs(low / scale) < 127 + abs(high / scale)
     zero_point = max(-128, min(127, away(-128 - low / scale if is_from_low else 127 - high / scale)))
     inverse = np.float32(1) / np.float32(scale)
-    stored = [max(-128, min(127, away(float(np.float32(v * inverse) + np.float32(zero_point))))) for v in row]
-    return stored, float(np.float32(scale)), zero_point
+    quantized = [
+        max(-128, min(127, away(float(np.float32(v * inverse) + np.float32(zero_point))))) for v in row
+    ]
+    return quantized, float(np.float32(scale)), zero_point
 
 
 @sweep("is_asymmetric", [False, True])
@@ -39,18 +41,18 @@ def test_rows_are_quantized_separately(low: float, high: float, *, is_asymmetric
     rows = np.random.default_rng(1).uniform(low, high, (9, 13)).astype(np.float32)
     rows[4] = 0
     rows[5, 1:] = 0
-    stored, scales, zero_points = quantize_rows(rows, asymmetric=is_asymmetric)
-    assert (stored.dtype.name, scales.dtype.name) == ("int8", "float32")
+    quantized, scales, zero_points = quantize_rows(rows, asymmetric=is_asymmetric)
+    assert (quantized.dtype.name, scales.dtype.name) == ("int8", "float32")
     oracle = asymmetric if is_asymmetric else symmetric
-    for row, numbers, scale, zero_point in zip(rows, stored, scales, zero_points, strict=True):
+    for row, numbers, scale, zero_point in zip(rows, quantized, scales, zero_points, strict=True):
         assert (numbers.tolist(), float(scale), int(zero_point)) == oracle(row)
 
 
 @sweep("is_asymmetric", [False, True])
 @sweep("shape", [(0, 5), (3, 0), (0, 0)])
 def test_empty_rows(shape: tuple[int, int], *, is_asymmetric: bool) -> None:
-    stored, scales, zero_points = quantize_rows(np.zeros(shape, np.float32), asymmetric=is_asymmetric)
-    assert stored.shape == shape
+    quantized, scales, zero_points = quantize_rows(np.zeros(shape, np.float32), asymmetric=is_asymmetric)
+    assert quantized.shape == shape
     assert scales.tolist() == [1] * shape[0]
     assert zero_points.tolist() == [0] * shape[0]
 

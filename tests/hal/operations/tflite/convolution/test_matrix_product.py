@@ -30,7 +30,7 @@ SHAPES = [
 ]
 
 
-def turned(values: Array, *, adjoint: bool) -> Array:
+def maybe_adjoint(values: Array, *, adjoint: bool) -> Array:
     return np.ascontiguousarray(values.swapaxes(-1, -2)) if adjoint else values
 
 
@@ -44,7 +44,7 @@ def test_batches_broadcast(
     first, second = (generator.integers(-128, 128, shape) for shape in shapes)
     exact = first @ second
     flags = scalars(adjoint1, adjoint2)
-    factors = turned(first, adjoint=adjoint1), turned(second, adjoint=adjoint2)
+    factors = maybe_adjoint(first, adjoint=adjoint1), maybe_adjoint(second, adjoint=adjoint2)
     for kind in (FLOAT32, INT32):
         inputs = (*(given(kind, factor) for factor in factors), *flags)
         np.testing.assert_array_equal(evaluate(BATCH_MATMUL, inputs, wanted(kind)), exact)
@@ -67,7 +67,7 @@ def test_floats_times_an_8_bit_matrix(
 ) -> None:
     generator = np.random.default_rng(2)
     first = generator.standard_normal(shapes[0]).astype(np.float32)
-    matrix = turned(generator.integers(-128, 128, shapes[1]), adjoint=adjoint2)
+    matrix = maybe_adjoint(generator.integers(-128, 128, shapes[1]), adjoint=adjoint2)
     scales = np.array([0.5, 0.1, 2, 1, 0.25] if per_channel else [0.5], np.float32)
     if per_channel:
         quant = ChannelQuant(dimension=matrix.ndim - 2 + (not adjoint2), scales=tuple(scales.tolist()))
@@ -77,9 +77,9 @@ def test_floats_times_an_8_bit_matrix(
     inputs = (given(FLOAT32, first), second, *scalars(False, adjoint2, asymmetric))
     result = evaluate(BATCH_MATMUL, inputs, wanted(FLOAT32))
     rows = first.reshape(int(np.prod(first.shape[:-1])), first.shape[-1])
-    stored, row_scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
-    centred = (stored.astype(np.int64) - zero_points[:, None]).reshape(first.shape)
-    exact = (centred @ turned(matrix, adjoint=adjoint2)).astype(float)
+    quantized, row_scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
+    centred = (quantized.astype(np.int64) - zero_points[:, None]).reshape(first.shape)
+    exact = (centred @ maybe_adjoint(matrix, adjoint=adjoint2)).astype(float)
     expected = exact * row_scales.reshape(*first.shape[:-1], 1) * scales
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 

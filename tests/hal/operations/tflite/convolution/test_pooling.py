@@ -11,14 +11,14 @@ QUANT8, SIGNED = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYM
 SHORT = OperandType.TENSOR_QUANT16_SYMM
 
 
-def stored(kind: OperandType, *shape: int) -> Array:
+def quantized(kind: OperandType, *shape: int) -> Array:
     limits = np.iinfo(kind.dtype.name)
     return np.random.default_rng(1).integers(limits.min, limits.max + 1, shape)
 
 
 @sweep("activation", [0, 1, 3])
 def test_16_bit_pools(activation: int) -> None:
-    x = stored(SHORT, 2, 4, 6, 3)
+    x = quantized(SHORT, 2, 4, 6, 3)
     arguments = (given(SHORT, x, 0.001), *scalars(2, 3, 2, 3, 2, activation))
     windows = x.reshape(2, 2, 2, 2, 3, 3).swapaxes(2, 3).reshape(2, 2, 2, 6, 3)
     low = 0 if activation else -32768
@@ -32,7 +32,7 @@ def test_16_bit_pools(activation: int) -> None:
 
 
 def test_scales_of_pools_are_ignored() -> None:
-    x = stored(SIGNED, 1, 1, 1, 4)
+    x = quantized(SIGNED, 1, 1, 1, 4)
     result = evaluate(
         MAXIMUM, (given(SIGNED, x, 0.5), *scalars(2, 1, 1, 1, 1, 0)), wanted(SIGNED, 2.0, 7, rank=4)
     )

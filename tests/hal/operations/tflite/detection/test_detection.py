@@ -34,8 +34,8 @@ def evaluate(boxes: Given, scores: Given, anchors: Given, **changes: Any) -> tup
 
 def real_boxes(codes: Array, anchors: Array) -> Array:
     centers = codes[:, :2] / (10, 9) * anchors[:, 2:] + anchors[:, :2]
-    halves = np.exp(codes[:, 2:] / (5, 4)) * anchors[:, 2:] / 2
-    return np.concatenate((centers - halves, centers + halves), axis=1)
+    half_extents = np.exp(codes[:, 2:] / (5, 4)) * anchors[:, 2:] / 2
+    return np.concatenate((centers - half_extents, centers + half_extents), axis=1)
 
 
 def iou(first: Array, second: Array) -> float:
@@ -71,8 +71,8 @@ def test_suppression_of_all_classes_together(background: int, width: int) -> Non
     outputs = evaluate(*(given(FLOAT32, v) for v in (codes, scores, anchors)), classes_per_detection=width)
     assert outputs[3].tolist() == [len(kept)]
     count = min(width, 3)
-    for place, anchor in enumerate(kept):
-        part = slice(place * width, place * width + count)
+    for position, anchor in enumerate(kept):
+        part = slice(position * width, position * width + count)
         best = np.argsort(-kinds[anchor])[:count]
         np.testing.assert_allclose(outputs[0][0, part], np.tile(boxes[anchor], (count, 1)), atol=1e-5)
         assert outputs[1][0, part].tolist() == best.tolist()
@@ -103,12 +103,12 @@ def test_suppression_in_each_class(limit: int) -> None:
 
 def test_quantised_inputs() -> None:
     rng = np.random.default_rng(2)
-    stored = [rng.integers(10, 250, shape) for shape in ((1, 30, 4), (1, 30, 4), (30, 4))]
+    quantized = [rng.integers(10, 250, shape) for shape in ((1, 30, 4), (1, 30, 4), (30, 4))]
     scales, points = (0.03, 1 / 256, 0.004), (120, 0, 3)
-    quantised = [given(QUANT8, v, s, z) for v, s, z in zip(stored, scales, points, strict=True)]
+    quantised = [given(QUANT8, v, s, z) for v, s, z in zip(quantized, scales, points, strict=True)]
     plain = [
         given(FLOAT32, np.float32(s) * (v - z).astype(np.float32))
-        for v, s, z in zip(stored, scales, points, strict=True)
+        for v, s, z in zip(quantized, scales, points, strict=True)
     ]
     for ours, expected in zip(evaluate(*quantised), evaluate(*plain), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-6)

@@ -26,7 +26,7 @@ def iou(first: Array, second: Array) -> float:
 def greedy(
     boxes: Array, scores: Array, limit: int, threshold: float, lowest: float, sigma: float
 ) -> tuple[list[int], list[float]]:
-    """Chooses the best, lowers or drops all others, and so on."""
+    """Repeatedly selects the best box, and lowers or drops all others."""
     left = {index: float(score) for index, score in enumerate(scores) if score > lowest}
     indexes: list[int] = []
     found: list[float] = []
@@ -54,7 +54,7 @@ def inputs(boxes: Array, scores: Array, limit: int, threshold: float, lowest: fl
 
 
 def random_boxes(seed: int, count: int = 40) -> tuple[Array, Array]:
-    """Corners in any order; all scores differ."""
+    """Returns boxes with corners in any order, and scores that all differ."""
     rng = np.random.default_rng(seed)
     return rng.random((count, 4)).astype(np.float32), rng.permutation(count).astype(np.float32) / count
 

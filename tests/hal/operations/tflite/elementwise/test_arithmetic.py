@@ -39,7 +39,7 @@ def whole(operand_type: OperandType, *shape: int, low: int = -40, seed: int = 0)
     return given(operand_type, generator.integers(low, 41, shape), 1.0 if operand_type is INT8 else 0.0)
 
 
-def stored(operand_type: OperandType, scale: float, zero_point: int, *shape: int, seed: int = 0) -> Given:
+def quantized(operand_type: OperandType, scale: float, zero_point: int, *shape: int, seed: int = 0) -> Given:
     generator = np.random.default_rng([seed, *shape])
     return given(operand_type, stored_values(generator, operand_type, shape), scale, zero_point)
 
@@ -79,8 +79,8 @@ def test_complex_numbers() -> None:
 def test_quantized_sums(operation: OperationType, sign: int, operand_type: OperandType, shift: int) -> None:
     zeros = (0, 0, 0) if operand_type is INT16 else (7, 100, 3)
     scales = (0.25, 0.09375, 0.3125)
-    x = stored(operand_type, scales[0], zeros[0], 2, 3, 1, 5, 2)
-    y = stored(operand_type, scales[1], zeros[1], 2, 1, 4, 1, 2, seed=1)
+    x = quantized(operand_type, scales[0], zeros[0], 2, 3, 1, 5, 2)
+    y = quantized(operand_type, scales[1], zeros[1], 2, 1, 4, 1, 2, seed=1)
     result = evaluate(operation, (x, y, *scalars(0)), wanted(operand_type, scales[2], zeros[2]))
     a, b = np.broadcast_arrays(value(x).astype(int), value(y).astype(int))
     dtype = operand_type.dtype.name
@@ -97,7 +97,7 @@ def test_quantized_sums(operation: OperationType, sign: int, operand_type: Opera
 def test_16_bit_sums_with_power_of_two_scales(
     operation: OperationType, sign: int, scales: tuple[float, ...], shifts: tuple[int, int]
 ) -> None:
-    x, y = stored(INT16, scales[0], 0, 50), stored(INT16, scales[1], 0, 50, seed=1)
+    x, y = quantized(INT16, scales[0], 0, 50), quantized(INT16, scales[1], 0, 50, seed=1)
     result = evaluate(operation, (x, y, *scalars(0, True)), wanted(INT16, scales[2]))
     for one, two, got in zip(value(x).tolist(), value(y).tolist(), result.tolist(), strict=True):
         first, second = (
@@ -108,13 +108,13 @@ def test_16_bit_sums_with_power_of_two_scales(
 
 @sweep("scales", [(0.5, 0.5, 0.25), (0.25, 0.25, 0.5)])
 def test_refuses_power_of_two_scales(scales: tuple[float, ...]) -> None:
-    x, y = stored(INT16, scales[0], 0, 2), stored(INT16, scales[1], 0, 2)
+    x, y = quantized(INT16, scales[0], 0, 2), quantized(INT16, scales[1], 0, 2)
     with pytest.raises(BadData, match="the larger scale of the inputs"):
         evaluate(ADD, (x, y, *scalars(0, True)), wanted(INT16, scales[2]))
 
 
 def test_16_bit_products() -> None:
-    x, y = stored(INT16, 0.5, 0, 4, 1, 5), stored(INT16, 0.25, 0, 3, 1, seed=1)
+    x, y = quantized(INT16, 0.5, 0, 4, 1, 5), quantized(INT16, 0.25, 0, 3, 1, seed=1)
     result = evaluate(MUL, (x, y, *scalars(0)), wanted(INT16, 2000.0))
     a, b = np.broadcast_arrays(value(x).astype(int), value(y).astype(int))
     expected = [
@@ -131,7 +131,7 @@ def test_integer_quotients_are_truncated() -> None:
 
 @sweep(("operand_type", "zeros"), [(UINT8, (128, 100, 3)), (INT8, (0, -5, 9)), (INT16, (0, 0, 0))])
 def test_quantized_quotients(operand_type: OperandType, zeros: tuple[int, int, int]) -> None:
-    x, y = stored(operand_type, 0.5, zeros[0], 30, 1), stored(operand_type, 0.25, zeros[1], 40, seed=1)
+    x, y = quantized(operand_type, 0.5, zeros[0], 30, 1), quantized(operand_type, 0.25, zeros[1], 40, seed=1)
     divisor = value(y).astype(int) - zeros[1]
     y = given(operand_type, np.where(divisor == 0, zeros[1] + 3, value(y)), 0.25, zeros[1])
     result = evaluate(DIV, (x, y, *scalars(0)), wanted(operand_type, 0.125, zeros[2])).astype(int)
@@ -215,7 +215,7 @@ def test_squared_differences() -> None:
     squared = OperationType.TFLITE_SQUARED_DIFFERENCE
     x, y = whole(INT32, 2, 1, 3), whole(INT32, 4, 1, seed=1)
     np.testing.assert_array_equal(evaluate(squared, (x, y), wanted(INT32)), (value(x) - value(y)) ** 2)
-    a, b = stored(INT8, 0.25, 3, 30, 1), stored(INT8, 0.125, -9, 20, seed=1)
+    a, b = quantized(INT8, 0.25, 3, 30, 1), quantized(INT8, 0.125, -9, 20, seed=1)
     result = evaluate(squared, (a, b), wanted(INT8, 10.0, -100)).astype(int)
     real = ((value(a).astype(float) - 3) * 0.25 - (value(b).astype(float) + 9) * 0.125) ** 2
     expected = np.clip(np.round(real / 10) - 100, -128, 127)

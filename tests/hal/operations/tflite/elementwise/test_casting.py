@@ -96,16 +96,16 @@ def test_requantization(source: OperandType, target: OperandType, shape: tuple[i
     assert np.abs(result - np.clip(expected, limits.min, limits.max)).max(initial=0) <= 0.51
 
 
-@sweep("stored", STORED)
+@sweep("quantized", STORED)
 @sweep("real", [FLOAT32, FLOAT16])
-def test_quantize_and_dequantize(stored: OperandType, real: OperandType) -> None:
-    limits = np.iinfo(stored.dtype.name)
-    zero = 0 if stored is INT16 else limits.min + 50
-    x = given(stored, np.arange(limits.min, limits.min + 200).reshape(2, 1, 5, 1, 20), 0.25, zero)
+def test_quantize_and_dequantize(quantized: OperandType, real: OperandType) -> None:
+    limits = np.iinfo(quantized.dtype.name)
+    zero = 0 if quantized is INT16 else limits.min + 50
+    x = given(quantized, np.arange(limits.min, limits.min + 200).reshape(2, 1, 5, 1, 20), 0.25, zero)
     middle = evaluate(DEQUANTIZE, [x], wanted(real))
     np.testing.assert_array_equal(middle, ((value(x).astype(np.float64) - zero) * 0.25).astype(real.dtype))
-    back = evaluate(QUANTIZE, [given(real, middle)], wanted(stored, 0.25, zero)).astype(int)
-    assert np.abs(back - value(x)).max() <= (0 if real is FLOAT32 or stored in (UINT8, INT8) else 32)
+    back = evaluate(QUANTIZE, [given(real, middle)], wanted(quantized, 0.25, zero)).astype(int)
+    assert np.abs(back - value(x)).max() <= (0 if real is FLOAT32 or quantized in (UINT8, INT8) else 32)
 
 
 def test_scales_of_channels() -> None:

@@ -44,7 +44,7 @@ def test_comparisons(operation: OperationType, operand_type: OperandType, first:
 
 @sweep("operation", COMPARISONS)
 def test_comparisons_of_quantized_values(operation: OperationType) -> None:
-    """With scales that are powers of two, at 256 times their values they are exact."""
+    """With power-of-two scales, 256 times the values are exact."""
     generator = np.random.default_rng(0)
     x = given(INT8, stored_values(generator, INT8, (40, 1)), 0.25, 3)
     y = given(INT8, stored_values(generator, INT8, (50,)), 0.5, -9)

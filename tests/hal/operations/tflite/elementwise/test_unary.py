@@ -29,7 +29,7 @@ FUNCTIONS: dict[OperationType, Callable[[Array], Array]] = {
     OperationType.TFLITE_SQRT: np.sqrt,
     OperationType.TFLITE_SQUARE: np.square,
 }
-#: Those of which negative numbers have none.
+#: Functions that are undefined for negative numbers.
 POSITIVE = (OperationType.TFLITE_LOG, OperationType.TFLITE_RSQRT, OperationType.TFLITE_SQRT)
 
 
@@ -75,7 +75,7 @@ def test_raw_numbers_are_negated() -> None:
 )
 @sweep("operand_type", [INT8, INT16])
 def test_quantized_values(operation: OperationType, operand_type: OperandType) -> None:
-    """Within a step; a table of 16 bits needs arguments away from poles, and results that can be stored."""
+    """Results are within a step; 16-bit tables need arguments away from poles, results in range."""
     zero, result_zero = (-100, -20) if operand_type is INT8 else (0, 0)
     scale = 0.05 if operand_type is INT8 else 2.0**-13
     result_scale = {OperationType.TFLITE_EXP: 0.5}.get(operation, 0.04) / (1 if operand_type is INT8 else 256)
@@ -85,7 +85,7 @@ def test_quantized_values(operation: OperationType, operand_type: OperandType) -
     result = evaluate(operation, [x], wanted(operand_type, result_scale, result_zero)).astype(float)
     real = FUNCTIONS[operation]((value(x).astype(float) - zero) * scale)
     expected = np.clip(real / result_scale + result_zero, limits.min, limits.max)
-    # Between the 513 entries of a table for 16 bits, numbers are less exact.
+    # Results between the 513 entries of a 16-bit table are less accurate.
     steps = 1.01 if operand_type is INT8 or operation is OperationType.TFLITE_ABS else 8.0
     assert np.abs(result - expected).max() <= steps
 

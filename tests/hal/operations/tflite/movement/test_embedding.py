@@ -61,9 +61,9 @@ def test_refuses_lookups(numbers: list[int], table: Given, target: object, messa
 
 
 def combined(
-    numbers: Sequence[int], places: Array, shape: Sequence[int], weights: Sequence[float], combiner: int
+    numbers: Sequence[int], indices: Array, shape: Sequence[int], weights: Sequence[float], combiner: int
 ) -> Array:
-    """Lookup by lookup, as TFLite does it."""
+    """Combines lookup by lookup, as TFLite does."""
     result = np.zeros((*shape[:-1], *TABLE.shape[1:]))
     last: tuple[int, ...] | None = None
     total = squares = 0.0
@@ -72,10 +72,10 @@ def combined(
         if last is not None and combiner:
             result[last] /= total if combiner == 1 else math.sqrt(squares)
 
-    for number, place, weight in zip(numbers, places.tolist(), weights, strict=True):
-        if tuple(place[:-1]) != last:
+    for number, index, weight in zip(numbers, indices.tolist(), weights, strict=True):
+        if tuple(index[:-1]) != last:
             finish()
-            last, total, squares = tuple(place[:-1]), 0.0, 0.0
+            last, total, squares = tuple(index[:-1]), 0.0, 0.0
         result[last] += TABLE[number] * weight
         total, squares = total + weight, squares + weight**2
     finish()
@@ -84,7 +84,7 @@ def combined(
 
 @sweep("combiner", [0, 1, 2])
 @sweep(
-    ("places", "shape"),
+    ("indices", "shape"),
     [
         ([[0, 0], [2, 0], [2, 1], [0, 1]], [3, 2]),
         ([[0, 1, 0], [0, 1, 1], [2, 1, 3], [2, 0, 1]], [3, 2, 4]),
@@ -93,8 +93,8 @@ def combined(
         (np.zeros((0, 2), int), [0, 2]),
     ],
 )
-def test_rows_are_combined(places: list[list[int]], shape: list[int], combiner: int) -> None:
-    where = np.array(places)
+def test_rows_are_combined(indices: list[list[int]], shape: list[int], combiner: int) -> None:
+    where = np.array(indices)
     numbers, weights = [1, 3, 0, 2][: len(where)], [1.0, 2.0, 4.0, 0.5][: len(where)]
     inputs = (
         ints(*numbers),
@@ -109,7 +109,7 @@ def test_rows_are_combined(places: list[list[int]], shape: list[int], combiner: 
 
 
 @sweep(
-    ("numbers", "places", "shape", "weights", "combiner", "message"),
+    ("numbers", "indices", "shape", "weights", "combiner", "message"),
     [
         ([5], [[0, 0]], [1, 1], [1.0], 0, "has 5 at 0"),
         ([0], [[1, 0]], [1, 1], [1.0], 0, "indexes below"),
@@ -123,7 +123,7 @@ def test_rows_are_combined(places: list[list[int]], shape: list[int], combiner: 
 )
 def test_refuses_inconsistent_lists(
     numbers: list[int],
-    places: list[list[int]],
+    indices: list[list[int]],
     shape: list[int],
     weights: list[float],
     combiner: int,
@@ -131,7 +131,7 @@ def test_refuses_inconsistent_lists(
 ) -> None:
     inputs = (
         ints(*numbers),
-        given(INT32, places),
+        given(INT32, indices),
         ints(*shape),
         given(FLOAT32, weights),
         given(FLOAT32, TABLE),

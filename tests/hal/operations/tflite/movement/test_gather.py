@@ -21,13 +21,13 @@ def counted(operand_type: OperandType, *shape: int) -> Given:
 def test_gather(kind: OperandType, indexes: OperandType) -> None:
     source = counted(kind, 2, 3, 4, 2, 2)
     picked = given(indexes, [[3, 0], [1, 1]], 1.0)
-    x, places = source.value, picked.value
+    x, positions = source.value, picked.value
     assert x is not None
-    assert places is not None
+    assert positions is not None
     got = evaluate(OperationType.TFLITE_GATHER, (source, *scalars(-3), picked), wanted(kind))
-    np.testing.assert_array_equal(got, np.take(x, places, 2))
+    np.testing.assert_array_equal(got, np.take(x, positions, 2))
     got = evaluate(OperationType.TFLITE_GATHER, (source, *scalars(2), picked, *scalars(1)), wanted(kind))
-    expected = np.stack([np.take(x[batch], places[batch], 1) for batch in range(2)])
+    expected = np.stack([np.take(x[batch], positions[batch], 1) for batch in range(2)])
     np.testing.assert_array_equal(got, expected)
     got = evaluate(
         OperationType.TFLITE_GATHER_ND, (source, given(indexes, [[1, 2], [0, 0]], 1.0)), wanted(kind)

@@ -19,13 +19,13 @@ SHORT = OperandType.TENSOR_QUANT16_SYMM
 STORED = (QUANT8, SIGNED, SHORT)
 
 
-def stored(kind: OperandType, *shape: int) -> Array:
+def quantized(kind: OperandType, *shape: int) -> Array:
     limits = np.iinfo(kind.dtype.name)
     return np.random.default_rng(1).integers(limits.min, limits.max + 1, shape)
 
 
-def place(index: int, length: int, result: int, *, align: bool, half: bool) -> float:
-    """Where an element of the result lies, in float32."""
+def position(index: int, length: int, result: int, *, align: bool, half: bool) -> float:
+    """Returns the coordinate of a result element, in float32."""
     if align and result > 1:
         scale = np.float32(length - 1) / np.float32(result - 1)
     else:
@@ -34,7 +34,7 @@ def place(index: int, length: int, result: int, *, align: bool, half: bool) -> f
 
 
 def fixed_place(index: int, length: int, result: int, *, align: bool, half: bool) -> tuple[int, int, int]:
-    """Both neighbours and the distance from the first, in steps of 2^-10; divisions are C's."""
+    """Returns both neighbours and the distance from the first, in 2^-10; divides like C."""
     if align and result > 1:
         scale = (1024 * (length - 1) + (result - 1) // 2) // (result - 1)
     else:
@@ -54,7 +54,7 @@ SIZES = [(1, 1), (2, 2), (4, 5), (7, 3), (9, 13)]
 def test_bilinear_in_fixed_point(
     kind: OperandType, size: tuple[int, int], *, align: bool, half: bool
 ) -> None:
-    x = stored(kind, 2, 4, 5, 1)
+    x = quantized(kind, 2, 4, 5, 1)
     inputs = (given(kind, x, 0.5), ints(*size), *scalars(align, half))
     result = evaluate(BILINEAR, inputs, wanted(kind, 0.5, rank=4))
     expected = np.empty((2, *size, 1), np.int64)
@@ -71,12 +71,12 @@ def test_bilinear_in_fixed_point(
 @sweep(("align", "half"), FLAGS)
 @sweep("size", SIZES)
 def test_bilinear_of_floats_and_bytes(size: tuple[int, int], *, align: bool, half: bool) -> None:
-    x = stored(QUANT8, 2, 4, 5, 1)
+    x = quantized(QUANT8, 2, 4, 5, 1)
     expected = np.empty((2, *size, 1))
     for row, column in np.ndindex(*size):
         ends, factors = [], []
         for index, length, result in ((row, 4, size[0]), (column, 5, size[1])):
-            at = place(index, length, result, align=align, half=half)
+            at = position(index, length, result, align=align, half=half)
             lower, upper = max(math.floor(at), 0), min(math.ceil(at), length - 1)
             ends.append((lower, upper))
             factors.append((1 - (at - lower), at - lower))
@@ -87,7 +87,7 @@ def test_bilinear_of_floats_and_bytes(size: tuple[int, int], *, align: bool, hal
     floats = evaluate(BILINEAR, (given(FLOAT32, x), *inputs), wanted(FLOAT32, rank=4))
     np.testing.assert_allclose(floats, expected, rtol=1e-5, atol=1e-3)
     numbers = evaluate(BILINEAR, (given(QUANT8, x, 0.5, 3), *inputs), wanted(QUANT8, 0.5, 3, rank=4))
-    # In float32 a sum may come to lie on the other side of a half.
+    # Rounding in float32 may move a sum across a tie.
     assert np.abs(numbers - (expected + 0.5)).max() <= 1
     is_clear = np.abs(expected % 1 - 0.5) > 1e-3
     np.testing.assert_array_equal(numbers[is_clear], np.floor(expected + 0.5)[is_clear])
@@ -103,8 +103,8 @@ def test_nearest(kind: OperandType, size: tuple[int, int], *, align: bool, half:
     result = evaluate(NEAREST, inputs, wanted(kind, scale, rank=4))
     picked = []
     for length, count in zip((4, 5), size, strict=True):
-        places = [place(i, length, count, align=align, half=half) + 0.5 * half for i in range(count)]
-        whole = [math.floor(p + 0.5) if align else math.floor(p) for p in places]
+        positions = [position(i, length, count, align=align, half=half) + 0.5 * half for i in range(count)]
+        whole = [math.floor(p + 0.5) if align else math.floor(p) for p in positions]
         picked.append([min(w, length - 1) for w in whole])
     np.testing.assert_array_equal(result, x[:, picked[0]][:, :, picked[1]])
 

@@ -51,11 +51,11 @@ def test_sparse_to_dense(kind: OperandType) -> None:
 @sweep("kind", ELEMENTS)
 @sweep("axis", [-1, 0, 1])
 def test_one_hot(kind: OperandType, axis: int) -> None:
-    places = np.array([[1, 0, 5], [3, -1, 2]])
+    positions = np.array([[1, 0, 5], [3, -1, 2]])
     on, off = given(kind, 1, 0.5), given(kind, 0, 0.5)
-    inputs = given(INT64, places), given(INT32, 4), on, off, *scalars(axis)
+    inputs = given(INT64, positions), given(INT32, 4), on, off, *scalars(axis)
     got = evaluate(OperationType.TFLITE_ONE_HOT, inputs, wanted(kind))
-    expected = np.moveaxis(places[..., None] == np.arange(4), -1, axis)
+    expected = np.moveaxis(positions[..., None] == np.arange(4), -1, axis)
     np.testing.assert_array_equal(got, expected.astype(got.dtype))
     with pytest.raises(BadData, match="at least 0"):
         evaluate(OperationType.TFLITE_ONE_HOT, (inputs[0], given(INT32, -1), *inputs[2:]), wanted(kind))

@@ -26,7 +26,7 @@ def pairs(*rows: tuple[int, int]) -> Given:
 
 
 def gathered(x: Array, block: tuple[int, ...], padding: tuple[tuple[int, int], ...], outside: int) -> Array:
-    """SPACE_TO_BATCH_ND, element by element."""
+    """Computes SPACE_TO_BATCH_ND element by element."""
     padded = np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=outside)
     lengths = [size // length for size, length in zip(padded.shape[1:-1], block, strict=True)]
     parts = []

@@ -28,15 +28,15 @@ def array(source: Given) -> Array:
 @sweep("kind", ELEMENTS)
 @sweep("index", [INT32, INT64])
 def test_gathered_slices(kind: OperandType, index: OperandType) -> None:
-    """Slices of rows 0 to 1 of the two last axes; the indexes name the second axis first."""
+    """Gathers slices of two rows of the last two axes; indexes name the second axis first."""
     source = counted(kind, 3, 4, 2)
     numbers = ints(2, 3), ints(0), ints(1, 0), *scalars(2), ints(1, 2, 2)
     got = evaluate(
         OperationType.TFLITE_STABLEHLO_GATHER, (source, given(index, STARTS), *numbers), wanted(kind)
     )
-    for place in product(range(2), range(3)):
-        second, first = np.clip(np.array(STARTS)[place], 0, [2, 2])
-        np.testing.assert_array_equal(got[place], array(source)[first, second : second + 2])
+    for position in product(range(2), range(3)):
+        second, first = np.clip(np.array(STARTS)[position], 0, [2, 2])
+        np.testing.assert_array_equal(got[position], array(source)[first, second : second + 2])
 
 
 def test_gathered_rows() -> None:
@@ -69,15 +69,15 @@ def test_refuses_dimension_numbers(numbers: tuple[Given, ...], message: str) -> 
 @sweep("kind", ORDERED)
 @sweep("update", range(5))
 def test_scattered_slices(kind: OperandType, update: int) -> None:
-    """What lies outside is left out, element by element."""
+    """Elements outside of the input are dropped, one by one."""
     source, updates = counted(kind, 3, 4, 2), counted(kind, 2, 3, 2, 2)
     numbers = ints(2, 3), ints(0), ints(1, 0), *scalars(2, update)
     inputs = source, given(INT64, STARTS), updates, *numbers
     got = evaluate(OperationType.TFLITE_STABLEHLO_SCATTER, inputs, wanted(kind))
     expected, functions = array(source).copy(), (None, np.add, np.multiply, np.minimum, np.maximum)
-    for batch, place, row, column in product(range(2), range(3), range(2), range(2)):
-        second, first = STARTS[batch][place]
-        where, value = (first, second + row, column), array(updates)[batch, place, row, column]
+    for batch, position, row, column in product(range(2), range(3), range(2), range(2)):
+        second, first = STARTS[batch][position]
+        where, value = (first, second + row, column), array(updates)[batch, position, row, column]
         if 0 <= where[0] < 3 and 0 <= where[1] < 4:
             function = functions[update]
             with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""The basic LSTM cell of integers: it is Android's QUANTIZED_16BIT_LSTM where no sum is rounded."""
+"""The basic integer LSTM cell equals Android's QUANTIZED_16BIT_LSTM if no sum is rounded."""
 
 import numpy as np
 import pytest
@@ -16,12 +16,12 @@ BASIC, ANDROID = OperationType.TFLITE_LSTM, OperationType.QUANTIZED_16BIT_LSTM
 BYTES, CELL = (1 / 128, 128), 2.0**-11
 OUTPUTS = (wanted(UINT8, *BYTES, rank=2), wanted(INT16, CELL, rank=2))
 UNITS, ELEMENTS, BATCH = 4, 3, 2
-#: Products have the scale of what the curves take.
+#: Products have the scale of the activation functions' arguments.
 WEIGHT, BIAS = 2.0**-5, 2.0**-12
 
 
-def stored(seed: int) -> list[Array]:
-    """Input, last output, weights, bias and cell state."""
+def quantized(seed: int) -> list[Array]:
+    """Returns input, last output, weights, bias and cell state."""
     generator = np.random.default_rng(seed)
     return [
         generator.integers(0, 256, (BATCH, ELEMENTS)),
@@ -45,13 +45,13 @@ def arguments(values: list[Array], bias_scale: float = BIAS) -> list[Given]:
 
 @sweep("seed", range(5))
 def test_equals_the_operation_of_android(seed: int) -> None:
-    values = stored(seed)
-    # Gates come in another order there: input, forget, cell, output.
+    values = quantized(seed)
+    # Android's order of gates is input, forget, cell, output.
     gates = [np.split(values[position], 4)[gate] for position in (2, 3) for gate in (0, 2, 1, 3)]
     weights, biases = gates[:4], gates[4:]
     android = [
         given(UINT8, values[0], *BYTES),
-        # Cut as a client of Android's does that wants TFLite's results.
+        # Split as a client of Android does to get TFLite's results.
         *(given(UINT8, matrix[:, UNITS:], WEIGHT, 120) for matrix in weights),
         *(given(UINT8, matrix[:, :UNITS], WEIGHT, 120) for matrix in weights),
         *(given(INT32, bias, BIAS) for bias in biases),
@@ -74,7 +74,7 @@ def test_equals_the_operation_of_android(seed: int) -> None:
     ],
 )
 def test_refuses_shapes(position: int, message: str) -> None:
-    values = stored(0)
+    values = quantized(0)
     values[position] = np.repeat(values[position], 2, axis=0)
     with pytest.raises(BadData, match=message):
         evaluate_all(BASIC, arguments(values), *OUTPUTS)
@@ -82,6 +82,6 @@ def test_refuses_shapes(position: int, message: str) -> None:
 
 def test_refuses_scales() -> None:
     with pytest.raises(BadData, match=r"bias of .* has no scale"):
-        evaluate_all(BASIC, arguments(stored(0), 0.0), *OUTPUTS)
+        evaluate_all(BASIC, arguments(quantized(0), 0.0), *OUTPUTS)
     with pytest.raises(BadData, match=r"cell_state_out of .* has scale 0\.000976562; 0\.000488281 is"):
-        evaluate_all(BASIC, arguments(stored(0)), OUTPUTS[0], wanted(INT16, 2 * CELL, rank=2))
+        evaluate_all(BASIC, arguments(quantized(0)), OUTPUTS[0], wanted(INT16, 2 * CELL, rank=2))

@@ -1,4 +1,4 @@
-"""LSTM of integers as an operation: shapes that are rare, and scales that it does not take."""
+"""Integer LSTM cells: unusual shapes, and scales that are refused."""
 
 import numpy as np
 import pytest
@@ -30,24 +30,24 @@ def evaluate(
 ) -> tuple[Array, ...]:
     rng = np.random.default_rng(0)
 
-    def stored(kind: OperandType, scale: float, *of: int) -> Given:
+    def quantized(kind: OperandType, scale: float, *of: int) -> Given:
         return given(kind, rng.integers(-100, 100, of), scale)
 
     gates = range(4)
     return evaluate_all(
         OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM,
         (
-            stored(INT8, 2.0**-6, *shape),
-            *(stored(INT8, 2.0**-7, UNITS, SIZE) for _ in gates),
-            *(stored(INT8, 2.0**-7, UNITS, UNITS) for _ in gates),
+            quantized(INT8, 2.0**-6, *shape),
+            *(quantized(INT8, 2.0**-7, UNITS, SIZE) for _ in gates),
+            *(quantized(INT8, 2.0**-7, UNITS, UNITS) for _ in gates),
             *(omitted(INT16) for _ in range(3)),
-            *(stored(INT32, 0.0, UNITS) for _ in gates),
+            *(quantized(INT32, 0.0, UNITS) for _ in gates),
             omitted(INT8),
             omitted(INT32),
             given(INT8, np.zeros((batch, UNITS)), 2.0**-7),
             given(INT16, np.zeros((batch, UNITS)), state),
             *scalars(4, 0.0, 0.0, time_major),
-            *(stored(INT16, 2.0**-14, UNITS) if norm else omitted(INT16) for _ in gates),
+            *(quantized(INT16, 2.0**-14, UNITS) if norm else omitted(INT16) for _ in gates),
             *scalars(*[norm_scale] * 4, hidden_zero, hidden_scale),
         ),
         wanted(INT8, 2.0**-7),

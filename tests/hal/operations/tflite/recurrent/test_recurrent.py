@@ -1,6 +1,7 @@
-"""Cells with weights of 8 bits, against Android's operations on the same weights as floats.
+"""Cells with 8-bit weights, against Android's operations on the same weights as floats.
 
-Rows that are whole numbers of steps of their own range survive their quantisation; states are zeros.
+The rows are multiples of the step of their range, so that their quantisation is exact. States are
+zeros.
 """
 
 import numpy as np
@@ -21,7 +22,7 @@ Pair = tuple[Given, Given]
 
 
 def exact_rows(*shape: int, seed: int = 0) -> Array:
-    """Rows whose largest element is 127 steps."""
+    """Returns rows whose largest element is 127 steps."""
     rng = np.random.default_rng(seed)
     steps = rng.integers(-127, 128, shape)
     steps[..., 0] = 127
@@ -30,7 +31,7 @@ def exact_rows(*shape: int, seed: int = 0) -> Array:
 
 
 def weights(*shape: int, seed: int = 0) -> Pair:
-    """The same weights stored and as floats."""
+    """Returns the same weights quantised and as floats."""
     values = np.random.default_rng(seed).integers(-127, 128, shape)
     return given(INT8, values, SCALE), given(FLOAT32, values.astype(np.float64) * np.float32(SCALE))
 
@@ -49,8 +50,8 @@ def zeros(*shape: int) -> Pair:
 
 def compare(operation_type: OperationType, arguments: list[Pair], outputs: int) -> None:
     hybrid = OperationType[f"TFLITE_{operation_type.name}"]
-    stored, real = ([pair[side] for pair in arguments] for side in (0, 1))
-    found = evaluate_all(hybrid, [*stored, *scalars(False)], *[wanted(FLOAT32)] * outputs)
+    weights, real = ([pair[side] for pair in arguments] for side in (0, 1))
+    found = evaluate_all(hybrid, [*weights, *scalars(False)], *[wanted(FLOAT32)] * outputs)
     expected = evaluate_all(operation_type, real, *[wanted(FLOAT32)] * outputs)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
@@ -111,18 +112,18 @@ def test_svdf() -> None:
 @sweep("asymmetric", [False, True])
 def test_quantized_products_are_close_to_the_real_ones(*, asymmetric: bool) -> None:
     rng = np.random.default_rng(0)
-    stored = rng.integers(-127, 128, (UNITS, SIZE)).astype(np.int8)
+    weights = rng.integers(-127, 128, (UNITS, SIZE)).astype(np.int8)
     rows = (rng.standard_normal((BATCH, SIZE)) + 3).astype(np.float32)
     rows[1] = 0
-    result = quantized(stored, SCALE, asymmetric=asymmetric)(rows)
-    exact = rows @ (stored * np.float32(SCALE)).T
+    result = quantized(weights, SCALE, asymmetric=asymmetric)(rows)
+    exact = rows @ (weights * np.float32(SCALE)).T
     assert result.dtype == np.float32
     assert not result[1].any()
-    # No element is off by more than half a step of its row.
+    # The error of an element is at most half a step of its row.
     step = np.ptp(np.append(rows, np.zeros((BATCH, 1), np.float32), axis=1), axis=1) / (
         255 if asymmetric else 127
     )
-    bound = step[:, np.newaxis] * (0.5 * np.abs(stored).sum(axis=1) * SCALE + 0.01)
+    bound = step[:, np.newaxis] * (0.5 * np.abs(weights).sum(axis=1) * SCALE + 0.01)
     assert (np.abs(result - exact) <= bound + 1e-5).all()
 
 

@@ -1,4 +1,4 @@
-"""SVDF of integers, against loops over the arithmetic as it is defined."""
+"""Integer SVDF, against loops over the arithmetic of its definition."""
 
 from fractions import Fraction
 from math import floor
@@ -19,7 +19,7 @@ INPUT, FEATURES, STATE, TIMES, OUTPUT = 2.0**-4, 2.0**-7, 2.0**-11, 2.0**-15, 2.
 
 
 def scaled(value: int, factor: float) -> int:
-    """Rounded to the nearest, ties away from zero; the factors are powers of 2, so that nothing is lost before."""
+    """Rounds a product to nearest, ties away from zero; it is exact, as factors are powers of 2."""
     real = abs(Fraction(value) * Fraction(factor))
     return floor(real + Fraction(1, 2)) * (1 if value >= 0 else -1)
 

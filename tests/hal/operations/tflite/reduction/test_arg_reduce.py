@@ -26,19 +26,19 @@ def test_positions_of_elements(kind: OperandType) -> None:
         np.testing.assert_array_equal(got, x.argmax(-1))
         got = evaluate(OperationType.TFLITE_ARG_MIN, (source, ints(0)), wanted(index))
         np.testing.assert_array_equal(got, x.argmin(0))
-        values, places = evaluate_all(
+        values, positions = evaluate_all(
             OperationType.TFLITE_UNIQUE, (given(kind, x[0], 0.5),), wanted(kind), wanted(index)
         )
         assert values.tolist() == list(dict.fromkeys(x[0].tolist()))
-        np.testing.assert_array_equal(values[places], x[0])
+        np.testing.assert_array_equal(values[positions], x[0])
     got = evaluate(OperationType.TFLITE_WHERE, (source,), wanted(INT64))
     np.testing.assert_array_equal(got, np.argwhere(x))
     for index in (INT32, OperandType.TENSOR_QUANT16_SYMM):
-        values, places = evaluate_all(
+        values, positions = evaluate_all(
             OperationType.TFLITE_TOPK_V2, (source, given(INT32, 4)), wanted(kind), wanted(index, 1.0)
         )
-        order = [sorted(range(9), key=lambda place: (-int(row[place]), place))[:4] for row in x]
-        np.testing.assert_array_equal(places, order)
+        order = [sorted(range(9), key=lambda position: (-int(row[position]), position))[:4] for row in x]
+        np.testing.assert_array_equal(positions, order)
         np.testing.assert_array_equal(values, np.take_along_axis(x, np.array(order), -1))
 
 

@@ -60,10 +60,10 @@ def test_unsorted_segments(operation: OperationType, operand_type: OperandType, 
     result = evaluate(operation, [x, segments, ints(6)], wanted(operand_type))
     start = real_lowest if operand_type is FLOAT32 else lowest
     expected = np.full((6, *(4, 3, 2)[rank:]), start, operand_type.dtype)
-    for place in np.ndindex(value(segments).shape):
-        segment = value(segments)[place]
+    for position in np.ndindex(value(segments).shape):
+        segment = value(segments)[position]
         if segment >= 0:
-            expected[segment] = function(expected[segment], value(x)[place])
+            expected[segment] = function(expected[segment], value(x)[position])
     np.testing.assert_array_equal(result, expected)
 
 

@@ -1,4 +1,4 @@
-"""Weights and tables that are quantised block by block, as language models have them."""
+"""Weights and tables with blockwise quantisation, as in language models."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def _numbers(type_: str | int) -> Array:
 
 
 def _packed(values: Array, bits: int) -> bytes:
-    """Numbers of so many bits, the first of each byte in its lowest bits."""
+    """Packs numbers of `bits` bits, the first of each byte in its lowest bits."""
     parts = (values.reshape(-1, 8 // bits) & ((1 << bits) - 1)) << np.arange(0, 8, bits)
     return bytes(parts.sum(axis=1).astype(np.uint8))
 
@@ -39,12 +39,12 @@ def _scales(block: int) -> Array:
     return np.random.default_rng(2).uniform(0.01, 0.1, (_ROWS, _LENGTH // block)).astype(np.float16)
 
 
-def _matrix(graph: TfliteGraph, stored: str | int, block: int, **fields: Any) -> int:
-    """The tensor of a matrix that is quantised by blocks; `fields` are of its scales."""
+def _matrix(graph: TfliteGraph, quantized: str | int, block: int, **fields: Any) -> int:
+    """Adds a matrix that is quantised by blocks; `fields` are those of its scales."""
     scales = {"shape": (_ROWS, _LENGTH // block), "type_": "FLOAT16", "data": _scales(block), **fields}
-    place = graph.tensor(**scales)
-    content = _packed(_numbers(stored), _BITS[stored])
-    return graph.tensor((_ROWS, _LENGTH), stored, data=content, blocks=(place, block))
+    position = graph.tensor(**scales)
+    content = _packed(_numbers(quantized), _BITS[quantized])
+    return graph.tensor((_ROWS, _LENGTH), quantized, data=content, blocks=(position, block))
 
 
 def _real(type_: str | int, block: int) -> Array:
@@ -85,8 +85,8 @@ def test_fully_connected(tmp_path: Path, block: int, activation: int, *, has_bia
     x = random(2, 3, _LENGTH)
     model = _fully_connected(tmp_path, block, x.shape, activation, has_bias=has_bias)
     assert types(model)[-1] is OperationType.TFLITE_FULLY_CONNECTED
-    stored, scales, zero_points = quantize_rows(x.reshape(-1, _LENGTH), asymmetric=True)
-    rows = (stored.astype(float) - zero_points[:, None]) * scales[:, None]
+    quantized, scales, zero_points = quantize_rows(x.reshape(-1, _LENGTH), asymmetric=True)
+    rows = (quantized.astype(float) - zero_points[:, None]) * scales[:, None]
     expected = (rows @ _real("INT4", block).T).reshape(2, 3, _ROWS)
     expected += np.arange(_ROWS) if has_bias else 0
     expected = np.maximum(expected, 0) if activation == RELU else expected
@@ -171,7 +171,7 @@ def test_operators_without_blockwise_quantization(tmp_path: Path, code: str) -> 
 
 
 def test_inside_a_composite(tmp_path: Path) -> None:
-    """Its tensors become ones of the caller, where those of the scales have other indexes."""
+    """Its tensors are added to the caller, where the scales have other indexes."""
     file = TfliteModel()
     graph, inner = file.subgraph(), file.subgraph()
     graph.tensor((7,), "FLOAT16", data=np.ones(7))

@@ -1,12 +1,28 @@
-"""FULLY_CONNECTED with weights of several widths and layouts; the oracle is exact arithmetic, rounded as LiteRT rounds."""
+"""FULLY_CONNECTED with weights of several widths and layouts.
+
+Expected results are exact sums, rounded like LiteRT's.
+"""
 
 from typing import Any
 
 import numpy as np
 import pytest
+from support.models.whole_model import run_references
 from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
-from support.tflite.operator import RELU, Load, fixed, shaped, types
+from support.tflite.operator import (
+    ACTIVATIONS,
+    NONE,
+    RELU,
+    TANH,
+    Load,
+    fixed,
+    numbers,
+    random,
+    shaped,
+    types,
+)
+from support.tflite.weights import CHANNEL_SCALES, exact_floats, random_bytes
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -27,11 +43,11 @@ def run(model: Model, *arrays: Array) -> Array:
 @pytest.mark.parametrize("keeps", [False, True])
 def test_unsigned_bytes_with_floats_are_read_as_signed(load: Load, *, asymmetric: bool, keeps: bool) -> None:
     generator = np.random.default_rng(0)
-    stored = generator.integers(0, 256, (3, 8)).astype(np.uint8)
+    quantized = generator.integers(0, 256, (3, 8)).astype(np.uint8)
     options = {"AsymmetricQuantizeInputs": asymmetric, "KeepNumDims": keeps}
     x = generator.uniform(-2, 2, (2, 8)).astype(np.float32)
     results = []
-    for type_, values in (("UINT8", stored), ("INT8", stored.view(np.int8))):
+    for type_, values in (("UINT8", quantized), ("INT8", quantized.view(np.int8))):
         weights = fixed(values, type_, scale=0.05, zero_point=128 if type_ == "UINT8" else 0)
         model = load(
             "FULLY_CONNECTED", (shaped(2, 8), weights), shaped(2, 3), "FullyConnectedOptions", **options
@@ -57,7 +73,7 @@ def test_8_bit_inputs_with_16_bit_outputs(load: Load, bias: str | None) -> None:
         inputs.append(fixed([-3, 7], bias, scale=0.125))
     output = shaped(1, 2, type_="INT16", scale=0.25)
     model = load("FULLY_CONNECTED", inputs, output, "FullyConnectedOptions")
-    # Ties go upwards.
+    # Ties are rounded upwards.
     sums = np.array([-50, 248 * 50 + 50]) + (np.array([-3, 7]) if bias else 0)
     result = run(model, np.array([[150, 150]], np.uint8))
     assert result.tolist() == [np.floor(sums / 2 + 0.5).tolist()]
@@ -66,22 +82,22 @@ def test_8_bit_inputs_with_16_bit_outputs(load: Load, bias: str | None) -> None:
 @pytest.mark.parametrize("bias", [None, "INT32", "INT64"])
 def test_16_bit_weights(load: Load, bias: str | None) -> None:
     generator = np.random.default_rng(1)
-    stored = generator.integers(-(2**15), 2**15, (3, 8))
-    inputs = [shaped(4, 8, type_="INT16", scale=0.5), fixed(stored, "INT16", scale=2.0**-15)]
+    quantized = generator.integers(-(2**15), 2**15, (3, 8))
+    inputs = [shaped(4, 8, type_="INT16", scale=0.5), fixed(quantized, "INT16", scale=2.0**-15)]
     added = np.array([2**20, -(2**20), 5])
     if bias:
         inputs.append(fixed(added, bias, scale=2.0**-16))
     output = shaped(4, 3, type_="INT16", scale=2.0)
     model = load("FULLY_CONNECTED", inputs, output, "FullyConnectedOptions")
     x = generator.integers(-(2**15), 2**15, (4, 8)).astype(np.int16)
-    sums = x.astype(np.int64) @ stored.T + (added if bias else 0)
+    sums = x.astype(np.int64) @ quantized.T + (added if bias else 0)
     expected = np.clip((sums + 2**16) >> 17, -(2**15), 2**15 - 1)
     np.testing.assert_array_equal(run(model, x), expected)
 
 
 @pytest.mark.parametrize("type_", ["FLOAT32", "INT8", "INT16"])
 def test_2_bit_weights(load: Load, type_: str) -> None:
-    stored = np.tile(np.array([-2, -1, 0, 1]), (3, 1))
+    quantized = np.tile(np.array([-2, -1, 0, 1]), (3, 1))
     scale = {} if type_ == "FLOAT32" else {"scale": 1.0}
     weights = {"shape": (3, 4), "type_": INT2, "data": bytes([0b01001110] * 3), "scale": 1.0}
     model = load(
@@ -91,24 +107,26 @@ def test_2_bit_weights(load: Load, type_: str) -> None:
         "FullyConnectedOptions",
     )
     x = np.array([[3, -5, 100, 127]], type_.lower())
-    np.testing.assert_allclose(run(model, x), np.clip(x @ stored.T, -128, 127) if scale else x @ stored.T)
+    np.testing.assert_allclose(
+        run(model, x), np.clip(x @ quantized.T, -128, 127) if scale else x @ quantized.T
+    )
 
 
 def shuffled(
     weights: Array, batches: int, *, input_zero_point: int = 128, activation: int = 0
 ) -> TfliteModel:
-    """The weights, of type uint8, in blocks; the second output is where the kernel puts the input."""
+    """Builds a model with shuffled uint8 weights; the second output is the kernel's workspace."""
     units, depth = weights.shape
     blocks = weights.reshape(units // 4, 4, depth // 16, 16).swapaxes(1, 2).reshape(units, depth)
     file = TfliteModel()
     graph = file.subgraph()
     x = graph.tensor((batches, depth), "UINT8", scale=0.5, zero_point=input_zero_point)
-    stored = graph.tensor((units, depth), "UINT8", data=blocks ^ 0x80, scale=0.5, zero_point=128)
+    quantized = graph.tensor((units, depth), "UINT8", data=blocks ^ 0x80, scale=0.5, zero_point=128)
     bias = graph.tensor((units,), "INT32", data=np.arange(units), scale=0.25)
     y = graph.tensor((batches, units), "INT16", scale=1.0)
     work = graph.tensor((batches, depth), "UINT8")
     values: dict[str, Any] = {"WeightsFormat": 1, "FusedActivationFunction": activation}
-    graph.operator("FULLY_CONNECTED", (x, stored, bias), (y, work), "FullyConnectedOptions", **values)
+    graph.operator("FULLY_CONNECTED", (x, quantized, bias), (y, work), "FullyConnectedOptions", **values)
     graph.inputs, graph.outputs = (x,), (y,)
     return file
 
@@ -121,9 +139,9 @@ def test_shuffled_weights(tmp_path: Any, batches: int, activation: int) -> None:
     path = shuffled(weights, batches, activation=activation).write(tmp_path / "model.tflite")
     x = generator.integers(0, 256, (batches, 32)).astype(np.uint8)
     sums = (x.astype(np.int64) - 128) @ (weights.astype(np.int64) - 128).T + np.arange(8)
-    # Rounded twice, ties upwards first, and then away from zero.
-    halves = (sums + 1) >> 1
-    expected = np.sign(halves) * ((np.abs(halves) + 1) >> 1)
+    # Sums are rounded twice, ties first upwards, then away from zero.
+    shifted = (sums + 1) >> 1
+    expected = np.sign(shifted) * ((np.abs(shifted) + 1) >> 1)
     expected = np.clip(expected, 0 if activation else -(2**15), 2**15 - 1)
     np.testing.assert_array_equal(run(load_tflite(path), x), expected)
 
@@ -154,3 +172,111 @@ def test_refuses_shuffled_weights(load: Load, tmp_path: Any) -> None:
             "FullyConnectedOptions",
             WeightsFormat=2,
         )
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("keep", [False, True])
+def test_fully_connected_floats_with_quantized_weights(load: Load, *, asymmetric: bool, keep: bool) -> None:
+    weights, x = random_bytes(3, 4), exact_floats(2, 5, 4)
+    x[..., 0] = 127
+    model = load(
+        "FULLY_CONNECTED",
+        (shaped(2, 5, 4), fixed(weights, "INT8", scale=CHANNEL_SCALES)),
+        shaped(0),
+        "FullyConnectedOptions",
+        KeepNumDims=keep,
+        AsymmetricQuantizeInputs=asymmetric,
+    )
+    assert types(model) == [OperationType.TFLITE_FULLY_CONNECTED]
+    assert numbers(model, start=3) == [0, keep, asymmetric]
+    expected = x @ weights.T * np.array(CHANNEL_SCALES)
+    (result,) = run_references(model, x)
+    assert result.shape == ((2, 5, 3) if keep else (10, 3))
+    limit = 0.01 * np.abs(expected).max() if asymmetric else 1e-3
+    np.testing.assert_allclose(result.reshape(expected.shape), expected, atol=limit)
+
+
+@pytest.mark.parametrize(
+    ("type_", "name"), [("FLOAT32", "FULLY_CONNECTED"), ("INT8", "TFLITE_FULLY_CONNECTED")]
+)
+def test_weights_that_are_computed(load: Load, type_: str, name: str) -> None:
+    scale = () if type_ == "FLOAT32" else 1.0
+    fed = (shaped(2, 4, type_=type_, scale=scale), shaped(3, 4, type_=type_, scale=scale))
+    model = load("FULLY_CONNECTED", fed, shaped(2, 3, type_=type_, scale=scale), "FullyConnectedOptions")
+    assert types(model) == [OperationType[name]]
+    x, weights = np.arange(8).reshape(2, 4), np.arange(12).reshape(3, 4) % 5
+    np.testing.assert_array_equal(run_references(model, x, weights)[0], x @ weights.T)
+
+
+def test_weights_of_unknown_shape(load: Load) -> None:
+    fed = (shaped(2, 4), shaped(3, 4, shape_signature=(-1, -1)))
+    model = load("FULLY_CONNECTED", fed, shaped(2, 3), "FullyConnectedOptions")
+    assert types(model) == [OperationType.TFLITE_FULLY_CONNECTED]
+    x, weights = random(2, 4), random(5, 4)
+    np.testing.assert_allclose(run_references(model, x, weights)[0], x @ weights.T, rtol=1e-5)
+
+
+def test_keeping_several_unknown_dimensions(load: Load) -> None:
+    source = shaped(1, 1, 4, shape_signature=(-1, -1, 4))
+    model = load(
+        "FULLY_CONNECTED",
+        (source, fixed(np.eye(4))),
+        shaped(1, 1, 4),
+        "FullyConnectedOptions",
+        KeepNumDims=True,
+    )
+    x = random(2, 3, 4)
+    np.testing.assert_array_equal(run_references(model, x)[0], x)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("shape", [(4,), (5, 4), (2, 3, 4), (2, 1, 3, 4), (0, 4)])
+@pytest.mark.parametrize("activation", [NONE, TANH])
+def test_fully_connected(load: Load, shape: tuple[int, ...], activation: int, *, keep: bool) -> None:
+    weights, bias = random(3, 4), random(3, seed=1)
+    model = load(
+        "FULLY_CONNECTED",
+        (shaped(*shape, shape_signature=shape), fixed(weights), fixed(bias)),
+        shaped(1, 3),
+        "FullyConnectedOptions",
+        KeepNumDims=keep,
+        FusedActivationFunction=activation,
+    )
+    x = random(*shape, seed=2)
+    (result,) = run_references(model, x)
+    expected = ACTIVATIONS[activation](x @ weights.T + bias)
+    assert result.shape == ((*shape[:-1], 3) if keep else (x.size // 4, 3))
+    np.testing.assert_allclose(result, expected.reshape(result.shape), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_fully_connected_with_an_open_batch(load: Load, *, keep: bool) -> None:
+    weights = random(3, 4)
+    model = load(
+        "FULLY_CONNECTED",
+        (shaped(1, 2, 4, shape_signature=(-1, 2, 4)), fixed(weights), None),
+        shaped(1, 1, 3) if keep else shaped(1, 3),
+        "FullyConnectedOptions",
+        KeepNumDims=keep,
+    )
+    x = random(5, 2, 4)
+    (result,) = run_references(model, x)
+    np.testing.assert_allclose(
+        result, (x @ weights.T).reshape((5, 2, 3) if keep else (10, 3)), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "weights", "values", "message"),
+    [
+        (shaped(1, 4), fixed(np.ones((3, 4))), {"WeightsFormat": 1}, "1 outputs, with weights format 1"),
+        (shaped(1, 4), fixed(np.ones((3, 1, 4))), {}, "filter .* has rank 3"),
+        (shaped(1, 4), fixed(np.ones(4)), {}, "filter .* has rank 1"),
+        (shaped(1, 3, 4), fixed(np.ones((3, 6))), {"KeepNumDims": True}, "must be 6"),
+    ],
+)
+def test_fully_connected_refuses(
+    load: Load, source: dict[str, Any], weights: dict[str, Any], values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadData, match=message):
+        load("FULLY_CONNECTED", (source, weights), shaped(1, 3), "FullyConnectedOptions", **values)

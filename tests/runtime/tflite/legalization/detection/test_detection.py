@@ -25,11 +25,6 @@ OPTIONS = {
 }
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "model.tflite"
-
-
 def detector(options: dict[str, Any] | bytes) -> TfliteModel:
     file = TfliteModel()
     graph = file.subgraph()
@@ -77,39 +72,3 @@ def test_detection_postprocess(path: Path, *, regular: bool | None) -> None:
 def test_refuses_options(path: Path, options: dict[str, Any] | bytes, message: str) -> None:
     with pytest.raises(BadData, match=message):
         load_tflite(detector(options).write(path))
-
-
-@pytest.mark.parametrize("limit", ["fixed", "fed"])
-@pytest.mark.parametrize("version", [4, 5])
-def test_non_max_suppression(path: Path, version: int, limit: str) -> None:
-    file = TfliteModel()
-    graph = file.subgraph()
-    boxes, scores = graph.tensor((3, 4)), graph.tensor((3,))
-    most = constant(graph, 2, "INT32") if limit == "fixed" else graph.tensor((), "INT32")
-    inputs = [boxes, scores, most, constant(graph, 0.5), constant(graph, 0.0)]
-    outputs = [graph.tensor((2,), "INT32"), graph.tensor((), "INT32")]
-    if version == 5:
-        inputs.append(constant(graph, 0.0))
-        outputs.insert(1, graph.tensor((2,)))
-    kind = f"NON_MAX_SUPPRESSION_V{version}"
-    graph.operator(kind, inputs, outputs, f"NonMaxSuppressionV{version}Options")
-    graph.inputs, graph.outputs = (boxes, scores, *([most] if limit == "fed" else [])), outputs
-    values = (
-        np.array([[0, 0, 1, 1], [0, 0, 1, 0.9], [3, 3, 2, 2]], np.float32),
-        np.array([0.9, 0.8, 0.7], np.float32),
-    )
-    fed = (np.int32(2),) if limit == "fed" else ()
-    results = CompilationBuilder(load_tflite(file.write(path))).finish().run(*values, *fed)
-    assert results[0].tolist() == [0, 2]
-    assert results[-1] == 2
-
-
-def test_a_fourier_transform(path: Path) -> None:
-    file = TfliteModel()
-    graph = file.subgraph()
-    x, y = graph.tensor((3, 4, 8)), graph.tensor((3, 4, 5), "COMPLEX64")
-    graph.operator("RFFT2D", (x, constant(graph, [4, 8], "INT32")), (y,), "Rfft2dOptions")
-    graph.inputs, graph.outputs = (x,), (y,)
-    value = np.random.default_rng(0).random((3, 4, 8), np.float32)
-    (result,) = CompilationBuilder(load_tflite(file.write(path))).finish().run(value)
-    np.testing.assert_allclose(result, np.fft.rfft2(value), atol=1e-4)

@@ -1,4 +1,4 @@
-"""The basic LSTM cell of integers; the expected numbers are LiteRT's."""
+"""The basic integer LSTM cell, against LiteRT's results."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ UNITS, ELEMENTS, BATCH = 3, 5, 2
 
 
 def cell(zero_point: int, bias_scale: float, *, cell_scale: float = 2.0**-11) -> TfliteModel:
-    """A cell whose weights and biases come from a fixed seed; its outputs are the output and the cell state."""
+    """Builds a cell with weights of a fixed seed, whose outputs are output and cell state."""
     generator = np.random.default_rng(5)
     file = TfliteModel()
     graph = file.subgraph()

@@ -1,4 +1,4 @@
-"""LSTM cells of integers: against a cell of real numbers, and number by number against what LiteRT gave."""
+"""Integer LSTM cells, against a cell of real numbers and against LiteRT's results."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +28,9 @@ class Cell:
 
     Attributes:
         kind: the operator.
-        intermediates: how many the operator is given.
+        intermediates: number of the operator's intermediates.
         state: the scale of the cell state.
-        hidden_scale, hidden_zero: of what the last product of the cell is.
+        hidden_scale, hidden_zero: of the hidden values.
     """
 
     kind: str = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -138,7 +138,7 @@ def test_reals(tmp_path: Path, *, time_major: bool, coupled: bool) -> None:
     (result,) = compilation.run(x)
     sequence = x if time_major else x.swapaxes(0, 1)
     state = np.zeros((BATCH, UNITS))
-    last = np.full((BATCH, UNITS), -OUTPUT_ZERO * OUTPUT)  # Variables begin as stored zeros.
+    last = np.full((BATCH, UNITS), -OUTPUT_ZERO * OUTPUT)  # Variables start as raw zeros.
     expected = []
     for step in sequence:
         real = (step.astype(np.float64) - INPUT_ZERO) * INPUT
@@ -155,7 +155,7 @@ def test_reals(tmp_path: Path, *, time_major: bool, coupled: bool) -> None:
     np.testing.assert_allclose((result.astype(int) - OUTPUT_ZERO) * OUTPUT, outputs, atol=4 * OUTPUT)
 
 
-#: What LiteRT's reference kernels gave, in the second of two runs, for all steps and rows.
+#: Results of LiteRT's reference kernels, in the second of two runs, for all steps and rows.
 GOLDEN: list[tuple[dict[str, Any], list[int]]] = [
     (
         {},
@@ -276,7 +276,7 @@ def test_compiled_with_every_zero_point(
         for compiles in (False, True)
     ]
     np.testing.assert_array_equal(results[1], results[0])
-    # What the compiler fails at runs on references, and is logged.
+    # Operations that the compiler cannot compile run on references, which is logged.
     assert caplog.records == []
 
 

@@ -1,4 +1,4 @@
-"""Recurrent operators step by step, against cells that are written out."""
+"""Recurrent operators step by step, against cells in NumPy."""
 
 from pathlib import Path
 from typing import Any
@@ -7,23 +7,14 @@ import numpy as np
 import pytest
 from support.tflite.builder import TfliteGraph, TfliteModel
 from support.tflite.resources import constant
+from support.tflite.results import compile_file
 
 from neurald.hal.errors import BadData
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 BATCH, TIME, SIZE, UNITS = 2, 3, 4, 5
 GATES = 4
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "model.tflite"
-
-
-def compiled(file: TfliteModel, path: Path) -> Compilation:
-    return CompilationBuilder(load_tflite(file.write(path))).finish()
 
 
 def random(*shape: int, seed: int = 0) -> Array:
@@ -35,7 +26,7 @@ def state(graph: TfliteGraph, units: int = UNITS) -> int:
 
 
 class Lstm:
-    """Weights of a full cell without options, and its steps."""
+    """A full LSTM cell without options."""
 
     def __init__(self, seed: int) -> None:
         self.inputs = random(GATES, UNITS, SIZE, seed=seed)
@@ -78,7 +69,7 @@ def test_unidirectional_sequence_lstm(path: Path, *, time_major: bool, norms: in
         TimeMajor=time_major,
     )
     graph.inputs, graph.outputs = (x,), (y,)
-    compilation = compiled(file, path)
+    compilation = compile_file(file, path)
     assert len(compilation.model.state) == 2
     for run in range(3):
         value = random(TIME, BATCH, SIZE, seed=run)
@@ -101,7 +92,7 @@ def test_bidirectional_sequence_lstm(path: Path, *, merge: bool) -> None:
         "BIDIRECTIONAL_SEQUENCE_LSTM", inputs, outputs, "BidirectionalSequenceLSTMOptions", **options
     )
     graph.inputs, graph.outputs = (x,), outputs
-    compilation = compiled(file, path)
+    compilation = compile_file(file, path)
     for run in range(2):
         value = random(TIME, BATCH, SIZE, seed=run)
         both = [
@@ -120,7 +111,7 @@ def test_the_full_cell(path: Path) -> None:
     inputs = (x, *cell.tensors(graph), state(graph), state(graph))
     graph.operator("LSTM", inputs, (y,), "LSTMOptions", FusedActivationFunction=4)
     graph.inputs, graph.outputs = (x,), (y,)
-    compilation = compiled(file, path)
+    compilation = compile_file(file, path)
     for run in range(3):
         value = random(BATCH, SIZE, seed=run)
         np.testing.assert_allclose(compilation.run(value)[0], cell.step(value), atol=1e-5)
@@ -128,7 +119,7 @@ def test_the_full_cell(path: Path) -> None:
 
 @pytest.mark.parametrize("is_variable", [False, True])
 def test_the_basic_cell(path: Path, *, is_variable: bool) -> None:
-    """Its gates are the input gate, the candidate, the forget gate and the output gate."""
+    """The order of the gates is input gate, candidate, forget gate, output gate."""
     file, cell = TfliteModel(), Lstm(0)
     graph = file.subgraph()
     order = (0, 2, 1, 3)
@@ -140,7 +131,7 @@ def test_the_basic_cell(path: Path, *, is_variable: bool) -> None:
     graph.operator("LSTM", inputs, outputs, "LSTMOptions", FusedActivationFunction=4, KernelType=1)
     graph.inputs = (x,) if is_variable else (x, last, memory)
     graph.outputs = outputs[:2]
-    compilation = compiled(file, path)
+    compilation = compile_file(file, path)
     states = [np.zeros((BATCH, UNITS), np.float32)] * 2
     for run in range(3):
         value = random(BATCH, SIZE, seed=run)
@@ -182,14 +173,14 @@ def test_basic_cells(path: Path, code: str, *, time_major: bool) -> None:
         kind = "BidirectionalSequenceRNNOptions"
     graph.operator(code, inputs, outputs, kind, **options)
     graph.inputs, graph.outputs = (x,), outputs
-    compilation = compiled(file, path)
+    compilation = compile_file(file, path)
     for run in range(2):
         value = random(TIME, BATCH, SIZE, seed=run)[: 1 if code == "RNN" else TIME]
         expected = [np.stack([cells[0].step(step) for step in value])]
         expected.append(np.stack([cells[1].step(step) for step in value[::-1]])[::-1])
-        turned = value if time_major else value.swapaxes(0, 1)
+        fed_sequence = value if time_major else value.swapaxes(0, 1)
         for result, wanted in zip(
-            compilation.run(value[0] if code == "RNN" else turned), expected, strict=False
+            compilation.run(value[0] if code == "RNN" else fed_sequence), expected, strict=False
         ):
             if code == "RNN":
                 np.testing.assert_allclose(result, wanted[0], atol=1e-5)
@@ -198,7 +189,7 @@ def test_basic_cells(path: Path, code: str, *, time_major: bool) -> None:
 
 
 def test_svdf(path: Path) -> None:
-    """Every filter weighs the newest features of the last inputs; filters of a unit are added up."""
+    """Each filter weights the features of the last inputs; the filters of a unit are summed."""
     rank, length = 2, 3
     file, filters = TfliteModel(), UNITS * rank
     graph = file.subgraph()
@@ -211,7 +202,7 @@ def test_svdf(path: Path) -> None:
     )
     graph.operator("SVDF", inputs, (y,), "SVDFOptions", Rank=rank)
     graph.inputs, graph.outputs = (x,), (y,)
-    compilation = compiled(file, path)
+    compilation = compile_file(file, path)
     seen = [np.zeros((BATCH, filters))] * length
     for run in range(5):
         value = random(BATCH, SIZE, seed=run)

@@ -1,4 +1,4 @@
-"""TFLite's forms of convolutions against the references."""
+"""Convolutions with TFLite's types against the references."""
 
 from collections.abc import Sequence
 
@@ -20,13 +20,13 @@ SHORT, SIGNED = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 SCALES = (0.02, 0.1, 0.004, 0.05, 0.05, 0.3)
-PLACES = [
+PLACEMENTS = [
     (SAME, (1, 1), (1, 1), False),
     (VALID, (2, 1), (1, 1), True),
     (SAME, (2, 3), (1, 1), True),
     (VALID, (1, 1), (2, 1), False),
 ]
-Place = tuple[int, tuple[int, int], tuple[int, int], bool]
+Placement = tuple[int, tuple[int, int], tuple[int, int], bool]
 
 
 def weights_of(shape: tuple[int, ...], dimension: int, *, per_channel: bool, zero_point: int = 0) -> Given:
@@ -44,8 +44,8 @@ def images(depth: int, *, nchw: bool, count: int = 3) -> Array:
     return np.moveaxis(values, 3, 1) if nchw else values
 
 
-def tail(place: Place, *extra: int, activation: int = 0) -> tuple[Given, ...]:
-    scheme, stride, dilation, nchw = place
+def tail(placement: Placement, *extra: int, activation: int = 0) -> tuple[Given, ...]:
+    scheme, stride, dilation, nchw = placement
     return scalars(scheme, *stride[::-1], *extra, activation, nchw, *dilation[::-1])
 
 
@@ -54,58 +54,60 @@ def assert_same(kind: OperationType, inputs: Sequence[Given], output: Operand, *
     expect_same(kind, inputs, output, data=fed, compare=compare)
 
 
-@sweep("place", PLACES)
+@sweep("placement", PLACEMENTS)
 @sweep("groups", [1, 2])
 @sweep("per_channel", [False, True])
-def test_floats_with_8_bit_weights(place: Place, groups: int, *, per_channel: bool) -> None:
+def test_floats_with_8_bit_weights(placement: Placement, groups: int, *, per_channel: bool) -> None:
     filter_ = weights_of(
         (6, 2, 3, 4 // groups), 0, per_channel=per_channel, zero_point=0 if per_channel else 5
     )
     inputs = (
-        given(FLOAT32, images(4, nchw=place[3])),
+        given(FLOAT32, images(4, nchw=placement[3])),
         filter_,
         given(FLOAT32, np.arange(6)),
-        *tail(place, activation=1),
+        *tail(placement, activation=1),
     )
     assert_same(CONV_2D, inputs, wanted(FLOAT32, rank=4), 0)
     assert_same(CONV_2D, inputs, wanted(FLOAT32, rank=4), 0, 1, 2)
 
 
-@sweep("place", PLACES)
+@sweep("placement", PLACEMENTS)
 @sweep("groups", [1, 2])
 @sweep("bias_type", [INT64, INT32])
 @sweep("per_channel", [False, True])
-def test_16_bit_activations(place: Place, groups: int, bias_type: OperandType, *, per_channel: bool) -> None:
+def test_16_bit_activations(
+    placement: Placement, groups: int, bias_type: OperandType, *, per_channel: bool
+) -> None:
     generator = np.random.default_rng(4)
     filter_ = weights_of(
         (6, 2, 3, 4 // groups), 0, per_channel=per_channel, zero_point=0 if per_channel else 3
     )
     scale = 0.0 if per_channel or bias_type is INT64 else float(np.float32(0.01 * SCALES[0]))
     bias = given(bias_type, generator.integers(-100_000, 100_000, 6), scale)
-    shape = images(4, nchw=place[3]).shape
+    shape = images(4, nchw=placement[3]).shape
     values = given(SHORT, generator.integers(-32768, 32768, shape), 0.01)
-    assert_same(CONV_2D, (values, filter_, bias, *tail(place)), wanted(SHORT, 2.0, rank=4), 0)
-    assert_same(CONV_2D, (values, filter_, bias, *tail(place)), wanted(SHORT, 2.0, rank=4), 0, 1, 2)
+    assert_same(CONV_2D, (values, filter_, bias, *tail(placement)), wanted(SHORT, 2.0, rank=4), 0)
+    assert_same(CONV_2D, (values, filter_, bias, *tail(placement)), wanted(SHORT, 2.0, rank=4), 0, 1, 2)
 
 
 def test_16_bit_sums_beyond_32_bits() -> None:
     filter_ = given(SIGNED, np.full((1, 1, 1, 900), 127), 1.0)
     bias = given(INT64, [-(32767 * 127 * 900) + 77])
-    inputs = (given(SHORT, np.full((1, 1, 1, 900), 32767), 1.0), filter_, bias, *tail(PLACES[0]))
+    inputs = (given(SHORT, np.full((1, 1, 1, 900), 32767), 1.0), filter_, bias, *tail(PLACEMENTS[0]))
     assert_same(CONV_2D, inputs, wanted(SHORT, 1.0, rank=4), 0)
 
 
-@sweep("place", PLACES)
+@sweep("placement", PLACEMENTS)
 @sweep("multiplier", [1, 3])
-def test_depthwise(place: Place, multiplier: int) -> None:
+def test_depthwise(placement: Placement, multiplier: int) -> None:
     filter_ = weights_of((1, 2, 3, 2 * multiplier), 3, per_channel=True)
-    values = images(2, nchw=place[3])
+    values = images(2, nchw=placement[3])
     bias = np.arange(2 * multiplier)
-    floats = (given(FLOAT32, values), filter_, given(FLOAT32, bias), *tail(place, multiplier))
+    floats = (given(FLOAT32, values), filter_, given(FLOAT32, bias), *tail(placement, multiplier))
     for fed in ((0,), (0, 1, 2)):
         assert_same(DEPTHWISE, floats, wanted(FLOAT32, rank=4), *fed)
-    stored = given(SHORT, np.random.default_rng(3).integers(-32768, 32768, values.shape), 0.01)
-    shorts = (stored, filter_, given(INT64, bias), *tail(place, multiplier))
+    quantized = given(SHORT, np.random.default_rng(3).integers(-32768, 32768, values.shape), 0.01)
+    shorts = (quantized, filter_, given(INT64, bias), *tail(placement, multiplier))
     assert_same(DEPTHWISE, shorts, wanted(SHORT, 1.0, rank=4), 0)
 
 
@@ -118,8 +120,8 @@ def test_transposed(scheme: int, lengths: tuple[int, int], *, per_channel: bool)
     floats = (given(FLOAT32, values), filter_, given(FLOAT32, np.arange(6)), *arguments)
     for fed in ((0,), (0, 1, 2)):
         assert_same(TRANSPOSE, floats, wanted(FLOAT32, rank=4), *fed)
-    stored = given(SHORT, np.random.default_rng(3).integers(-32768, 32768, values.shape), 0.01)
-    shorts = (stored, filter_, given(INT64, np.arange(6)), *arguments)
+    quantized = given(SHORT, np.random.default_rng(3).integers(-32768, 32768, values.shape), 0.01)
+    shorts = (quantized, filter_, given(INT64, np.arange(6)), *arguments)
     assert_same(TRANSPOSE, shorts, wanted(SHORT, 2.0, rank=4), 0)
 
 
@@ -127,7 +129,7 @@ def test_images_of_zeros_of_one_sign_and_none() -> None:
     filter_, bias = weights_of((6, 2, 3, 4), 0, per_channel=True), given(FLOAT32, np.zeros(6))
     values = np.abs(images(4, nchw=False)) * np.array([0, 1, -1], np.float32)[:, None, None, None]
     assert_same(
-        CONV_2D, (given(FLOAT32, values), filter_, bias, *tail(PLACES[0])), wanted(FLOAT32, rank=4), 0
+        CONV_2D, (given(FLOAT32, values), filter_, bias, *tail(PLACEMENTS[0])), wanted(FLOAT32, rank=4), 0
     )
     none = given(FLOAT32, values[:0])
-    assert_same(CONV_2D, (none, filter_, bias, *tail(PLACES[0])), wanted(FLOAT32, rank=4), 0)
+    assert_same(CONV_2D, (none, filter_, bias, *tail(PLACEMENTS[0])), wanted(FLOAT32, rank=4), 0)

@@ -1,4 +1,4 @@
-"""TFLite's forms of FULLY_CONNECTED against the reference."""
+"""FULLY_CONNECTED with TFLite's types against the reference."""
 
 import numpy as np
 import pytest

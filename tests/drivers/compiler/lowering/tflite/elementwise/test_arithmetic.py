@@ -20,7 +20,7 @@ Shapes = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def divisors(kind: OperandType, shape: tuple[int, ...], scale: float = 0.05) -> Given:
-    """Without the one that stands for 0."""
+    """Returns divisors other than 0."""
     found = numbers(kind, shape, seed=1, scale=scale)
     zero = found.operand.zero_point
     values = np.where(value(found) == zero, zero + 1, value(found))

@@ -23,8 +23,8 @@ def test_every_pair(operation: OperationType, types: dict[str, OperandType]) -> 
 def test_bits_of_every_pair(operation: OperationType, types: dict[str, OperandType]) -> None:
     source, target = (types[name].dtype.itemsize for name in "TU")
     shape = (2, 5) if source >= target else (2, 5, target // source)
-    stored = np.random.default_rng(0).integers(0, 100, (*shape, source), np.uint8)
-    values = stored.view(types["T"].dtype).reshape(shape)
+    quantized = np.random.default_rng(0).integers(0, 100, (*shape, source), np.uint8)
+    values = quantized.view(types["T"].dtype).reshape(shape)
     expect_same(operation, [given(types["T"], values)], result(types["U"]))
 
 

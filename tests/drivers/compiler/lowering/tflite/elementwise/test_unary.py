@@ -30,7 +30,7 @@ FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 @sweep(("operation", "types"), rows(FUNCTIONS), ids=label)
 def test_every_type(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     kind = types["T"]
-    # Numbers of 16 bits have the range of those of 8.
+    # 16-bit numbers have the real range of 8-bit ones.
     scale = 0.05 / 256 if kind is INT16 else 0.05
     expect_same(operation, [numbers(kind, shape, scale=scale)], result(kind, 0.8 * scale), compare=same)
 
@@ -49,10 +49,10 @@ def test_roots_of_reals(operation: OperationType, kind: OperandType) -> None:
 @sweep(("kind", "zero_point"), [(INT8, -128), (INT8, -3), (INT16, 0)])
 @sweep("operation", ROOTS)
 def test_roots_of_quantized_values(operation: OperationType, kind: OperandType, zero_point: int) -> None:
-    stored = np.random.default_rng(0).integers(zero_point, np.iinfo(kind.dtype.name).max + 1, (5, 7))
-    stored[0, 0] = zero_point
+    quantized = np.random.default_rng(0).integers(zero_point, np.iinfo(kind.dtype.name).max + 1, (5, 7))
+    quantized[0, 0] = zero_point
     expect_same(
-        operation, [given(kind, stored, 0.3, zero_point)], wanted(kind, 0.02, 0 if kind is INT16 else -50)
+        operation, [given(kind, quantized, 0.3, zero_point)], wanted(kind, 0.02, 0 if kind is INT16 else -50)
     )
 
 

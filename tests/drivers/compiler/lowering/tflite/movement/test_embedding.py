@@ -42,11 +42,11 @@ def test_rows_must_exist() -> None:
         lowered_all(LOOKUP, [ints(2, 3), given(STORED, TABLE, 0.3)], wanted(FLOAT32))
 
 
-def sparse(places: list[list[int]], lookups: list[int], dense: list[int], combiner: int) -> list[Given]:
+def sparse(indices: list[list[int]], lookups: list[int], dense: list[int], combiner: int) -> list[Given]:
     weights = numbers(FLOAT32, (len(lookups),), low=0.5)
     return [
         ints(*lookups),
-        given(INT32, places),
+        given(INT32, indices),
         ints(*dense),
         weights,
         numbers(FLOAT32, (4, 2), low=0),
@@ -57,16 +57,16 @@ def sparse(places: list[list[int]], lookups: list[int], dense: list[int], combin
 @sweep("data", [(0, 3, 4), (3,)])
 @sweep("combiner", [0, 1, 2])
 def test_combined(combiner: int, data: tuple[int, ...]) -> None:
-    places = [[0, 1, 0], [0, 1, 1], [2, 0, 0], [2, 1, 0], [2, 1, 1], [2, 1, 2]]
-    inputs = sparse(places, [3, 0, 1, 1, 2, 0], [3, 2, 5], combiner)
+    indices = [[0, 1, 0], [0, 1, 1], [2, 0, 0], [2, 1, 0], [2, 1, 1], [2, 1, 2]]
+    inputs = sparse(indices, [3, 0, 1, 1, 2, 0], [3, 2, 5], combiner)
     expect_same(SPARSE, inputs, wanted(FLOAT32), data=data, compare=close)
 
 
 def test_destinations_that_are_not_adjacent() -> None:
-    places = [[1, 0], [0, 0], [1, 1]]
-    expect_same(SPARSE, sparse(places, [3, 0, 1], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4), compare=close)
+    indices = [[1, 0], [0, 0], [1, 1]]
+    expect_same(SPARSE, sparse(indices, [3, 0, 1], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4), compare=close)
     with pytest.raises(Unsupported, match="not grouped by destination"):
-        lowered_all(SPARSE, sparse(places, [3, 0, 1], [2, 2], 1), wanted(FLOAT32), data=(0, 3, 4))
+        lowered_all(SPARSE, sparse(indices, [3, 0, 1], [2, 2], 1), wanted(FLOAT32), data=(0, 3, 4))
 
 
 def test_combined_rows_must_exist() -> None:

@@ -11,7 +11,7 @@ from neurald.hal.operations.machinery.call import Array
 
 INT64 = OperandType.TENSOR_INT64
 GATHER, SCATTER = OperationType.TFLITE_STABLEHLO_GATHER, OperationType.TFLITE_STABLEHLO_SCATTER
-#: Some slices leave the input.
+#: Some slices exceed the input.
 STARTS = [[[1, 0], [2, 3], [-2, 1]], [[0, 0], [2**40, 2], [1, -1]]]
 
 
@@ -22,7 +22,7 @@ def near(found: Array, expected: Array) -> None:
 @sweep("data", [(0,), (0, 1)])
 @sweep("kind", kinds(GATHER))
 def test_gather(kind: OperandType, data: tuple[int, ...]) -> None:
-    # Each with indices, offsets, collapsed, mapped, index axis and sizes.
+    # Each entry has indices, offsets, collapsed, mapped, index axis and sizes.
     cases: list[tuple[Given, Given, Given, Given, int, Given]] = [
         (given(INT64, STARTS), ints(2), ints(0), ints(1, 0), 2, ints(1, 2)),
         (given(INT64, STARTS), ints(0, 3), ints(), ints(0, 1), 2, ints(2, 3)),
@@ -37,7 +37,7 @@ def test_gather(kind: OperandType, data: tuple[int, ...]) -> None:
 @sweep("update", range(5))
 @sweep("kind", kinds(SCATTER))
 def test_scatter(kind: OperandType, update: int) -> None:
-    # Each with indices, the shape of updates, window, inserted, mapped and index axis.
+    # Each entry has indices, the shape of updates, window, inserted, mapped and index axis.
     cases: list[tuple[Given, tuple[int, ...], Given, Given, Given, int]] = [
         (given(INT64, STARTS), (2, 3, 2), ints(2), ints(0), ints(1, 0), 2),
         (given(INT64, STARTS), (2, 2, 3, 3), ints(0, 2), ints(), ints(0, 1), 2),

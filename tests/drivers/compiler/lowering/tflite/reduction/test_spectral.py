@@ -14,7 +14,7 @@ FLOAT32, INT32, COMPLEX64 = (
 )
 RFFT2D = OperationType.TFLITE_RFFT2D
 
-#: What real and imaginary parts may differ by, for each unit of the sum of all magnitudes.
+#: Allowed error of real and imaginary parts, relative to the sum of all magnitudes.
 ERROR = 2.0**-22
 
 
@@ -53,5 +53,5 @@ def test_matrices(shape: tuple[int, ...], lengths: tuple[int, int]) -> None:
 
 
 def test_single_frequencies() -> None:
-    place = np.arange(1024)
-    expect_transform(np.cos(2 * np.pi * 37 / 1024 * place).astype(np.float32)[None], (1, 1024))
+    index = np.arange(1024)
+    expect_transform(np.cos(2 * np.pi * 37 / 1024 * index).astype(np.float32)[None], (1, 1024))

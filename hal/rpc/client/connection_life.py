@@ -1,9 +1,10 @@
-"""Whether a daemon lives, as one connection to it sees it.
+"""Detects whether a daemon lives, for one connection.
 
-gRPC's own threads ping the daemon and answer its pings (see `neurald.hal.rpc.transport.status.CLIENT_OPTIONS`). They need no lock of the
-interpreter, so that a daemon that compiles, or calls native code that holds that lock, still answers; one that is
-stopped does not. A call stays open for as long as the connection lasts, `Watch` of the contract. Its end is the
-news that everything else waits for: gRPC ends calls by itself, and sockets that waits sleep on are shut down.
+Threads of gRPC ping the daemon and answer its pings (see
+`neurald.hal.rpc.transport.status.CLIENT_OPTIONS`). They do not need the interpreter's lock, so a
+daemon that compiles, or runs native code that holds the lock, still answers; a stopped one does
+not. One call, `Watch`, stays open for as long as the connection lasts. Everything else is ended by
+its end: gRPC ends other calls by itself, and the sockets on which threads sleep are shut down.
 """
 
 import itertools
@@ -17,12 +18,12 @@ from neurald.hal.errors import DeadObject, Unreachable
 from neurald.hal.process.fork import FORKED_CONNECTION, at_fork, forkable_lock
 from neurald.hal.rpc.transport.status import error_of_status
 
-#: What gRPC says of a connection that it closed for want of an answer to its pings.
+#: Part of gRPC's message for a connection that it closed because pings were not answered.
 _SILENCE = "ping timeout"
-#: How long the end of the connection may take to be known once one of its sockets was found closed.
-_NEWS_S = 0.2
-#: What the daemon is asked for by calls that take a while, by the name of the call.
-_WORK = {
+#: How long to wait for the cause after one of the connection's sockets was found closed.
+_CAUSE_WAIT_S = 0.2
+#: The daemon's activity during calls that take long, for messages, by name of the call.
+_ACTIVITIES = {
     "GetSupportedOperations": "while it looked at a model",
     "PrepareModel": "while it prepared a model",
     "PrepareModelFromCache": "while it prepared a model from the cache",
@@ -32,14 +33,15 @@ _WORK = {
 }
 
 
-class Life:
-    """The life of one connection. Thread-safe.
+class ConnectionLife:
+    """The state of one connection: open, or over for a reason. Thread-safe.
 
     Args:
         what: names the daemon in messages.
 
     Attributes:
-        was_stopped: whether the daemon said itself that it ends; replies to calls may still be on their way then.
+        was_stopped: whether the daemon announced its end; replies to calls may still be on their
+            way.
     """
 
     def __init__(self, what: str) -> None:
@@ -59,13 +61,16 @@ class Life:
         return self._over.is_set()
 
     def forked(self) -> None:
-        """Ends the life in a child. Callbacks are forgotten: they would shut down sockets of the parent."""
+        """Ends the connection in a child, without callbacks: they would shut down sockets.
+
+        The sockets are shared with the parent.
+        """
         self._callbacks = {}
         self._over = threading.Event()
         self.end(FORKED_CONNECTION, is_innocent=True)
 
     def watch(self, stream: Any) -> None:
-        """Has the life end with a gRPC call, which is open for as long as the daemon serves this connection."""
+        """Ends the connection when a gRPC call ends that stays open while the daemon serves it."""
 
         def over(call: Any) -> None:
             if call.code() is not grpc.StatusCode.UNIMPLEMENTED:  # a daemon of an older version
@@ -74,9 +79,13 @@ class Life:
         stream.add_done_callback(over)
 
     def call_at_end(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Has `callback` called when the life ends, or now if it has; what is returned takes that back.
+        """Calls `callback` when the connection ends, or now if it has ended.
 
-        The callback must neither wait nor raise.
+        Args:
+            callback: must neither wait nor raise.
+
+        Returns:
+            A function that removes the callback.
         """
         with self._lock:
             if not self._over.is_set():
@@ -91,11 +100,11 @@ class Life:
             self._callbacks.pop(number, None)
 
     def end(self, cause: str, *, is_innocent: bool = False) -> None:
-        """Ends the life, unless it is over.
+        """Ends the connection, unless it is over.
 
         Args:
-            cause: completes a sentence that begins with the daemon.
-            is_innocent: no call can be what ended it.
+            cause: the rest of a sentence that begins with the daemon.
+            is_innocent: whether no call can have caused it.
         """
         with self._lock:
             if self._over.is_set():
@@ -108,11 +117,11 @@ class Life:
             callback()
 
     def end_with(self, failure: Any) -> None:
-        """Ends the life as a call of gRPC has ended whose status tells that the connection is lost."""
-        told = error_of_status(failure)
+        """Ends the connection for the status of a gRPC call that shows that it is lost."""
+        own_error = error_of_status(failure)
         details = failure.details() or ""
-        if told is not None:
-            self.end(str(told))
+        if own_error is not None:
+            self.end(str(own_error))
         elif failure.code() is grpc.StatusCode.OK:
             self.was_stopped = True
             self.end("was stopped", is_innocent=True)
@@ -124,14 +133,14 @@ class Life:
             self.end("is gone: it died, or its connection was cut")
 
     def death(self, method: str = "", otherwise: str = "closed the connection") -> DeadObject:
-        """The error of a call that ended with the connection.
+        """Returns the error of a call that ended with the connection.
 
         Args:
-            method: of the call, if it is one of the contract.
-            otherwise: the cause where the connection as a whole has not ended.
+            method: name of the call, if it is one of the contract.
+            otherwise: the cause if the connection as a whole has not ended.
         """
-        is_known = self._over.wait(_NEWS_S)
-        work = _WORK.get(method, "")
+        is_known = self._over.wait(_CAUSE_WAIT_S)
+        activity = _ACTIVITIES.get(method, "")
         cause = self._cause if is_known else otherwise
         kind = Unreachable if is_known and self._is_innocent else DeadObject
-        return kind(" ".join(filter(None, (self._what, cause, work and f"({work})"))))
+        return kind(" ".join(filter(None, (self._what, cause, activity and f"({activity})"))))

@@ -1,0 +1,33 @@
+import pytest
+from support.models.whole_model import run_references
+from support.tflite.operator import Load, shaped
+from support.tflite.results import FIRST_VALUES, INT16_FIRST, INT16_SECOND, SECOND_VALUES, run_on_cpu
+
+
+def test_logic(load: Load) -> None:
+    truth = shaped(2, type_="BOOL")
+    x, y = [True, True], [True, False]
+    assert run_references(load("LOGICAL_AND", (truth, truth), truth), x, y)[0].tolist() == [True, False]
+    assert run_references(load("LOGICAL_OR", (truth, truth), truth), x, y)[0].tolist() == [True, True]
+    assert run_references(load("LOGICAL_NOT", (truth,), truth), y)[0].tolist() == [False, True]
+
+
+def test_select(load: Load) -> None:
+    selected = load("SELECT", (shaped(type_="BOOL"), shaped(2), shaped(2)), shaped(2))
+    assert run_references(selected, False, [1, 2], [3, 4])[0].tolist() == [3, 4]
+    selected = load("SELECT_V2", (shaped(2, type_="BOOL"), shaped(3, 1), shaped()), shaped(3, 2))
+    assert run_references(selected, [True, False], [[1], [2], [3]], 0)[0].tolist() == [[1, 0], [2, 0], [3, 0]]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("EQUAL", [False] * 6),
+        ("NOT_EQUAL", [True] * 6),
+        ("LESS", [True, True, True, True, False, False]),
+        ("GREATER_EQUAL", [False, False, False, False, True, True]),
+    ],
+)
+def test_int16_comparisons(load: Load, code: str, expected: list[bool]) -> None:
+    inputs = [shaped(2, 3, **INT16_FIRST), shaped(2, 3, **INT16_SECOND)]
+    assert run_on_cpu(load(code, inputs, shaped(2, 3, type_="BOOL")), FIRST_VALUES, SECOND_VALUES) == expected
