@@ -1,4 +1,4 @@
-"""Measures ordinary calls, a reusable execution and a burst beside each other, in process and through a daemon."""
+"""Compares ordinary calls, a reusable execution and a burst, in process and through a daemon."""
 
 import statistics
 import subprocess

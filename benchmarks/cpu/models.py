@@ -61,7 +61,7 @@ class Case:
             dimensions = model.main.operands[position].dimensions
             # An unspecified number of images becomes one for all engines.
             if dimensions is None or 0 in dimensions[1:]:
-                raise Skipped(f"its operand {position} has no shape of its own: {dimensions}")
+                raise Skipped(f"operand {position} has the shape {dimensions}; a known one is needed")
         return model
 
 

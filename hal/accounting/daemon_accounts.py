@@ -36,7 +36,7 @@ class DaemonAccounts:
         """Opens the accounts of a new session.
 
         Args:
-            user: whose it is; None where that is not known.
+            user: of the client; None if that is not known.
         """
         limits = self._limits
         memory = self._of_user(user, self.memory, limits.user_memory_limit, "user_memory_bytes", "bytes")

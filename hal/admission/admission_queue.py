@@ -247,8 +247,8 @@ class AdmissionQueue:
         Args:
             priority: among the executions of the same user.
             deadline_s: until when to wait; None for no limit.
-            client: whose execution it is.
-            user: whose client it is.
+            client: to which the execution belongs.
+            user: to which the client belongs.
             cancellation: ends the wait.
 
         Raises:

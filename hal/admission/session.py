@@ -95,7 +95,7 @@ class Session:
 
     Attributes:
         token: by which its calls name it.
-        user: whose it is.
+        user: of the client.
         buffers: its device buffers.
         accounts: charged for what it holds.
     """
@@ -455,7 +455,7 @@ class Sessions:
         """Opens a session.
 
         Args:
-            user: whose it is: the number of a user of this host, or another host; None where that
+            user: of the client: the number of a user of this host, or another host; None where that
                 is not known.
 
         Raises:

@@ -34,7 +34,7 @@ class Stream:
     """One stream that is under way.
 
     Attributes:
-        owner: whose it is.
+        owner: of the stream.
         context: of its call.
         moved_s: when it last made progress, on the clock of `time.monotonic()`.
     """
@@ -90,8 +90,8 @@ class StreamLimiter:
         """Begins a stream; `end` follows.
 
         Args:
-            owner: whose it is; hashable. None for clients without a session, which do not wait for
-                another stream to stall.
+            owner: of the stream; hashable. None for clients without a session, which do not wait
+                until another stream stalls.
             context: of the call.
 
         Raises:

@@ -128,8 +128,8 @@ def _attributes(values: Sequence[AttributeValue]) -> str:
     """Returns a digest of attribute values that is independent of their order."""
     if not values:
         return ""
-    told = sorted((declaration_digest(each.extension), each.code, each.value) for each in values)
-    return hashlib.sha256(_ATTRIBUTES_DOMAIN + msgspec.msgpack.encode(told)).hexdigest()
+    encoded = sorted((declaration_digest(each.extension), each.code, each.value) for each in values)
+    return hashlib.sha256(_ATTRIBUTES_DOMAIN + msgspec.msgpack.encode(encoded)).hexdigest()
 
 
 def _graphs(model: Model) -> tuple[object, ...]:

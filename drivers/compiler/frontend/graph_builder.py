@@ -83,11 +83,7 @@ def build_graph(
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
         try:
-            constants = None
-            if evaluate is not None and _is_foldable(call, known) and _has_reals(call):
-                constants = _computed_by_lowering(call, main.operands, shapes, known, given, evaluate)
-            if constants is None:
-                constants = fold_constant_operation(call, known)
+            constants = _constant_results(call, main.operands, shapes, known, given, evaluate)
             if constants is not None:
                 known.update(zip(operation.outputs, constants, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
@@ -229,6 +225,26 @@ def _has_reals(call: Call) -> bool:
         for name in names
         for operand in call.operands(name)
     )
+
+
+def _constant_results(
+    call: Call,
+    operands: Sequence[Operand],
+    shapes: Mapping[int, Shape],
+    known: Mapping[int, Array],
+    given: Collection[int],
+    evaluate: EvaluateGraph | None,
+) -> Sequence[Array] | None:
+    """Returns the results of an operation on constants, or None if it has other inputs.
+
+    Operations on real numbers are computed by their lowering, if `evaluate` is given. See
+    `_computed_by_lowering` for the arguments.
+    """
+    if evaluate is not None and _is_foldable(call, known) and _has_reals(call):
+        results = _computed_by_lowering(call, operands, shapes, known, given, evaluate)
+        if results is not None:
+            return results
+    return fold_constant_operation(call, known)
 
 
 def _computed_by_lowering(

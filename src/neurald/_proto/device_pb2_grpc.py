@@ -163,22 +163,22 @@ class DeviceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def OpenSession(self, request, context):
-        """Answers at once and then stays open for the session's life.
+        """Answers at once, and stays open until the session ends.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """Stays open and silent for as long as the daemon serves the session. Its end tells the client why that is over. One
-        for each session; older daemons do not have it.
+        """Stays open without a reply for as long as the daemon serves the session. Its status tells the
+        client why the session ended. One call per session; older daemons do not have it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WriteMemory(self, request_iterator, context):
-        """The first message announces the size; all of them together carry that many bytes.
+        """The first message has the size; the others carry that many bytes in all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -191,7 +191,7 @@ class DeviceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseMemory(self, request, context):
-        """For tokens whose call could not be made; those that are not known any more do not matter.
+        """Releases tokens that will not be used; unknown tokens are ignored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -228,7 +228,7 @@ class DeviceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Profile(self, request, context):
-        """How long the kernels of a prepared model run; older daemons do not have it.
+        """Measures the kernels of a prepared model; older daemons do not have it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
