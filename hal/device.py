@@ -152,7 +152,7 @@ InputShapes = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
+class CompileResult:
     """The result of `neurald.hal.compiling.contract.CompilesApart.compile`.
 
     Attributes:
@@ -173,7 +173,7 @@ class Compiler(Protocol):
         *,
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
-    ) -> Compiled:
+    ) -> CompileResult:
         """Calls `CompilesApart.compile` for the model in another process.
 
         Args:

@@ -22,17 +22,24 @@ def script() -> Any:
     return module
 
 
-def test_a_source_has_its_mirror_and_what_imports_it(script: Any) -> None:
+def test_a_source_selects_its_mirror_and_importing_tests(script: Any) -> None:
     found = script.touched_tests(["hal/rpc/transport/burst_ring.py", "hal/sync/fence.py"])
     assert "tests/hal/sync/test_fence.py" in found
     assert COVERED_BY["hal/rpc/transport/burst_ring.py"] in found
     assert all(path.rpartition("/")[2].startswith("test_") for path in found)
 
 
-def test_a_helper_has_what_imports_it_and_a_test_itself(script: Any) -> None:
+def test_a_helper_selects_importing_tests_and_a_test_itself(script: Any) -> None:
     assert "tests/test_sweeps.py" in script.touched_tests(["tests/support/sweeps.py"])
     assert script.touched_tests(["tests/hal/sync/test_fence.py"]) == ["tests/hal/sync/test_fence.py"]
 
 
-def test_what_no_test_reads_has_none(script: Any) -> None:
-    assert script.touched_tests(["LICENSE", "docs/index.md"]) == []
+def test_pages_examples_and_benchmarks_select_their_folder(script: Any) -> None:
+    assert "tests/docs/test_pages.py" in script.touched_tests(["README.md"])
+    assert "tests/docs/test_paths.py" in script.touched_tests(["docs/index.md"])
+    assert script.touched_tests(["examples/chain_models.py"]) == ["tests/examples/test_examples.py"]
+    assert script.touched_tests(["benchmarks/tables.py"]) == ["tests/benchmarks/test_results.py"]
+
+
+def test_files_that_no_test_reads_select_none(script: Any) -> None:
+    assert script.touched_tests(["LICENSE", ".gitignore"]) == []

@@ -64,7 +64,7 @@ def cycle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def test_no_file_imports_itself_by_way_of_others() -> None:
+def test_there_are_no_import_cycles() -> None:
     assert cycle(import_graph(ROOT)) == [], "each of these imports the next one, and the last one the first"
 
 

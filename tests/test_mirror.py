@@ -24,7 +24,7 @@ def test_the_table_names_files_that_exist() -> None:
     assert [test for test in COVERED_BY.values() if not Path(test).name.startswith("test_")] == []
 
 
-def test_what_has_its_own_test_file_is_not_in_the_table() -> None:
+def test_sources_with_their_own_test_file_are_not_in_the_table() -> None:
     assert [path for path in COVERED_BY if (ROOT / mirror_of(path)).is_file()] == []
 
 

@@ -67,7 +67,7 @@ def test_public_names() -> None:
         getattr(nd, "nothing")  # noqa: B009 - type checkers know that there is none
 
 
-def test_the_types_of_the_hal_have_a_path_that_stays() -> None:
+def test_hal_types_keep_their_path() -> None:
     """`neurald.hal.types` has every public name of `neurald.hal.model.types`, and OperationType."""
     tree = ast.parse(Path(model_types.__file__).read_text())
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
@@ -105,7 +105,7 @@ def imported_roots(path: Path) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
-def test_nothing_is_imported_past_the_package_name() -> None:
+def test_imports_use_the_package_name() -> None:
     """`import hal` would load a second copy of every type."""
     folders = [ROOT / name for name in (*FOLDERS, "tests", "scripts")]
     guilty = [

@@ -29,7 +29,7 @@ from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_un
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.executable import Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
@@ -158,7 +158,7 @@ def _assembled(
     names: "_Names",
 ) -> Executable:
     calls = tuple(
-        Call(
+        KernelCall(
             function=routine.name,
             locations=assignment.of(routine.arguments),
             work_items=routine.work_items,

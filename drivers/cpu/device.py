@@ -20,7 +20,7 @@ from neurald.hal.device import (
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
-    Compiled,
+    CompileResult,
     ExecuteOptions,
     InputShapes,
     Performance,
@@ -212,7 +212,7 @@ class CpuDevice:
 
             process.step_program(self._target)
 
-    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
+    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> CompileResult:
         """See `CompilesApart.compile`."""
         from neurald.drivers.cpu.isolated import to_compiled
 

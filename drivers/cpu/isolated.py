@@ -11,7 +11,7 @@ from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.variants import Restore
-from neurald.hal.device import Compiled, Compiler, ExecuteOptions
+from neurald.hal.device import Compiler, CompileResult, ExecuteOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Model
@@ -29,7 +29,7 @@ class _Kind(Enum):
     REFERENCES = "references"
 
 
-def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
+def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> CompileResult:
     """Converts a prepared model to the message that `IsolatedPreparation` reads.
 
     Args:
@@ -37,10 +37,10 @@ def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
     """
     if isinstance(prepared, CpuPreparedModel):
         kind = _Kind.WHOLE if prepared.keeps_artifact else _Kind.WHOLE_BESIDE_REFERENCES
-        return Compiled(note=kind.value, artifact=write_artifact(prepared.native))
+        return CompileResult(note=kind.value, artifact=write_artifact(prepared.native))
     artifact = write_parts(prepared.steps)
     kind = _Kind.REFERENCES if artifact is None else _Kind.PARTS
-    return Compiled(note=kind.value, artifact=artifact)
+    return CompileResult(note=kind.value, artifact=artifact)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.codegen.dialect import has_texels
 from neurald.drivers.opencl.platform.storage import TEXEL
-from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, ImageUse
+from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, KernelCall
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
@@ -80,11 +80,11 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
         <= executable.arena_bytes - executable.zeros
     ):
         raise BadData(f"{executable.zeros_bytes} bytes at {executable.zeros} do not lie inside the arena")
-    calls: list[Call] = [*executable.calls]
+    calls: list[KernelCall] = [*executable.calls]
     if executable.persistent is not None:
         calls.append(executable.persistent)
     for call in calls:
-        for place in call.places:
+        for place in call.locations:
             if not 0 <= place.offset <= sizes[place.base]:
                 raise BadData(f"an argument of {call.kernel} starts at {place.offset}, outside its buffer")
         for use in call.images:
@@ -101,13 +101,13 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
         port.check(executable.arena_bytes)
 
 
-def _require_image(call: Call, use: ImageUse, sizes: Mapping[Base, int]) -> None:
+def _require_image(call: KernelCall, use: ImageUse, sizes: Mapping[Base, int]) -> None:
     """Raises `BadData` unless the argument lies inside its buffer and starts at a texel."""
-    if not 0 < use.argument < len(call.places):
+    if not 0 < use.argument < len(call.locations):
         raise BadData(f"{call.kernel} has no argument {use.argument} that can be an image")
     if not has_texels(use.type):
         raise BadData(f"{call.kernel} reads {use.type.name} through an image")
-    place = call.places[use.argument]
+    place = call.locations[use.argument]
     is_inside = 0 < use.size_bytes <= sizes[place.base] - place.offset
     if not is_inside or place.offset % (TEXEL * use.type.size_bytes):
         raise BadData(

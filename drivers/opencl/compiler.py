@@ -32,7 +32,7 @@ from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, preferred_precision
-from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
+from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
     MemoryRange,
@@ -76,7 +76,7 @@ class Compiled:
 
     executable: Executable
     constants: np.ndarray
-    persistent: Call | None
+    persistent: KernelCall | None
     persistent_text: str
     kernels: KernelTexts
 
@@ -217,7 +217,9 @@ def _unsupported_reason(executable: Executable, facts: DeviceFacts) -> str:
     if facts.images is None:
         return ""
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
-    needed = {(call.places[use.argument].base, use.type) for call in executable.calls for use in call.images}
+    needed = {
+        (call.locations[use.argument].base, use.type) for call in executable.calls for use in call.images
+    }
     reasons = (
         facts.images.whole_buffer_unsupported_reason(sizes[base], kind)
         for base, kind in sorted(needed, key=str)
@@ -252,12 +254,12 @@ def _assembled(
     calls, uses, phases = [], [], []
     status = 0
     for kernel, source in chosen:
-        places = assignment.of(source.arguments)
-        bases = tuple(each.base for each in places)
+        locations = assignment.of(source.arguments)
+        bases = tuple(each.base for each in locations)
         status += bool(kernel.requirements)
-        call = Call(
+        call = KernelCall(
             kernel=kernel_name(source, bases),
-            places=places,
+            locations=locations,
             groups=source.groups,
             local_size=source.local_size,
             status=status if kernel.requirements else 0,
@@ -308,14 +310,14 @@ def _with_outputs_last(
     outputs = [value for value in dict.fromkeys(graph.outputs) if value in written]
     if sum(value.size_bytes for value in outputs) > _MAX_MOVED_BYTES:
         return assignment
-    places, end = dict(assignment.locations), assignment.arena_bytes
+    locations, end = dict(assignment.locations), assignment.arena_bytes
     for value in outputs:
-        places[value] = BufferLocation(Base.ARENA, -(-end // alignment) * alignment)
-        end = places[value].offset + max(1, value.size_bytes)
-    return replace(assignment, locations=places, arena_bytes=end)
+        locations[value] = BufferLocation(Base.ARENA, -(-end // alignment) * alignment)
+        end = locations[value].offset + max(1, value.size_bytes)
+    return replace(assignment, locations=locations, arena_bytes=end)
 
 
-def phase_of(source: Source, call: Call, status: int) -> Phase:
+def phase_of(source: Source, call: KernelCall, status: int) -> Phase:
     """Describes a call as a phase of a persistent kernel.
 
     Args:
@@ -323,7 +325,7 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
         status: the offset of its status word in the arena.
     """
     pointers, ranges = [], []
-    for position, (value, where) in enumerate(zip(source.arguments, call.places, strict=True)):
+    for position, (value, where) in enumerate(zip(source.arguments, call.locations, strict=True)):
         pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))
         is_written = where.base is Base.ARENA
         ranges.append(
@@ -344,7 +346,7 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
     )
 
 
-def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
+def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> KernelCall | None:
     """Returns a call of a persistent kernel for all phases, without its number of groups.
 
     Returns None if the device or the phases do not support it.
@@ -353,9 +355,9 @@ def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None
     if size is None or len(phases) < 2 or not is_supported(facts):
         return None
     operations = sorted({each for phase in phases for each in phase.source.operations})
-    return Call(
+    return KernelCall(
         kernel="run_all",
-        places=(),
+        locations=(),
         groups=0,
         local_size=size,
         label="persistent",

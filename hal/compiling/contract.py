@@ -8,7 +8,7 @@ processes, see `neurald.hal.compiling.pool`. Other devices compile in the daemon
 
 from typing import Protocol
 
-from neurald.hal.device import Compiled, Device, InputShapes, PrepareOptions
+from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions
 from neurald.hal.model.types import Model
 
 
@@ -27,7 +27,7 @@ class CompilesApart(Protocol):
         """
         ...
 
-    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
+    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> CompileResult:
         """Compiles a valid model. The device supports each of its operations.
 
         Args:

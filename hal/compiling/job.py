@@ -66,7 +66,7 @@ class CompileReply(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         code: 0, or the result code of an error.
         text: of the error.
-        note: see `neurald.hal.device.Compiled`.
+        note: see `neurald.hal.device.CompileResult`.
         model: sizes of the artifact's model memories; None without an artifact.
         data: sizes of the artifact's data memories.
         log: log records: name of the logger, level and text.

@@ -32,7 +32,7 @@ from neurald.hal.compiling.job import (
     send_message,
     time_exceeded,
 )
-from neurald.hal.device import Artifact, Compiled, Device, InputShapes, PrepareOptions
+from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, PrepareOptions
 from neurald.hal.errors import (
     Cancelled,
     MissedDeadlineTransient,
@@ -179,12 +179,14 @@ class SessionCompiler:
         *,
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
-    ) -> Compiled:
+    ) -> CompileResult:
         """See `Compiler.compile`. Waits for its turn among the models of all clients."""
         with self._pool.admission.slot(self._session, self._priority, deadline_s, cancellation) as stop:
             return self._compiled(shapes, deadline_s, stop)
 
-    def _compiled(self, shapes: InputShapes | None, deadline_s: float | None, stop: Cancellation) -> Compiled:
+    def _compiled(
+        self, shapes: InputShapes | None, deadline_s: float | None, stop: Cancellation
+    ) -> CompileResult:
         job = self._pool.job(self._model, self._pools, shapes, self._options)
         end_s = time.monotonic() + job.compile_s
         with self._pool.begin() as connection:
@@ -227,7 +229,7 @@ def _await_reply(
             raise time_exceeded(job.compile_s)
 
 
-def _compiled_from(reply: CompileReply, descriptors: list[int]) -> Compiled:
+def _compiled_from(reply: CompileReply, descriptors: list[int]) -> CompileResult:
     """Returns the result of a job, and logs what its process has logged."""
     for name, level, text in reply.log:
         logging.getLogger(name).log(level, "%s", text)
@@ -236,11 +238,13 @@ def _compiled_from(reply: CompileReply, descriptors: list[int]) -> Compiled:
     if reply.code:
         raise error_for(member(ResultCode, reply.code, "the code of a failed compilation"), reply.text)
     if reply.model is None:
-        return Compiled(note=reply.note)
+        return CompileResult(note=reply.note)
     following = iter(memories)
     found = [next(following) if size else HostMemory(b"") for size in sizes]
     count = len(reply.model)
-    return Compiled(note=reply.note, artifact=Artifact(model=tuple(found[:count]), data=tuple(found[count:])))
+    return CompileResult(
+        note=reply.note, artifact=Artifact(model=tuple(found[:count]), data=tuple(found[count:]))
+    )
 
 
 def _signal_name(number: int) -> str:

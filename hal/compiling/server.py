@@ -36,7 +36,7 @@ from neurald.hal.compiling.job import (
     send_message,
     shareable,
 )
-from neurald.hal.device import Compiled, declared_extensions
+from neurald.hal.device import CompileResult, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.registry import create_device
@@ -79,11 +79,11 @@ def main(control_fd: int, driver: str) -> None:
 
 
 #: Compiles the model of a job, given the memories of its constants.
-_Compile = Callable[[CompileJob, list[Memory]], Compiled]
+_Compile = Callable[[CompileJob, list[Memory]], CompileResult]
 
 
 def _failing(reason: str) -> _Compile:
-    def fail(job: CompileJob, pools: list[Memory]) -> Compiled:
+    def fail(job: CompileJob, pools: list[Memory]) -> CompileResult:
         raise OpFailed(f"the compiler process could not create its device: {reason}")
 
     return fail
@@ -92,14 +92,14 @@ def _failing(reason: str) -> _Compile:
 def _compiler_of(device: Any) -> _Compile:
     version = device.version
 
-    def compile_job(job: CompileJob, pools: list[Memory]) -> Compiled:
+    def compile_job(job: CompileJob, pools: list[Memory]) -> CompileResult:
         if job.device_version != version:
             raise OpFailed(
                 f"the driver's files have changed since the daemon was started (from {job.device_version} to "
                 f"{version}); restart the daemon"
             )
         model = decode_model(job.model, pools, declared_extensions(device))
-        compiled: Compiled = device.compile(model, job.shapes, decode_prepare_options(job.options))
+        compiled: CompileResult = device.compile(model, job.shapes, decode_prepare_options(job.options))
         return compiled
 
     return compile_job

@@ -31,7 +31,7 @@ def samples(
     return made
 
 
-def test_what_goes_up_and_down_does_not_grow() -> None:
+def test_fluctuation_is_not_growth() -> None:
     growth = Growth.in_samples(samples())
     assert growth.memory_per_hour == pytest.approx(0, abs=0.1 * MIB)
     assert growth.faults("it") == []
@@ -47,7 +47,7 @@ def test_leaks_are_found() -> None:
     assert "threads" in threads
 
 
-def test_a_few_that_are_off_do_not_change_a_slope() -> None:
+def test_outliers_do_not_change_a_slope() -> None:
     points = [(float(n), 3.0 * n) for n in range(20)]
     points[7], points[13] = (7.0, 1e6), (13.0, -1e6)
     assert slope(points) == pytest.approx(3.0, rel=0.1)

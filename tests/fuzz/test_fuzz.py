@@ -37,7 +37,7 @@ def test_a_slice(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutator", MUTATORS, ids=lambda mutator: mutator.__name__)
-def test_one_kind_of_damage(mutator: Mutator) -> None:
+def test_a_mutator(mutator: Mutator) -> None:
     """Without limits on memory and time, which belong to worker processes."""
     target = TfliteTarget(None)
     (own, *_) = target.seeds()
@@ -63,7 +63,7 @@ def test_seeds_are_accepted(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
+def test_a_run_is_resumed(tmp_path: Path) -> None:
     whole = Campaign("npz", folder=tmp_path / "whole").run(60)
     for count in (20, 45, 60):
         report = Campaign("npz", folder=tmp_path / "parts").run(count)
@@ -74,13 +74,13 @@ def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_case_follows_from_its_number() -> None:
+def test_a_case_depends_on_its_number_only() -> None:
     first, second = (Campaign("npz", folder=None).run(30).outcomes for _ in range(2))
     assert first == second
 
 
 @pytest.mark.slow
-def test_what_is_found_is_kept_smaller_and_had_again(tmp_path: Path) -> None:
+def test_findings_are_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
     name = "fuzz.target_faulty"
     report = Campaign(name, folder=tmp_path).run(40)
     found = {str(each["why"]).partition(":")[0]: each for each in report.findings}
@@ -114,7 +114,7 @@ def test_a_corpus_keeps_the_smallest_of_each_kind(tmp_path: Path) -> None:
     assert not corpus.wants("a", 5)
 
 
-def test_messages_of_one_place_are_of_one_kind() -> None:
+def test_messages_from_the_same_place_have_the_same_kind() -> None:
     assert kind_of("operand 3: shape [1, 2] of ADD in /tmp/x") == kind_of(
         "operand 17: shape [4] of CONV_2D in /a/b"
     )
@@ -129,7 +129,7 @@ def test_the_seed_itself_runs(tmp_path: Path) -> None:
     assert nd.load_tflite(path).main.operations
 
 
-def test_a_damaged_file_is_damaged_further() -> None:
+def test_a_damaged_file_is_mutated_further() -> None:
     """The corpus keeps damaged files, and cases start from them.
 
     Here one without operator codes.

@@ -21,7 +21,7 @@ COUNT = 12
 
 
 @pytest.mark.slow
-def test_every_way_gives_the_same() -> None:
+def test_all_ways_give_the_same_results() -> None:
     progress, types = run(COUNT, seed=7, jobs=2)
     assert progress.findings == []
     assert progress.done == COUNT
@@ -33,14 +33,14 @@ def test_splits_of_references_give_the_same_bits(seed: int) -> None:
     assert list(mismatches(random_graph(seed), ["references", "split references"])) == []
 
 
-def test_a_graph_follows_from_its_seed() -> None:
+def test_a_graph_depends_on_its_seed_only() -> None:
     first, second = random_graph(3), random_graph(3)
     assert first.model.main.operations == second.model.main.operations
     assert [a.tobytes() for a in first.expected] == [b.tobytes() for b in second.expected]
 
 
 @pytest.mark.slow
-def test_the_graphs_have_everything_that_is_to_be_tested() -> None:
+def test_the_graphs_cover_everything_to_be_tested() -> None:
     graphs = [random_graph(seed) for seed in range(150)]
     types = frozenset[OperationType]().union(*(graph.operations for graph in graphs))
     assert len(types) > 150
@@ -70,7 +70,7 @@ def _wrong(graph: RandomGraph) -> list[tuple[int, Array]]:
 
 
 @pytest.mark.slow
-def test_nearly_every_wrong_element_is_found() -> None:
+def test_nearly_every_wrong_element_is_detected() -> None:
     """Elements decided by rounding are not compared, which must be very few."""
     graphs = [random_graph(seed) for seed in range(300, 312)]
     found = [
@@ -82,7 +82,7 @@ def test_nearly_every_wrong_element_is_found() -> None:
     assert sum(found) / len(found) > 0.9
 
 
-def test_a_mismatch_is_made_smaller() -> None:
+def test_a_mismatch_is_reduced() -> None:
     """Shrinks to the one faulty operation."""
     graph = next(
         graph
@@ -130,7 +130,7 @@ def _found(mismatch: Sequence[Mismatch]) -> list[str]:
     return [each.way.partition(",")[0] for each in mismatch]
 
 
-def test_a_way_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_way_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph with wrong expected values must mismatch in every way."""
     graph = next(g for g in map(random_graph, range(100)) if _wrong(g))
     position, other = _wrong(graph)[0]

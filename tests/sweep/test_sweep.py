@@ -37,7 +37,7 @@ def _with_letters(operator: str) -> list[tuple[Form, str]]:
 
 
 @sweep("operator", OPERATORS)
-def test_what_litert_runs_is_loaded(operator: str, tmp_path: Path) -> None:
+def test_models_that_litert_runs_are_loaded(operator: str, tmp_path: Path) -> None:
     for form, letter in _taken(_with_letters(operator), _LOADED, _LOADED_IN_FULL):
         if letter in (LETTERS["agrees"], LETTERS["differs"], LETTERS["more"]):
             assert not refusal(form.case(), tmp_path / "form.tflite"), form.key
@@ -92,7 +92,7 @@ def test_references_and_kernels_agree(share: int, tmp_path: Path) -> None:
                 assert not difference(found.outputs, [expected.outputs], form.tolerance), form.key
 
 
-def test_every_operator_is_swept_or_left_out_for_a_reason() -> None:
+def test_every_operator_is_swept_or_excluded_with_a_reason() -> None:
     left_out = {
         "ASSIGN_VARIABLE": "READ_VARIABLE's forms have it",
         "CALL_ONCE": "it runs while a file is loaded",

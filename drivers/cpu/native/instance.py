@@ -14,7 +14,7 @@ from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, caller_name
 from neurald.drivers.cpu.native.thread_pool import Team, process
-from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.executable import Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
@@ -152,7 +152,7 @@ class Instance:
         step[_STEP_WORDS + _ARGUMENTS : self._table : RECORD_WORDS] += moved
         return step, address
 
-    def run(self, binding: ArgumentBinding, cancellation: int, deadline_ns: int) -> Call | None:
+    def run(self, binding: ArgumentBinding, cancellation: int, deadline_ns: int) -> KernelCall | None:
         """Runs the step.
 
         Args:
@@ -272,7 +272,7 @@ class _BoundStep:
         self.cancellation, self.deadline_ns = cancellation, deadline_ns
 
 
-def chunks(call: Call, threads: int) -> int:
+def chunks(call: KernelCall, threads: int) -> int:
     """Returns the number of chunks of a call for this many threads; 1 if it is not shared."""
     if threads < 2 or call.cost_ns < _MIN_SHARED_NS:
         return 1
@@ -282,7 +282,7 @@ def chunks(call: Call, threads: int) -> int:
     return max(1, min(call.work_items, max(threads, wanted, least), _MAX_PARTS))
 
 
-def pieces(call: Call) -> int:
+def pieces(call: KernelCall) -> int:
     """Returns the number of pieces of an unshared call."""
     return max(1, min(call.work_items, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PARTS))
 

@@ -12,7 +12,7 @@ from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.executable import Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
@@ -128,7 +128,7 @@ class NativeModel:
             return instance.profile()
 
 
-def _name(call: Call) -> str:
+def _name(call: KernelCall) -> str:
     return f"operation {', '.join(map(str, call.operations))}" if call.operations else call.label
 
 

@@ -10,7 +10,7 @@ import msgspec
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True):
+class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     """A kernel of the step, to run after those before it.
 
     Attributes:
@@ -47,7 +47,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     """
 
     target: str
-    calls: tuple[Call, ...]
+    calls: tuple[KernelCall, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     input_arguments: tuple[tuple[int, ...], ...]

@@ -37,12 +37,12 @@ def image_uses(source: Source) -> tuple[ImageUse, ...]:
     )
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True):
+class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     """One kernel of the step, which runs after its predecessors.
 
     Attributes:
         kernel: its name in the program.
-        places: its arguments, the written one first.
+        locations: the locations of its arguments, the written one first.
         status: the index of its status word, from 1 on; 0 if it has no requirements.
         workspace: the offset of its workspace in the arena (`Source.workspace_bytes`); None if it
             needs none.
@@ -54,7 +54,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     """
 
     kernel: str
-    places: tuple[BufferLocation, ...]
+    locations: tuple[BufferLocation, ...]
     groups: int
     local_size: int
     status: int = 0
@@ -81,7 +81,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
             that one.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[KernelCall, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     arena_bytes: int
@@ -90,7 +90,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     zeros: int
     zeros_bytes: int
     text: str = ""
-    persistent: Call | None = None
+    persistent: KernelCall | None = None
 
     @property
     def flags_bytes(self) -> int:

@@ -15,7 +15,7 @@ from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocati
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
-from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, ImageUse
+from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, KernelCall
 from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer, Launch
 from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
 from neurald.drivers.opencl.runtime.portions import Portions
@@ -144,13 +144,13 @@ class Instance:
         with self._device.state.guard("running kernels", after_launch=True):
             self._queue.finish()
 
-    def _launch(self, program: BuiltProgram, call: Call) -> Launch:
+    def _launch(self, program: BuiltProgram, call: KernelCall) -> Launch:
         if call is self._executable.persistent:
             return self._persistent_launch(call, call.groups, len(self._executable.calls))
         status = self._executable.zeros + FLAGS + 4 * call.status
         return bound_launch(self._device, program, call, self._buffers, status)
 
-    def _persistent_launch(self, call: Call, groups: int, phases: int) -> Launch:
+    def _persistent_launch(self, call: KernelCall, groups: int, phases: int) -> Launch:
         kernel = self._program.new_kernel(call.kernel)
         with self._device.state.guard("setting arguments", kernel=call.kernel):
             kernel.set_args(self._arena, self._buffers[Base.CONSTANTS], self._sync, np.int32(phases))
@@ -164,7 +164,7 @@ class Instance:
         with self._device.state.guard("creating a sub-buffer of the arena"):
             return self._arena.get_sub_region(offset, size_bytes)
 
-    def are_resident(self, call: Call, groups: int) -> bool:
+    def are_resident(self, call: KernelCall, groups: int) -> bool:
         """Returns True if this many work-groups are resident on the device together.
 
         Raises:
@@ -325,7 +325,7 @@ def clear(
 
 
 def bound_launch(
-    device: DeviceContext, program: BuiltProgram, call: Call, buffers: dict[Base, Any], status: int
+    device: DeviceContext, program: BuiltProgram, call: KernelCall, buffers: dict[Base, Any], status: int
 ) -> Launch:
     """Creates a kernel with bound arguments, in the order that `program_text.kernel_text` defines.
 
@@ -341,7 +341,7 @@ def bound_launch(
     kept: list[Any] = []
     with device.state.guard("setting arguments", kernel=call.kernel):
         arguments: list[Any] = []
-        for position, place in enumerate(call.places):
+        for position, place in enumerate(call.locations):
             if position in images:
                 image, first = _image(device, buffers[place.base], place, images[position])
                 kept.append(image)

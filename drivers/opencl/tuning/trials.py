@@ -14,7 +14,7 @@ from neurald.drivers.opencl.codegen.program_text import kernel_name, program_tex
 from neurald.drivers.opencl.compiler import BUFFERS, phase_of
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.executable import Call, image_uses
+from neurald.drivers.opencl.runtime.executable import KernelCall, image_uses
 from neurald.drivers.opencl.runtime.instance import allocate, bound_launch, clear
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch
 from neurald.drivers.opencl.runtime.persistent_kernel import (
@@ -51,7 +51,7 @@ class Trials(msgspec.Struct, frozen=True, array_like=True):
         is_resident: whether phases are measured.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[KernelCall, ...]
     arena_bytes: int
     is_resident: bool
 
@@ -130,14 +130,14 @@ class Bench:
             self._arena_bytes = size_bytes
         return self._arena
 
-    def _call_ns(self, program: BuiltProgram, call: Call, arena: "cl.Buffer") -> float:
+    def _call_ns(self, program: BuiltProgram, call: KernelCall, arena: "cl.Buffer") -> float:
         self._clear(arena)
         buffers = {Base.ARENA: arena, Base.CONSTANTS: arena}
         launch = bound_launch(self._device, program, call, buffers, 0)
         times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(self._queue)
         return statistics.median(each.duration_ns for each in times[1:])
 
-    def _phase_ns(self, program: BuiltProgram, call: Call, arena: "cl.Buffer") -> float:
+    def _phase_ns(self, program: BuiltProgram, call: KernelCall, arena: "cl.Buffer") -> float:
         """Returns the time of a source as a phase, including the grid barrier before it."""
         self._clear(arena)
         sync = allocate(self._device, SYNC_BYTES)
@@ -161,10 +161,10 @@ class Bench:
         clear(self._device, self._queue, arena, 0, self._arena_bytes)
 
 
-def _call(source: Source) -> Call:
-    return Call(
+def _call(source: Source) -> KernelCall:
+    return KernelCall(
         kernel=kernel_name(source, _bases(source)),
-        places=_layout(source)[0],
+        locations=_layout(source)[0],
         workspace=_WORKSPACE if source.workspace_bytes else None,
         groups=source.groups,
         local_size=source.local_size,
@@ -173,12 +173,12 @@ def _call(source: Source) -> Call:
     )
 
 
-def _phases_call(source: Source, facts: DeviceFacts) -> Call:
+def _phases_call(source: Source, facts: DeviceFacts) -> KernelCall:
     size = local_size([source])
     assert size is not None  # noqa: S101 - one source has one size
-    return Call(
+    return KernelCall(
         kernel=_phases_name(source),
-        places=(),
+        locations=(),
         groups=facts.compute_units,
         local_size=size,
         operations=source.operations,
@@ -198,8 +198,8 @@ def _layout(source: Source) -> tuple[tuple[BufferLocation, ...], int]:
 
     Returns them and the end.
     """
-    places, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
+    locations, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
     for value in source.arguments:
-        places.append(BufferLocation(Base.ARENA, end))
+        locations.append(BufferLocation(Base.ARENA, end))
         end += -(-max(1, value.size_bytes) // _ALIGNMENT) * _ALIGNMENT
-    return tuple(places), end
+    return tuple(locations), end

@@ -142,11 +142,11 @@ def test_the_binary_of_another_device_is_refused(device: OpenClDevice, artifact:
         device.prepare_model_from_cache(write_artifact(executable, damaged, constants), OPTIONS)
 
 
-@sweep("field", ["places", "status", "workspace", "groups", "local_size"])
+@sweep("field", ["locations", "status", "workspace", "groups", "local_size"])
 def test_calls_that_leave_their_buffers_are_refused(artifact: Artifact, field: str) -> None:
     executable, binary, constants = executable_of(artifact)
     wrong: dict[str, list[object]] = {
-        "places": [
+        "locations": [
             (BufferLocation(Base.ARENA, executable.arena_bytes + 1),),
             (BufferLocation(Base.CONSTANTS, executable.constants_bytes + 1),),
             (BufferLocation(Base.ARENA, -1),),

@@ -53,8 +53,8 @@ def test_locations_of_values(opencl: DeviceContext, seed: int, is_fused: bool) -
     for call in executable.calls:
         assert f"void {call.kernel}(" in executable.text
         assert call.groups > 0
-        assert call.places[0].base is Base.ARENA
-        for place in call.places:
+        assert call.locations[0].base is Base.ARENA
+        for place in call.locations:
             assert place.offset % ALIGNMENT == 0
             assert 0 <= place.offset < sizes[place.base]
     for port in (*executable.inputs, *executable.outputs):
@@ -78,7 +78,7 @@ def test_outputs_lie_just_before_the_flags(opencl: DeviceContext) -> None:
         opencl, models.finish(models.add(_Op.ABS, [value]), value), is_fused=False
     ).executable
     first, second = sorted(executable.outputs, key=lambda port: port.offset or 0)
-    starts = {call.places[0].offset for call in executable.calls}
+    starts = {call.locations[0].offset for call in executable.calls}
     assert {first.offset, second.offset} <= starts
     assert (first.offset or 0) + first.size_bytes <= (second.offset or 0)
     assert (

@@ -223,7 +223,7 @@ def test_images_that_leave_their_buffers_are_refused(artifact: Artifact) -> None
     use = call.images[0]
     wrong: list[ImageUse] = [
         msgspec.structs.replace(use, argument=0),
-        msgspec.structs.replace(use, argument=len(call.places)),
+        msgspec.structs.replace(use, argument=len(call.locations)),
         msgspec.structs.replace(use, type=Scalar.FLOAT64),
         msgspec.structs.replace(use, size_bytes=0),
         msgspec.structs.replace(use, size_bytes=1 << 40),
@@ -235,10 +235,10 @@ def test_images_that_leave_their_buffers_are_refused(artifact: Artifact) -> None
             read_artifact(
                 write_artifact(msgspec.structs.replace(executable, calls=tuple(calls)), binary, constants)
             )
-    places = list(call.places)
+    places = list(call.locations)
     place = places[use.argument]
     places[use.argument] = msgspec.structs.replace(place, offset=place.offset + 4)
-    calls[number] = msgspec.structs.replace(call, places=tuple(places))
+    calls[number] = msgspec.structs.replace(call, locations=tuple(places))
     with pytest.raises(BadData, match="image"):
         read_artifact(
             write_artifact(msgspec.structs.replace(executable, calls=tuple(calls)), binary, constants)

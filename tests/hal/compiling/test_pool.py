@@ -1,4 +1,4 @@
-"""Models that are compiled in other processes: in turns, within limits, and without harm to the daemon."""
+"""Models compiled in other processes: fairly, within limits, without harm to the daemon."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ from neurald.hal.admission.session import Session
 from neurald.hal.compiling import compile_admission
 from neurald.hal.compiling import pool as compile_pool
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import Compiled, Device, ExecuteOptions, PrepareOptions
+from neurald.hal.device import CompileResult, Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     BadData,
     Cancelled,
@@ -57,12 +57,12 @@ def session() -> Session:
     return Session(Limits())
 
 
-Start = Callable[..., "Future[Compiled]"]
+Start = Callable[..., "Future[CompileResult]"]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Compiles in a thread of its own."""
+    """Compiles in a separate thread."""
     with ThreadPoolExecutor(16) as threads:
         yield lambda *arguments, **options: threads.submit(compiled, *arguments, **options)
 
@@ -73,13 +73,13 @@ def compiled(
     options: PrepareOptions,
     deadline_s: float | None = None,
     cancellation: Cancellation | None = None,
-) -> Compiled:
+) -> CompileResult:
     compiler = pool.compiler(session, encode_model(MODEL), MODEL.pools, options)
     return compiler.compile(deadline_s=deadline_s, cancellation=cancellation)
 
 
 def processes_of(pool: CompilePool) -> set[int]:
-    """The processes that compile."""
+    """Returns the compiling processes."""
     parent = pool.process
     if parent is None:
         return set()
@@ -221,13 +221,13 @@ def test_no_more_compile_at_a_time_than_there_are_compilers(session: Session, st
 
 
 def test_users_take_turns(start: Start) -> None:
-    """One user wants twenty models compiled before another one comes with one."""
+    """One user wants twenty models compiled before another one asks for one."""
     pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=1))
     ended: list[str] = []
     lock = threading.Lock()
 
-    def note(name: str) -> Callable[[Future[Compiled]], None]:
-        def append(future: Future[Compiled]) -> None:
+    def note(name: str) -> Callable[[Future[CompileResult]], None]:
+        def append(future: Future[CompileResult]) -> None:
             with lock:
                 ended.append(name)
 

@@ -13,7 +13,7 @@ from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name, caller_text
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.native.unit_queue import Unit
-from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.executable import Executable, KernelCall
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.model.types import OperandType
@@ -149,7 +149,7 @@ def chain(routines: Sequence[Routine]) -> Executable:
     size = max(4, routines[0].arguments[0].size_bytes)
     room = -(-size // 64) * 64
     calls = tuple(
-        Call(
+        KernelCall(
             function=routine.name,
             locations=(
                 BufferLocation(Base.ARENA, room * (number + 1)),

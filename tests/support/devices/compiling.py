@@ -17,7 +17,7 @@ from neurald.hal.device import (
     CACHE_KEY_BYTES,
     Artifact,
     CacheFilesNeeded,
-    Compiled,
+    CompileResult,
     InputShapes,
     PrepareOptions,
 )
@@ -47,7 +47,7 @@ class CompilingDevice(AddingDevice):
     def get_ready_to_compile(self) -> None:
         pass
 
-    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
+    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> CompileResult:
         what, *words = options.cache_key.decode().split()
         return _ACTIONS[what](model, *words)
 
@@ -58,69 +58,69 @@ class CompilingDevice(AddingDevice):
         return AddingPreparedModel(self, model)
 
 
-def _echo(model: Model, *words: str) -> Compiled:
+def _echo(model: Model, *words: str) -> CompileResult:
     constant = model.constant(model.main.operands[1])
     assert constant is not None
     artifact = Artifact(
         model=(HostMemory(" ".join(words).encode()),), data=(HostMemory(constant), HostMemory(b""))
     )
-    return Compiled(note=NOTE, artifact=artifact)
+    return CompileResult(note=NOTE, artifact=artifact)
 
 
-def _sleep(model: Model, seconds: str) -> Compiled:
+def _sleep(model: Model, seconds: str) -> CompileResult:
     time.sleep(float(seconds))
-    return Compiled(note=NOTE)
+    return CompileResult(note=NOTE)
 
 
-def _spin(model: Model) -> Compiled:
+def _spin(model: Model) -> CompileResult:
     end = time.monotonic() + FOR_EVER_S
     while time.monotonic() < end:
         pass
-    return Compiled(note=NOTE)
+    return CompileResult(note=NOTE)
 
 
-def _arrays(model: Model) -> Compiled:
+def _arrays(model: Model) -> CompileResult:
     kept: list[object] = []
     while len(kept) < 1 << 14:
         kept.append(np.ones(1 << 20, np.uint8))
-    return Compiled(note=NOTE)
+    return CompileResult(note=NOTE)
 
 
-def _shared(model: Model) -> Compiled:
+def _shared(model: Model) -> CompileResult:
     kept: list[object] = []
     while len(kept) < 1 << 10:
         kept.append(SharedMemory.constant(memoryview(bytes(1 << 24))))
-    return Compiled(note=NOTE)
+    return CompileResult(note=NOTE)
 
 
-def _abort(model: Model) -> Compiled:
+def _abort(model: Model) -> CompileResult:
     """Aborts, as LLVM does on fatal errors, and C++ on an uncaught `std::bad_alloc`."""
     os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
     os.kill(os.getpid(), signal.SIGABRT)
-    return Compiled(note=NOTE)
+    return CompileResult(note=NOTE)
 
 
-def _crash(model: Model) -> Compiled:
+def _crash(model: Model) -> CompileResult:
     ctypes.string_at(8)
-    return Compiled(note=NOTE)
+    return CompileResult(note=NOTE)
 
 
-def _refuse(model: Model) -> Compiled:
+def _refuse(model: Model) -> CompileResult:
     raise BadData("the model is not to its taste")
 
 
-def _fail(model: Model) -> Compiled:
+def _fail(model: Model) -> CompileResult:
     raise ZeroDivisionError("inside")
 
 
-def _log(model: Model) -> Compiled:
+def _log(model: Model) -> CompileResult:
     logging.getLogger("neurald.test").warning("%s", "x" * 100_000)
     for number in range(10_000):
         logging.getLogger("neurald.test").warning("line %d", number)
-    return Compiled(note=NOTE)
+    return CompileResult(note=NOTE)
 
 
-def _family(model: Model, number: str) -> Compiled:
+def _family(model: Model, number: str) -> CompileResult:
     """Starts a child process; reports the numbers of both processes."""
     child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({FOR_EVER_S})"])
     path = family_path(int(number))
@@ -134,7 +134,7 @@ def family_path(number: int) -> Path:
     return Path(os.environ["NEURALD_SECRET_FILE"]).with_name(f"family{number}")
 
 
-_ACTIONS: dict[str, Callable[..., Compiled]] = {
+_ACTIONS: dict[str, Callable[..., CompileResult]] = {
     "echo": _echo,
     "sleep": _sleep,
     "spin": _spin,

@@ -71,7 +71,7 @@ def pooled() -> Graph:
     return builder.finish(builder.compute((1, 3, 3, 2), body))
 
 
-def folded() -> Graph:
+def reduced() -> Graph:
     """Creates a long reduction, which a work-group computes together."""
     builder = GraphBuilder()
     source = builder.input(3, 300)
@@ -106,7 +106,7 @@ def many_rows() -> Graph:
     return softmax(2100, 3)
 
 
-def halves() -> Graph:
+def float16() -> Graph:
     """Creates values stored as FLOAT16 and BOOL."""
     builder = GraphBuilder()
     source, holds = builder.input(3, 3, type=Scalar.FLOAT16), builder.input(3, 3, type=Scalar.BOOL)
@@ -154,10 +154,10 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
         transposed,
         gathered,
         pooled,
-        folded,
+        reduced,
         softmax,
         many_rows,
-        halves,
+        float16,
         convolution,
         depthwise,
         quantised_product,

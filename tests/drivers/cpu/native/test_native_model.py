@@ -10,7 +10,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks, pieces
-from neurald.drivers.cpu.target.executable import Call
+from neurald.drivers.cpu.target.executable import KernelCall
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory.pool import aligned_zeros
 
@@ -110,7 +110,7 @@ def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def slow(
         instance: Instance, binding: ArgumentBinding, cancellation: int, deadline_ns: int
-    ) -> Call | None:
+    ) -> KernelCall | None:
         entered.set()
         assert go_on.wait(10)
         return original(instance, binding, cancellation, deadline_ns)

@@ -126,11 +126,11 @@ def test_reductions_determine_the_shape_of_kernels() -> None:
         return render(kernels(GRAPHS[name]())[-1])
 
     assert (of("elementwise").label, of("elementwise").groups) == ("a work-item for each element", 1)
-    assert (of("folded").label, of("folded").groups) == ("a work-group for each reduction", 3)
+    assert (of("reduced").label, of("reduced").groups) == ("a work-group for each reduction", 3)
     assert (of("softmax").label, of("softmax").groups) == ("a work-group for each row", 3)
     assert (of("many_rows").label, of("many_rows").groups) == ("a work-item for each row", -(-2100 // 64))
-    assert of("folded").has_barriers
-    assert of("folded").scratch_bytes >= 4 * of("folded").local_size
+    assert of("reduced").has_barriers
+    assert of("reduced").scratch_bytes >= 4 * of("reduced").local_size
     assert not of("pooled").has_barriers
 
 
@@ -144,7 +144,7 @@ def test_the_epilogue_as_a_function() -> None:
 
 
 def test_parameters_name_the_stored_types() -> None:
-    (kernel,) = kernels(GRAPHS["halves"]())
+    (kernel,) = kernels(GRAPHS["float16"]())
     assert [value.type.name for value in arguments_of(kernel)] == ["FLOAT16", "BOOL", "FLOAT16"]
     assert (
         "__global half *restrict a0, __global const uchar *restrict a1"

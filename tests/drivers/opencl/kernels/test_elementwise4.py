@@ -86,7 +86,7 @@ def shifted() -> Graph:
 MAKE: dict[str, Callable[[], Graph]] = {
     "whole rows": lambda: sums((3, 5, 8)),
     "rows that end between texels": lambda: sums((4, 5, 7)),
-    "halves": lambda: sums((2, 70, 4), Scalar.FLOAT16),
+    "float16": lambda: sums((2, 70, 4), Scalar.FLOAT16),
     "signed bytes": lambda: sums((3, 12), Scalar.INT8),
     "bytes": lambda: sums((8, 3), Scalar.UINT8),
     "compared": compared,
@@ -120,11 +120,11 @@ def test_unsupported_kernels() -> None:
     builder = GraphBuilder()
     source, along = builder.input(5, 8), axis(8, "r")
     total = builder.compute((5,), lambda i: reduce(ReductionOp.SUM, (along,), load(source, (i, along))))
-    (folded,) = kernels(builder.finish(total))
+    (reduced,) = kernels(builder.finish(total))
     (odd,) = kernels(sums((3, 5)))
     (even,) = kernels(sums((3, 8)))
     for kernel, images in (
-        (folded, IMAGES),
+        (reduced, IMAGES),
         (odd, IMAGES),
         (even, replace(IMAGES, types=frozenset())),
         (even, None),

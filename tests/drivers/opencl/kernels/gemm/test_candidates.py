@@ -101,7 +101,7 @@ def test_tensor_cores_need_permission_to_round_floats() -> None:
         labels = [source.label for source in candidates(case.kernel, nvidia, relaxed=relaxed)]
         found = [label for label in labels if "tensor cores" in label]
         assert found
-        assert all(("twice" in label) is is_exact for label in found)
+        assert all(("3xTF32" in label) is is_exact for label in found)
 
 
 def test_workspaces_are_used_only_if_provided() -> None:

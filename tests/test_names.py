@@ -1,0 +1,75 @@
+"""One name per concept and one concept per name: public classes and limit constants of the sources."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.mirror import SOURCES
+
+pytestmark = pytest.mark.quick
+
+ROOT = Path(__file__).parent.parent
+
+#: Public classes that several files define, with the reason.
+SHARED: dict[str, str] = {
+    "Burst": "the burst of a prepared model in the HAL, and that of a compilation in the client API",
+    "Compiled": "the result of a driver's compiler",
+    "Epilogue": "the epilogue of a contraction, as each compiling driver generates it",
+    "Executable": "a compiled step, as each compiling driver runs it",
+    "Instance": "the memory of one execution of a prepared model, in each compiling driver",
+    "KernelCall": "the call of a kernel in an executable, in each compiling driver",
+    "Statements": "the writer of a kernel's statements, in each compiling driver",
+}
+#: Limits are called MAX_… and MIN_….
+_OTHER_LIMIT = re.compile(r"_?(MOST|MAXIMUM|MINIMUM|LEAST)_\w+")
+
+
+def _trees() -> Iterator[tuple[str, ast.Module]]:
+    for folder in SOURCES:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def public_classes(tree: ast.Module) -> set[str]:
+    """Returns the names of the public classes that a file defines at its top level."""
+    names = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def constants(tree: ast.Module) -> Iterator[str]:
+    """Yields the names that a file assigns at its top level."""
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_a_public_class_name_has_one_definition() -> None:
+    files: dict[str, list[str]] = {}
+    for path, tree in _trees():
+        for name in public_classes(tree):
+            files.setdefault(name, []).append(path)
+    repeated = {name: paths for name, paths in files.items() if len(paths) > 1}
+    unexpected = {name: paths for name, paths in repeated.items() if name not in SHARED}
+    assert unexpected == {}, "rename all but one, or add the name to SHARED with the reason"
+    assert sorted(SHARED) == sorted(repeated), "SHARED has names with only one definition"
+
+
+def test_limits_have_the_usual_prefix() -> None:
+    found = {
+        path: others
+        for path, tree in _trees()
+        if (others := [name for name in constants(tree) if _OTHER_LIMIT.fullmatch(name)])
+    }
+    assert found == {}, "limits are called MAX_… and MIN_…"
+
+
+def test_classes_and_constants_are_found() -> None:
+    tree = ast.parse(
+        "MAX_A = 1\n_MOST_B: int = 2\nclass C:\n    class D: ...\nclass _E: ...\ndef f(): MAXIMUM_F = 3\n"
+    )
+    assert public_classes(tree) == {"C"}
+    assert list(constants(tree)) == ["MAX_A", "_MOST_B"]
+    assert _OTHER_LIMIT.fullmatch("_MOST_B")
+    assert not _OTHER_LIMIT.fullmatch("MAX_A")
