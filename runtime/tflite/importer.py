@@ -42,10 +42,10 @@ from neurald.runtime.tflite.state import (
     VariableKey,
     handle_key,
     is_handle,
-    keys_of,
     merge_effects,
     shown_key,
     tensor_key,
+    variable_keys,
 )
 from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.unpacking import Unpacking
@@ -173,7 +173,7 @@ class Importer:
         handles = {index: key for index, key in zip(source.inputs, given, strict=False) if key is not None}
         found: list[Effects] = [Effects()]
         for operator in source.operators:
-            keys = keys_of(handles, operator.inputs)
+            keys = variable_keys(handles, operator.inputs)
             made = handle_key(operator)
             if made is not None and operator.outputs:
                 handles[operator.outputs[0]] = made
@@ -195,7 +195,7 @@ class Importer:
             elif operator.code == BuiltinOperator.CALL_ONCE:
                 self._initialise(called_subgraphs(operator)[0][0])
             found.append(self._scan_tensors(source, operator))
-        return replace(merge_effects(found), outputs=keys_of(handles, source.outputs))
+        return replace(merge_effects(found), outputs=variable_keys(handles, source.outputs))
 
     def _scan_variable(
         self, source: TfliteSubgraph, operator: Operator, keys: Sequence[VariableKey | None]

@@ -93,7 +93,7 @@ def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:
 
 
 def _overlaps(box: Array, others: Array) -> Array:
-    """Like `overlaps`, but a box without a positive area overlaps none."""
+    """Returns `overlaps`, except that a box without a positive area overlaps none."""
     with np.errstate(all="ignore"):
         areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
         area = (box[2] - box[0]) * (box[3] - box[1])
