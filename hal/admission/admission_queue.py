@@ -397,8 +397,8 @@ class AdmissionQueue:
         running = len(self._running)
         if not client.running and self._guests and self._recently_started(now) < self._slots + self._guests:
             return True
-        most = self._max_running + (0 if client.user.running else len(self._users))
-        if running >= most:
+        limit = self._max_running + (0 if client.user.running else len(self._users))
+        if running >= limit:
             return False
         if running >= self._slots:
             counted = sum(
