@@ -121,7 +121,7 @@ def test_a_process_compiles_at_a_lower_priority_and_ends_with_its_model(
     [
         ("refuse", BadData, "not to its taste"),
         ("fail", OpFailed, "its log|daemon's log"),
-        ("crash", OpFailed, "died of the model: SIGSEGV"),
+        ("crash", OpFailed, "the compiler crashed on the model: SIGSEGV"),
         ("arrays", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
         ("shared", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
         ("abort", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
@@ -142,7 +142,7 @@ def test_a_model_that_cannot_be_compiled_fails_alone(
 def test_compiling_may_take_so_long(session: Session, what: tuple[object, ...]) -> None:
     pool = CompilePool(DRIVER, CompilingDevice(), Limits(compile_s=1))
     try:
-        with pytest.raises(ResourceExhaustedPersistent, match=r"1 s .*\(compile_s\)"):
+        with pytest.raises(ResourceExhaustedPersistent, match=r"1 s.*\(compile_s\)"):
             compiled(pool, session, doing(*map(str, what)))
         wait_until(lambda: not processes_of(pool))
     finally:
