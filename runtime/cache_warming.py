@@ -138,23 +138,23 @@ def _step_of_shapes(
     """Describes a step that was compiled for the shapes of a run."""
     if report.variants is None:
         # A daemon does not report its variants; the run times show the saving.
-        kept, reason = None, "its daemon caches what it compiles for each set of shapes"
+        record, reason = None, "its daemon caches what it compiles for each set of shapes"
     else:
-        kept = report.variants.record
-        reason = "" if kept is not None else "nothing was stored for these shapes"
-    if kept is not None and kept.was_there:
+        record = report.variants.record
+        reason = "" if record is not None else "nothing was stored for these shapes"
+    if record is not None and record.was_there:
         return WarmedStep(
             device=report.device,
             operations=operations,
             cache=CacheOutcome.HIT,
             reason="",
-            cold_ms=kept.compile_ms,
+            cold_ms=record.compile_ms,
             warm_ms=first.run_ms,
-            key=kept.key,
+            key=record.key,
         )
-    found = None if later.variants is None else later.variants.record
-    is_warm = report.variants is None or (found is not None and found.was_there)
-    if kept is not None:
+    second_record = None if later.variants is None else later.variants.record
+    is_warm = report.variants is None or (second_record is not None and second_record.was_there)
+    if record is not None:
         reason = "first use of these shapes"
         if not is_warm:
             reason += "; it was stored, but could not be loaded again"
@@ -165,5 +165,5 @@ def _step_of_shapes(
         reason=reason,
         cold_ms=first.run_ms,
         warm_ms=second.run_ms if is_warm else None,
-        key=report.key if kept is None else kept.key,
+        key=report.key if record is None else record.key,
     )

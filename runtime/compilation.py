@@ -527,14 +527,14 @@ def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, .
     return output_shapes
 
 
-def _contiguous(value: Any, kind: OperandType, position: int) -> np.ndarray[Any, Any]:
+def _contiguous(value: Any, operand_type: OperandType, position: int) -> np.ndarray[Any, Any]:
     """Converts `value` to a C-contiguous array.
 
     A value without a dtype gets that of the operand's type.
     """
-    dtype = kind.dtype
+    dtype = operand_type.dtype
     try:
         array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadData(f"input {position} cannot be stored as {dtype}: {error}") from None
-    return as_elements(np.ascontiguousarray(array).reshape(array.shape), kind)
+    return as_elements(np.ascontiguousarray(array).reshape(array.shape), operand_type)

@@ -22,6 +22,8 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _DeclaredRole:
+    """The compilation and the operand of a role, and the likelihood of its use."""
+
     compilation: Compilation
     operand: Operand
     probability: float

@@ -32,6 +32,7 @@ from neurald.hal.model.types import (
     Subgraph,
     as_elements,
     byte_size,
+    counted,
 )
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.model_rules import validate_model, validate_operand_type
@@ -90,11 +91,11 @@ class ModelBuilder:
         """
         self._require_open()
         index = len(self._operands)
-        kind = member(operand_type, OperandType, "the operand type")
+        operand_type = member(operand_type, OperandType, "the operand type")
         shape = integers(dimensions, f"operand {index}: the shape")
         operand = Operand(
-            type=kind,
-            dimensions=None if kind.is_tensor and not shape else shape,
+            type=operand_type,
+            dimensions=None if operand_type.is_tensor and not shape else shape,
             scale=_scale(scale, f"operand {index}: the scale"),
             zero_point=integer(zero_point, f"operand {index}: the zero point"),
             channel_quant=None if channel_quant is None else _channel_quant(channel_quant, index),
@@ -243,14 +244,16 @@ class ModelBuilder:
             BadState: the model is finished.
         """
         self._require_open()
-        kind = member(operation_type, OperationType, "the operation type")
-        definition = definition_of(kind)
+        operation_type = member(operation_type, OperationType, "the operation type")
+        definition = definition_of(operation_type)
         if definition is None:
             raise BadData(
-                f"operation {kind.name} is not implemented; docs/operations.md lists the operations"
+                f"operation {operation_type.name} is not implemented; docs/operations.md lists the operations"
             )
         operation = Operation(
-            type=kind, inputs=self._indexes(inputs, kind.name), outputs=self._indexes(outputs, kind.name)
+            type=operation_type,
+            inputs=self._indexes(inputs, operation_type.name),
+            outputs=self._indexes(outputs, operation_type.name),
         )
         definition.bind(operation, self._operands, values_known=False)
         self._operations.append(operation)
@@ -408,7 +411,9 @@ class ModelBuilder:
         result = integers(indexes, f"{what}: the list of operands")
         for index in result:
             if not 0 <= index < len(self._operands):
-                raise BadData(f"{what}: there is no operand {index}; the model has {len(self._operands)}")
+                raise BadData(
+                    f"{what}: there is no operand {index}; the model has {counted(len(self._operands), 'operand')}"
+                )
         return result
 
     def _constant_operand(self, index: int) -> Operand:

@@ -3,7 +3,9 @@
 The change is the difference to the branch `main` (on `main` itself: to the last commit), and
 untracked files. For a source file these are its own test file, or the one that
 `tests/support/mirror.py` names, and the tests that import it, directly or through helpers in
-`tests/`; for a helper, the tests that import it; for a test, itself.
+`tests/`; for a helper, the tests that import it; for a test, itself; for a page of Markdown,
+`tests/docs`; for a file in `docs/`, `examples/` or `benchmarks/`, the folder of that name in
+`tests/`.
 """
 
 import ast
@@ -68,6 +70,13 @@ def _importers() -> tuple[frozenset[str], Mapping[str, set[str]]]:
     return frozenset(files), importers
 
 
+def _folders_for(path: str) -> set[str]:
+    """Returns the folders whose tests check a page, an example, or a benchmark."""
+    top = path.partition("/")[0]
+    folders = {f"tests/{top}"} if top in ("docs", "examples", "benchmarks") else set()
+    return folders | {"tests/docs"} if path.endswith(".md") else folders
+
+
 def touched_tests(changed: list[str]) -> list[str]:
     """Returns the test files to run for changed files."""
     files, importers = _importers()
@@ -80,6 +89,8 @@ def touched_tests(changed: list[str]) -> list[str]:
         if name.startswith("test_") and file in files:
             touched.add(file)
             continue
+        for covering in _folders_for(file):
+            touched.update(test for test in files if test.startswith(f"{covering}/test_"))
         own = COVERED_BY.get(file, mirror_of(file))
         if own in files:
             touched.add(own)

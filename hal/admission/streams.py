@@ -90,8 +90,8 @@ class StreamLimiter:
         """Begins a stream; `end` follows.
 
         Args:
-            owner: of the stream; hashable. None for clients without a session, which do not wait for
-                another stream to stall.
+            owner: of the stream; hashable. None for clients without a session, which do not wait
+                until another stream stalls.
             context: of the call.
 
         Raises:

@@ -21,6 +21,7 @@ from neurald.hal.model.types import (
     OperandType,
     Request,
     as_elements,
+    counted,
     value_size,
 )
 from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
@@ -79,18 +80,14 @@ class ExecutionArguments:
     def set_input(
         self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
     ) -> None:
-        """Binds an array as an input; None omits an optional one.
-
-        The array is read in place when the execution computes. Its shape sets the dimensions that
-        the model leaves open, unless `dimensions` does. An array of strings, which may be objects
-        (bytes or text) or one of NumPy's string types, is copied now.
+        """Binds an array as an input; see `Execution.set_input`.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
                 shape than the model's.
             BadState: the input is already bound.
         """
-        operand = self._slot(self._inputs, self._input_operands, index, "input")
+        operand = self._unbound_operand(self._inputs, self._input_operands, index, "input")
         what = f"input {index}"
         if array is None:
             self._inputs[index] = _BoundArgument(Argument(), None)
@@ -104,11 +101,7 @@ class ExecutionArguments:
         self._inputs[index] = _BoundArgument(argument, memory)
 
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
-        """Binds an array as an output, which is written in place.
-
-        If the model and `dimensions` leave the shape open, the array is only a buffer, which is
-        filled from its start; `output_dimensions` returns the actual shape. A string output needs
-        an array of objects, which receives bytes.
+        """Binds an array as an output; see `Execution.set_output`.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -116,7 +109,7 @@ class ExecutionArguments:
             BadState: the output is already bound.
             UnexpectedNull: `array` is None.
         """
-        operand = self._slot(self._outputs, self._output_operands, index, "output")
+        operand = self._unbound_operand(self._outputs, self._output_operands, index, "output")
         if array is None:
             raise UnexpectedNull(f"output {index}: the array is None")
         what = f"output {index}"
@@ -130,14 +123,7 @@ class ExecutionArguments:
     def set_input_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of a memory, from `offset`, as an input.
-
-        Args:
-            index: of the input.
-            memory: the memory that holds the bytes.
-            offset: of the first byte; 0 for device memory, which is always used as a whole.
-            length: in bytes; 0 for device memory.
-            dimensions: the shape, where the model leaves it open.
+        """Binds bytes of a memory as an input; see `Execution.set_input_from_memory`.
 
         Raises:
             BadData: there is no such input, the range is outside the memory, or its length is not
@@ -145,10 +131,10 @@ class ExecutionArguments:
             BadState: the input is already bound.
             UnexpectedNull: `memory` is None.
         """
-        operand = self._slot(self._inputs, self._input_operands, index, "input")
+        operand = self._unbound_operand(self._inputs, self._input_operands, index, "input")
         if memory is None:
             raise UnexpectedNull(f"input {index}: the memory is None")
-        offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"input {index}")
+        offset, length, dimensions = _checked_range(memory, offset, length, dimensions, f"input {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=False)
             self._inputs[index] = _BoundArgument(
@@ -165,10 +151,10 @@ class ExecutionArguments:
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
         """Binds bytes of a memory as an output; see `set_input_from_memory`."""
-        operand = self._slot(self._outputs, self._output_operands, index, "output")
+        operand = self._unbound_operand(self._outputs, self._output_operands, index, "output")
         if memory is None:
             raise UnexpectedNull(f"output {index}: the memory is None")
-        offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"output {index}")
+        offset, length, dimensions = _checked_range(memory, offset, length, dimensions, f"output {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=True)
             self._outputs[index] = _BoundArgument(
@@ -204,13 +190,13 @@ class ExecutionArguments:
         validate_argument(argument, operand, (memory,), f"output {index}", is_output=True)
         self._outputs[index] = _BoundArgument(argument, memory)
 
-    def _slot(
-        self, slots: dict[int, _BoundArgument], operands: list[Operand], index: int, what: str
+    def _unbound_operand(
+        self, bound: dict[int, _BoundArgument], operands: list[Operand], index: int, what: str
     ) -> Operand:
         """Returns the operand of an unbound input or output; raises BadData or BadState."""
         if not 0 <= integer(index, f"the index of the {what}") < len(operands):
-            raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
-        if index in slots:
+            raise BadData(f"there is no {what} {index}; the model has {counted(len(operands), what)}")
+        if index in bound:
             raise BadState(f"{what} {index} is already bound")
         return operands[index]
 
@@ -245,18 +231,19 @@ class ExecutionArguments:
         )
 
     def _require_disjoint_outputs(self) -> None:
-        places = sorted(
-            (*place, what == "output", f"{what} {index}")
+        ranges = sorted(
+            (*address_range, what == "output", f"{what} {index}")
             for what, slots in (("input", self._inputs), ("output", self._outputs))
             for index, bound in slots.items()
-            if (place := _place(bound)) is not None
+            if (address_range := _address_range(bound)) is not None
         )
-        reached, reached_output, reached_by = 0, False, ""
-        for start, end, is_output, what in places:
-            if start < reached and (is_output or reached_output):
-                raise BadData(f"{what} overlaps {reached_by}; outputs need memory of their own")
-            if end > reached:
-                reached, reached_output, reached_by = end, is_output, what
+        # The range with the largest end so far.
+        last_end, last_is_output, last = 0, False, ""
+        for start, end, is_output, what in ranges:
+            if start < last_end and (is_output or last_is_output):
+                raise BadData(f"{what} overlaps {last}; outputs need memory of their own")
+            if end > last_end:
+                last_end, last_is_output, last = end, is_output, what
 
     def rebind_string_outputs(self) -> None:
         """Binds the buffers of the string outputs again after they were replaced by larger ones."""
@@ -275,7 +262,7 @@ class ExecutionArguments:
                 )
 
 
-def _place(bound: _BoundArgument) -> tuple[int, int] | None:
+def _address_range(bound: _BoundArgument) -> tuple[int, int] | None:
     """Returns the start and end address of an argument; None if it is not in this process."""
     argument = bound.argument
     if bound.memory is None or isinstance(bound.memory, TrackedBuffer) or not argument.length:
@@ -285,7 +272,7 @@ def _place(bound: _BoundArgument) -> tuple[int, int] | None:
     return start, start + argument.length
 
 
-def _place_in(
+def _checked_range(
     memory: Memory, offset: int, length: int, dimensions: Dimensions, what: str
 ) -> tuple[int, int, Dimensions]:
     """Checks the types of an offset, a length and a shape.

@@ -40,7 +40,7 @@ class CompiledModel(Protocol):
         ...
 
     def require_one_device(self, what: str) -> None:
-        """In strict mode raises BadData unless the application listed exactly one device."""
+        """Raises BadData in strict mode unless the application listed exactly one device."""
         ...
 
     def with_attribute(

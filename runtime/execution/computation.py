@@ -109,7 +109,15 @@ class Computation:
     def create_reusable_execution_in(
         self, burst: Burst, result: ExecutionResult
     ) -> Callable[[ExecuteOptions], None] | None:
-        """Like `create_reusable_execution`, through a burst; `result` is that of the last `run`."""
+        """Returns a function that repeats the last successful `run` through a burst.
+
+        Args:
+            burst: the burst of the last `run`.
+            result: the result of the last `run`.
+
+        Returns:
+            See `create_reusable_execution`.
+        """
         executor = self._compilation.executor
         if not self.is_plain or not isinstance(executor, SimpleExecutor):
             return None

@@ -138,5 +138,5 @@ def recover_device_memories(request: Request) -> bool:
 
 
 def has_device_memory(request: Request) -> bool:
-    """Returns True if an argument of the request lies in device memory."""
+    """Returns True if an argument of the request is in device memory."""
     return any(isinstance(pool, DeviceMemory) for pool in request.pools)

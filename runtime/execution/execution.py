@@ -32,7 +32,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Dimensions, Duration
+from neurald.hal.model.types import Dimensions, Duration, counted
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
@@ -47,6 +47,8 @@ _Limit = TypeVar("_Limit", Cancellation, ExecuteOptions)
 
 
 class _ExecutionState(Enum):
+    """The states of an execution; see the docstring of the module."""
+
     PREPARATION = auto()
     COMPUTATION = auto()
     COMPLETED = auto()
@@ -106,7 +108,9 @@ class Execution:
     ) -> None:
         """Binds an array as an input; None omits an optional one.
 
-        See `neurald.runtime.execution.arguments.ExecutionArguments.set_input`.
+        The array is read in place when the execution computes. Its shape sets the dimensions that
+        the model leaves open, unless `dimensions` does. An array of strings, which may be objects
+        (bytes or text) or one of NumPy's string types, is copied now.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
@@ -120,7 +124,9 @@ class Execution:
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
         """Binds an array as an output, which is written in place.
 
-        See `neurald.runtime.execution.arguments.ExecutionArguments.set_output`.
+        If the model and `dimensions` leave the shape open, the array is only a buffer, which is
+        filled from its start; `output_dimensions` returns the actual shape. A string output needs
+        an array of objects, which receives bytes.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -137,7 +143,12 @@ class Execution:
     ) -> None:
         """Binds `length` bytes of `memory`, from `offset`, as an input.
 
-        See `neurald.runtime.execution.arguments.ExecutionArguments.set_input_from_memory`.
+        Args:
+            index: of the input.
+            memory: the memory that holds the bytes.
+            offset: of the first byte; 0 for device memory, which is always used as a whole.
+            length: in bytes; 0 for device memory.
+            dimensions: the shape, where the model leaves it open.
 
         Raises:
             BadData: there is no such input, the range is outside the memory, or its length is not
@@ -285,7 +296,7 @@ class Execution:
         return True
 
     def _ran_burst_fast_path(self, burst: Burst) -> bool:
-        """Like `_ran_fast_path`, through the burst of the last computation."""
+        """Repeats the last computation on its burst's fast path; see `_ran_fast_path`."""
         with self._lock:
             fast_path = self._burst_fast_path
             if fast_path is None or fast_path[0] is not burst or self._state is not _ExecutionState.COMPLETED:
@@ -457,7 +468,8 @@ class Execution:
         with self._lock:
             result = self._completed()
         if not 0 <= index < len(self._arguments.output_operands):
-            raise BadData(f"there is no output {index}; the model has {len(self._arguments.output_operands)}")
+            count = counted(len(self._arguments.output_operands), "output")
+            raise BadData(f"there is no output {index}; the model has {count}")
         if not self._arguments.output_operands[index].type.is_tensor:
             raise BadData(f"output {index} is a scalar and has no dimensions")
         dimensions = result.output_shapes[index].dimensions

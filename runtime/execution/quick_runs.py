@@ -94,9 +94,11 @@ class QuickRuns:
             Error: the execution failed.
         """
         model = compilation.model
-        kinds = [model.main.operands[index].type for index in model.outputs]
+        types = [model.main.operands[index].type for index in model.outputs]
         given = [array for array in inputs if array is not None and array.dtype != object]
-        sizes = [value_size(kind, shape) for kind, shape in zip(kinds, output_shapes, strict=True)]
+        sizes = [
+            value_size(operand_type, shape) for operand_type, shape in zip(types, output_shapes, strict=True)
+        ]
         known = [size for size in sizes if size is not None]
         if len(given) < len(inputs) or len(known) < len(sizes):
             return None
@@ -106,7 +108,8 @@ class QuickRuns:
             execution=Execution(compilation, reusable=True),
             inputs=tuple(np.empty(array.shape, array.dtype) for array in given),
             outputs=tuple(
-                np.empty(shape, kind.dtype) for shape, kind in zip(output_shapes, kinds, strict=True)
+                np.empty(shape, operand_type.dtype)
+                for shape, operand_type in zip(output_shapes, types, strict=True)
             ),
         )
         for position, array in enumerate(quick_run.inputs):

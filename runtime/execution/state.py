@@ -194,6 +194,6 @@ def _spare_for(value: Array) -> Array:
 
 def _have_same_initial_value(first: StateVariable, second: StateVariable) -> bool:
     """Returns True if two variables have the same type and initial value."""
-    one, other = first.initial, second.initial
-    is_number = one.dtype.kind in "fc"
-    return one.dtype == other.dtype and bool(np.array_equal(one, other, equal_nan=is_number))
+    a, b = first.initial, second.initial
+    may_be_nan = a.dtype.kind in "fc"
+    return a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=may_be_nan))

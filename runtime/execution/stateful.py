@@ -61,7 +61,8 @@ class StatefulRuns:
         self._state = state
         self._types = types
         self._are_views = not any(
-            kind is OperandType.TENSOR_STRING or kind.dtype.kind == "b" for kind in types
+            operand_type is OperandType.TENSOR_STRING or operand_type.dtype.kind == "b"
+            for operand_type in types
         )
         self._requests: dict[tuple[int, ...], _StatefulRequest] = {}
         self._last: _StatefulRequest | None = None
@@ -132,8 +133,8 @@ class StatefulRuns:
             return None
         if follower.result is not last.result:
             return None
-        for each in (last, follower):
-            each.fast_path = create(each.request)
+        for extended in (last, follower):
+            extended.fast_path = create(extended.request)
         return self._run_fast_path if last.fast_path and follower.fast_path else None
 
     def _run_fast_path(self, cancellation: Cancellation) -> None:
@@ -181,7 +182,10 @@ class StatefulRuns:
     def _create_request(
         self, base: Request, values: Sequence[Array], buffers: Sequence[Array]
     ) -> _StatefulRequest:
-        stored = [array_to_store(value, kind) for value, kind in zip(values, self._types, strict=True)]
+        stored = [
+            array_to_store(value, operand_type)
+            for value, operand_type in zip(values, self._types, strict=True)
+        ]
         first = len(base.pools)
         memories = [HostMemory(array) for array in (*stored, *buffers)]
         arguments = [
@@ -205,7 +209,7 @@ class StatefulRuns:
         extended.visible = replace(result, output_shapes=result.output_shapes[:shown])
         if result.is_sufficient and self._are_views:
             new = self._new_values(extended, result)
-            is_in_place = all(one is place for one, place in zip(new, extended.buffers, strict=True))
+            is_in_place = all(one is buffer for one, buffer in zip(new, extended.buffers, strict=True))
             extended.new = extended.buffers if is_in_place else new
         extended.result = result
 
@@ -213,20 +217,20 @@ class StatefulRuns:
         """Returns the size in bytes and the shape of each variable's new value."""
         shapes = result.output_shapes[len(result.output_shapes) - len(self._types) :]
         return [
-            (shape.size_bytes(kind), shape.dimensions or ())
-            for shape, kind in zip(shapes, self._types, strict=True)
+            (shape.size_bytes(operand_type), shape.dimensions or ())
+            for shape, operand_type in zip(shapes, self._types, strict=True)
         ]
 
     def _new_values(self, extended: _StatefulRequest, result: ExecutionResult) -> list[Array]:
         new = []
-        for (size_bytes, shape), kind, place in zip(
+        for (size_bytes, shape), operand_type, buffer in zip(
             self._written(result), self._types, extended.buffers, strict=True
         ):
-            if self._are_views and place.dtype == kind.dtype and place.shape == shape:
-                new.append(place)
+            if self._are_views and buffer.dtype == operand_type.dtype and buffer.shape == shape:
+                new.append(buffer)
                 continue
             try:
-                new.append(stored_array(HostMemory(place).view(0, size_bytes or 0), kind, shape))
+                new.append(stored_array(HostMemory(buffer).view(0, size_bytes or 0), operand_type, shape))
             except BadData as error:
                 raise OpFailed(f"the device wrote invalid strings: {error}") from None
         return new

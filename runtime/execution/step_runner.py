@@ -24,7 +24,7 @@ Runner: TypeAlias = Callable[[ExecutionStep, Request, ExecuteOptions], Execution
 
 
 def run_step(step: ExecutionStep, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """The plain `Runner`: executes the step's prepared model.
+    """Executes the step's prepared model; this is the plain `Runner`.
 
     Raises:
         OpFailed: the device's result contradicts the model or the request.

@@ -73,7 +73,7 @@ class ValueStorage:
 
         Raises:
             OpFailed: the argument is omitted.
-            Error: the value lies in a device buffer that cannot be read.
+            Error: the value is in a device buffer that cannot be read.
         """
         if self.memory is None:
             raise OpFailed("an argument of control flow is omitted")
@@ -87,7 +87,7 @@ class ValueStorage:
         """Copies a value from host memory. The capacity must suffice.
 
         Raises:
-            Error: the value lies in a device buffer that cannot be written.
+            Error: the value is in a device buffer that cannot be written.
         """
         assert self.memory is not None  # noqa: S101 - the caller has reserved it
         if isinstance(self.memory, DeviceBuffer):

@@ -233,4 +233,4 @@ def _refusals(explanation: RenderableExplanation) -> str:
         parts.append((_escaped(refusal.device), _escaped(refusal.type), _escaped(refusal.reason), where))
     if not parts:
         return ""
-    return "<h2>Why not elsewhere</h2>\n" + _table(("not on", "operation", "because", "where"), parts)
+    return "<h2>Rejections</h2>\n" + _table(("device", "operation", "reason", "positions"), parts)

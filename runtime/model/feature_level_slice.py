@@ -49,7 +49,7 @@ def _only(model: Model, kept: Sequence[int]) -> Model:
     used = {i for n in kept for i in (*graph.operations[n].inputs, *graph.operations[n].outputs)}
     written = {index for n in kept for index in graph.operations[n].outputs}
     read_outside = {
-        index for n, each in enumerate(graph.operations) if n not in chosen for index in each.inputs
+        index for n, operation in enumerate(graph.operations) if n not in chosen for index in operation.inputs
     }
 
     def lifetime(index: int) -> Lifetime:

@@ -1,10 +1,11 @@
 """Groups placed operations into steps, by Android's rules.
 
 A graph whose operations are all on one device is one step. Otherwise each device, and interpreted
-control flow, has a queue of ready operations. The queue of control flow is drained first, then
-repeatedly that of the last device with a non-empty queue. Draining a device's queue makes one step:
-operations that become ready meanwhile join the queues of their own devices, including this one.
-Graphs of interpreted control flow are grouped in the same way, each separately.
+control flow, has a queue of ready operations. The queue of control flow is always drained first,
+otherwise that of the last device with a non-empty queue. Draining a device's queue creates one
+step. Operations that become ready in the meantime are added to the queues of their devices, which
+may be the queue that is being drained. Each graph of interpreted control flow is grouped in the
+same way.
 """
 
 from collections import deque
@@ -29,6 +30,8 @@ def group_into_steps(model: Model, placements: Mapping[int, Sequence[Placement]]
 
 
 class _Grouping:
+    """Groups the operations of each graph of a model once."""
+
     def __init__(self, model: Model, placements: Mapping[int, Sequence[Placement]]) -> None:
         self._model = model
         self._placements = placements
@@ -80,12 +83,12 @@ class _ReadyQueues:
                 self._put(position)
 
     def next_device(self) -> int | None:
-        """Returns interpreted control flow, else the last device that has a ready operation."""
+        """Returns the device whose queue to drain next; None if no operation is ready."""
         waiting = [device for device, queue in self._queues.items() if queue]
         return INTERPRETER if INTERPRETER in waiting else max(waiting, default=None)
 
     def drain(self, device: int) -> tuple[int, ...]:
-        """Removes operations from a device's queue until it is empty."""
+        """Removes operations from a device's queue until it is empty, and returns them in order."""
         taken: list[int] = []
         queue = self._queues[device]
         while queue:

@@ -247,7 +247,7 @@ class _Rules:
     def _add(self, rule: Override) -> None:
         if rule.device not in self._names:
             self._problems.append(
-                f"{rule}: there is no device {rule.device!r}; there are {', '.join(self._names)}"
+                f"{rule}: there is no device {rule.device!r}; the devices are {', '.join(self._names)}"
             )
             return
         device = self._names.index(rule.device)

@@ -93,7 +93,7 @@ def partition(
             not possible. The message lists all causes.
     """
     if not candidates:
-        raise BadData("there is no device to partition for")
+        raise BadData("there are no candidates; partitioning needs at least one device")
     if partitioning.mode is PartitioningMode.NONE:
         policy = Policy(place=_place_on_cpu, group=group_into_steps, interprets=False)
     else:

@@ -188,12 +188,12 @@ class DeviceScores:
         # A driver's figures are external data. NaN must not win.
         return math.inf if math.isnan(score) else score
 
-    def _of_type(self, kind: OperandType) -> float:
-        if self._relaxed and kind is OperandType.FLOAT32:
+    def _of_type(self, operand_type: OperandType) -> float:
+        if self._relaxed and operand_type is OperandType.FLOAT32:
             return self._figure(self._capabilities.relaxed_float32_scalar)
-        if self._relaxed and kind is OperandType.TENSOR_FLOAT32:
+        if self._relaxed and operand_type is OperandType.TENSOR_FLOAT32:
             return self._figure(self._capabilities.relaxed_float32_tensor)
-        performance = self._capabilities.operand_performance.get(kind)
+        performance = self._capabilities.operand_performance.get(operand_type)
         return math.inf if performance is None else self._figure(performance)
 
     def _figure(self, performance: Performance) -> float:
@@ -201,6 +201,8 @@ class DeviceScores:
 
 
 class _DeviceChooser:
+    """Chooses the devices of a model's operations by score, verdict and constraints."""
+
     def __init__(
         self,
         model: Model,

@@ -106,6 +106,8 @@ def _complexity(operations: Sequence[Operation]) -> int:
 
 
 class _TengineChooser:
+    """Chooses the devices of the main graph's operations by the rules of this module."""
+
     def __init__(
         self,
         model: Model,

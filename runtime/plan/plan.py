@@ -18,7 +18,15 @@ from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import BadData
 from neurald.hal.memory.arena_planner import MemoryPlan
 from neurald.hal.memory.pool import ALIGNMENT, Memory
-from neurald.hal.model.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
+from neurald.hal.model.types import (
+    Dimensions,
+    FeatureLevel,
+    Model,
+    Operand,
+    OperandType,
+    counted,
+    value_size,
+)
 from neurald.runtime.devices.driver_faults import feature_level
 from neurald.runtime.model.branches import MAIN
 
@@ -330,7 +338,7 @@ def _strictest(roles: Iterable[StepRole]) -> MemoryPreference:
 
 def _require_index(index: int, count: int, what: str) -> None:
     if not 0 <= integer(index, f"the index of the {what}") < count:
-        raise BadData(f"there is no {what} {index}; the model has {count}")
+        raise BadData(f"there is no {what} {index}; the model has {counted(count, what)}")
 
 
 _Roles: TypeAlias = Mapping[int, tuple[StepRole, ...]]

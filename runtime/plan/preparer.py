@@ -19,7 +19,7 @@ from typing import Self
 
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, key_parts
-from neurald.hal.cache.store import Cache, Loaded, Miss, default_directory
+from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.cache.variants import VariantCache
 from neurald.hal.device import CacheFilesNeeded, CacheRecord, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
@@ -195,19 +195,20 @@ class Preparer:
                     outcomes[number] = error
                     has_failed.set()
 
-        here: list[int] = []
-        lanes: dict[str, list[int]] = {}
+        local: list[int] = []
+        by_daemon: dict[str, list[int]] = {}
         for number, (device, _) in enumerate(wanted):
-            (lanes.setdefault(device.name, []) if device.is_remote else here).append(number)
-        if not here and lanes:
-            _, here = lanes.popitem()
+            (by_daemon.setdefault(device.name, []) if device.is_remote else local).append(number)
+        if not local and by_daemon:
+            # This thread prepares the models of one daemon.
+            _, local = by_daemon.popitem()
         threads = [
             threading.Thread(target=run, args=(numbers,), name=f"neurald-prepare-{name}", daemon=True)
-            for name, numbers in lanes.items()
+            for name, numbers in by_daemon.items()
         ]
         for thread in threads:
             thread.start()
-        run(here)
+        run(local)
         for thread in threads:
             thread.join()
         return outcomes
@@ -273,15 +274,15 @@ class _CachedPreparation:
         Args:
             started: when it was requested, on the clock of `time.perf_counter()`.
         """
-        found = self._load(started)
-        if isinstance(found, PreparedStep):
-            return found
+        loaded = self._load(started)
+        if isinstance(loaded, PreparedStep):
+            return loaded
         with self._lock():
             # The previous holder of the lock may have stored the entry.
-            again = self._load(started)
-            if isinstance(again, PreparedStep):
-                return again
-            return self._compile(started, found.reason or again.reason)
+            reloaded = self._load(started)
+            if isinstance(reloaded, PreparedStep):
+                return reloaded
+            return self._compile(started, loaded.reason or reloaded.reason)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -294,12 +295,12 @@ class _CachedPreparation:
             yield
 
     def _load(self, started: float) -> PreparedStep | Miss:
-        found = self._cache.load(self._key, self._device.cache_files_needed)
-        if isinstance(found, Miss):
-            return found
+        entry = self._cache.load(self._key, self._device.cache_files_needed)
+        if isinstance(entry, Miss):
+            return entry
         try:
             prepared_model = _checked(
-                self._device.prepare_model_from_cache(found.artifact, self._options), self._device
+                self._device.prepare_model_from_cache(entry.artifact, self._options), self._device
             )
         except (
             MissedDeadlineTransient,
@@ -318,7 +319,11 @@ class _CachedPreparation:
                 raise  # the daemon is gone, so it cannot compile either
             return Miss(reason=f"the device cannot load its cached artifact: {error}")
         return self._prepared(
-            prepared_model, started, CacheOutcome.HIT, compile_ms=_compile_ms(found), is_stored=True
+            prepared_model,
+            started,
+            CacheOutcome.HIT,
+            compile_ms=entry.manifest.origin.compile_ms,
+            is_stored=True,
         )
 
     def _reason_not_storable(self) -> str:
@@ -436,10 +441,6 @@ def _checked(answer: PreparedModel, device: Device) -> PreparedModel:
 def has_known_inputs(model: Model) -> bool:
     """Returns True if the shapes of all inputs are known before an execution."""
     return all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
-
-
-def _compile_ms(found: Loaded) -> float:
-    return found.manifest.origin.compile_ms
 
 
 def _since(started: float) -> float:

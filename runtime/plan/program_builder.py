@@ -57,13 +57,23 @@ class _GraphScope:
 
 
 class _ProgramBuilder:
+    """Lays out groups as a program and records when its values are used.
+
+    Attributes:
+        program: the steps and jumps so far.
+        values: the values so far, by number.
+    """
+
     def __init__(self, model: Model, make_step: MakeStep) -> None:
         self._model = model
         self._make_step = make_step
         self.program: list[PlanStep] = []
         self.values: list[PlanValue] = []
+        #: For each value, the loops that enclose its creation.
         self._loops_of_values: list[tuple[int, ...]] = []
+        #: For each value, the positions of its uses, each with the loops that enclose it.
         self._uses: list[list[tuple[int, tuple[int, ...]]]] = []
+        #: For each loop, by its start, the position of its last step.
         self._ends: dict[int, int] = {}
 
     def number_client_values(self) -> dict[int, int]:

@@ -68,7 +68,7 @@ class FlexMap:
         keys = self._follow(position - 3 * width, width)
         key_width = self._unsigned(position - 2 * width, width)
         if key_width not in (1, 2, 4, 8):
-            raise BadData(f"the keys of options have width {key_width}")
+            raise BadData(f"the keys of options have width {key_width}; 1, 2, 4 or 8 is expected")
         types = self._bytes(position + count * width, count)
         return {
             self._key(self._follow(keys + number * key_width, key_width)): self._value(
@@ -81,7 +81,7 @@ class FlexMap:
         self._bytes(position, 1)
         name, end, _ = self._data[position : position + _MAX_KEY_BYTES].partition(b"\0")
         if not end:
-            raise BadData("a key of options is too long")
+            raise BadData(f"a key of options has no end within {_MAX_KEY_BYTES} bytes")
         return name.decode("utf-8", "replace")
 
     def _value(self, position: int, width: int, packed: int) -> OptionValue | None:

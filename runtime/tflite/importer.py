@@ -42,10 +42,10 @@ from neurald.runtime.tflite.state import (
     VariableKey,
     handle_key,
     is_handle,
-    keys_of,
     merge_effects,
     shown_key,
     tensor_key,
+    variable_keys,
 )
 from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.unpacking import Unpacking
@@ -173,7 +173,7 @@ class Importer:
         handles = {index: key for index, key in zip(source.inputs, given, strict=False) if key is not None}
         found: list[Effects] = [Effects()]
         for operator in source.operators:
-            keys = keys_of(handles, operator.inputs)
+            keys = variable_keys(handles, operator.inputs)
             made = handle_key(operator)
             if made is not None and operator.outputs:
                 handles[operator.outputs[0]] = made
@@ -195,7 +195,7 @@ class Importer:
             elif operator.code == BuiltinOperator.CALL_ONCE:
                 self._initialise(called_subgraphs(operator)[0][0])
             found.append(self._scan_tensors(source, operator))
-        return replace(merge_effects(found), outputs=keys_of(handles, source.outputs))
+        return replace(merge_effects(found), outputs=variable_keys(handles, source.outputs))
 
     def _scan_variable(
         self, source: TfliteSubgraph, operator: Operator, keys: Sequence[VariableKey | None]
@@ -206,10 +206,10 @@ class Importer:
         """
         key = keys[0] if keys else None
         assigns = operator.code == BuiltinOperator.ASSIGN_VARIABLE
-        places = operator.inputs[1:] if assigns else operator.outputs
-        if key is None or not places or places[0] < 0:
+        accessed = operator.inputs[1:] if assigns else operator.outputs
+        if key is None or not accessed or accessed[0] < 0:
             return Effects()
-        self._record_type(key, source.tensors[places[0]])
+        self._record_type(key, source.tensors[accessed[0]])
         return Effects(touched=(key,), assigned=frozenset((key,) if assigns else ()))
 
     def _scan_tensors(self, source: TfliteSubgraph, operator: Operator) -> Effects:

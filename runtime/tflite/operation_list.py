@@ -93,7 +93,7 @@ class OperationList(OperandTable):
             return False
         return True
 
-    def fold(self, index: int, value: Array) -> None:
+    def make_constant(self, index: int, value: Array) -> None:
         """Makes a result a constant, because its value is known."""
         self._operands[index] = replace(
             self._operands[index],
@@ -132,7 +132,7 @@ class OperationList(OperandTable):
         except (BadData, UnknownValue):
             return False
         for index, result in zip(operation.outputs, results, strict=True):
-            self.fold(index, result)
+            self.make_constant(index, result)
         return True
 
     def _accepted(self, definition: Definition, operation: Operation) -> Sequence[Dimensions]:

@@ -139,12 +139,15 @@ class Tensor:
         if not scales:
             return None
         if len(scales) != len(zero_points):
-            raise BadData(f"{self} has {len(scales)} scales and {len(zero_points)} zero points")
+            raise BadData(
+                f"{self} has {len(scales)} scales and {len(zero_points)} zero points; equal numbers are expected"
+            )
         if len(scales) > 1 and not (
             0 <= dimension < len(self.shape) and self.shape[dimension] == len(scales)
         ):
             raise BadData(
-                f"{self} has {len(scales)} scales along dimension {dimension} of shape {list(self.shape)}"
+                f"{self} has {len(scales)} scales along dimension {dimension} of shape {list(self.shape)}; "
+                "as many as the dimension's length are expected"
             )
         return Quantization(scales=scales, zero_points=zero_points, dimension=dimension)
 
@@ -296,10 +299,10 @@ class TfliteFile:
         what = f"tensor {index} {shown(name)}"
         shape, signature = table.integers(0), table.integers(7)
         if min(shape, default=0) < 0:
-            raise BadData(f"{what} has shape {_some(shape)}; no length may be negative")
+            raise BadData(f"{what} has shape {_format_lengths(shape)}; no length may be negative")
         if signature and (len(signature) != len(shape) or min(signature) < -1):
             raise BadData(
-                f"{what} has shape signature {_some(signature)}, which does not go with shape {_some(shape)}"
+                f"{what} has shape signature {_format_lengths(signature)}, which does not go with shape {_format_lengths(shape)}"
             )
         return Tensor(
             index=index,
@@ -405,6 +408,6 @@ def _check_index(index: int, count: int, what: str, kind: str) -> None:
         raise BadData(f"{what} refers to {kind} {index}; there are {count}")
 
 
-def _some(lengths: tuple[Any, ...]) -> str:
+def _format_lengths(lengths: tuple[Any, ...]) -> str:
     """Formats the first few of many numbers."""
     return str(list(lengths)) if len(lengths) <= 16 else f"[{', '.join(map(str, lengths[:16]))}, ...]"

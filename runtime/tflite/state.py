@@ -119,6 +119,6 @@ def is_handle(tensor: Tensor) -> bool:
     return tensor.type in _HANDLES
 
 
-def keys_of(handles: dict[int, VariableKey], indexes: Sequence[int]) -> tuple[VariableKey | None, ...]:
+def variable_keys(handles: dict[int, VariableKey], indexes: Sequence[int]) -> tuple[VariableKey | None, ...]:
     """Returns the variables that these tensors refer to, None for values."""
     return tuple(None if index == OMITTED else handles.get(index) for index in indexes)

@@ -138,8 +138,8 @@ app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verif
 app.command(help="Serve a device to other processes until stopped.")(driver)
 app.command(
     help="Check that a device behaves as every device must.\n\n"
-    "A device of this process is opened in another one as well, where cases run between memory pages that nobody may touch. "
-    "The memory of a daemon cannot be placed so, and the report says that."
+    "A device of this process is also opened in a separate process, where cases run with their inputs and outputs "
+    "between inaccessible memory pages. This is not possible for a daemon; the report says so."
 )(conformance)
 app.command("new-driver", help="Write the package of a new driver, with tests.")(new_driver)
 app.command(help="Classify handwritten digits in this process and in a daemon.")(demo)

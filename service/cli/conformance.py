@@ -91,7 +91,7 @@ def conformance(
     with progress(f"checking {found.name}", quiet=json) as bar:
         results = list(run(found, plan, bar.advance_to))
     if case and not results:
-        raise BadData(f"there is no case {case!r}; a report names those that there are")
+        raise BadData(f"there is no case {case!r}; a report lists the names of the cases")
     done = SuiteRun(
         device=found,
         driver=device,

@@ -117,6 +117,8 @@ class Progress(Protocol):
 
 
 class _NoProgress:
+    """A progress bar that shows nothing."""
+
     def advance_to(self, share: float) -> None:
         pass
 

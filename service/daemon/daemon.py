@@ -1,9 +1,9 @@
 """Daemon: serves a device at an address, from start-up to the end of its last call.
 
 As long as it lives, a daemon holds a lock on a file beside its socket. Therefore one of two daemons
-that start at the same time is refused, and the socket of a dead daemon can be told from that of a
-living one. On a stop request (SIGTERM or SIGINT) a daemon accepts no new work, completes running
-calls, and removes its sockets. On a second request it does not wait for running calls.
+that start at the same time is refused, and the socket of a dead daemon can be distinguished from
+that of a living one. On a stop request (SIGTERM or SIGINT) a daemon accepts no new work, completes
+running calls, and removes its sockets. On a second request it does not wait for running calls.
 """
 
 import contextlib

@@ -188,3 +188,11 @@ def test_goals_are_valid_json() -> None:
     for goal in (goal for group in groups for goal in group["goals"]):
         assert ("at_most" in goal) != ("at_least" in goal), goal
         assert goal["results"], goal
+
+
+def test_the_readme_has_the_means_of_the_results(modules: Any) -> None:
+    (table,) = modules("result_file").read(RESULTS / "cpu_means.json").tables
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for title, row in {"float32": "fp32", "int8": "int8", "uint8": "uint8"}.items():
+        means = [table.value(row, f"{name}_one_thread") for name in ("litert", "openvino", "onnxruntime")]
+        assert f"| {title} | {' | '.join(f'{mean:.2f}' for mean in means)} |" in readme

@@ -20,6 +20,7 @@ _PATH = re.compile(
     r"\.?[\w-]+(?:[./][\w-]+)*/(?:[\w.-]+/?)*|\.?[\w-]+(?:/[\w.-]+)+|\w+\.(?:py|proto|ll|cl|md|toml)"
 )
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+_ON_GITHUB = re.compile(r"github\.com/neurald/neurald/blob/main/([\w./-]+)")
 #: Folders that the build makes or users have, not the repository.
 _ELSEWHERE = re.compile(r"build/|dist/|neurald/|\.venv/|/|\.cache|etc/|my-npu")
 _TOP = {path.name for path in ROOT.iterdir()}
@@ -61,10 +62,11 @@ def test_paths_exist(page: Path) -> None:
 
 
 @sweep("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_relative_links_lead_somewhere(page: Path) -> None:
+def test_linked_files_exist(page: Path) -> None:
     targets = _LINK.findall(page.read_text(encoding="utf-8"))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
+    assert [path for path in _ON_GITHUB.findall(page.read_text(encoding="utf-8")) if not _exists(path)] == []
 
 
 def test_a_path_that_does_not_exist_is_found() -> None:

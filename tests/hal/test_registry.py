@@ -1,4 +1,4 @@
-"""Where devices come from."""
+"""Finding devices: factories by name, and running daemons."""
 
 import socket
 import stat
@@ -155,7 +155,7 @@ def test_signs_of_life(tmp_path: Path) -> None:
         busy.listen(0)
         waiting = []
         finished = threading.Event()
-        for _ in range(3):  # nobody accepts any of them, and then the queue is full
+        for _ in range(3):  # none is accepted, and then the queue is full
             waiting.append(socket.socket(socket.AF_UNIX))
             waiting[-1].setblocking(False)
             try:

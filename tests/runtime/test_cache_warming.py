@@ -49,7 +49,7 @@ def test_a_device_that_has_nothing_to_cache() -> None:
     assert step.warm_ms is None
 
 
-def test_a_cache_without_benefit_is_told() -> None:
+def test_a_cache_without_benefit_is_reported() -> None:
     class Forgetful(CachingDevice):
         def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:
             raise nd.Error("it has forgotten")

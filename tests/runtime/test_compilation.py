@@ -72,7 +72,7 @@ def test_a_device_that_needs_no_cache_files_writes_none(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_cpu_device_writes_what_it_compiles_and_nothing_if_told_so(tmp_path: Path) -> None:
+def test_the_cpu_device_caches_unless_caching_is_disabled(tmp_path: Path) -> None:
     for directory in (tmp_path / "own", None):
         builder = nd.CompilationBuilder(add_model(), [CpuDevice()])
         builder.set_caching(directory, os.urandom(32))
@@ -194,7 +194,7 @@ def test_what_devices_support() -> None:
     assert "7 verdicts" in verdicts["confused"][0].reason
 
 
-def test_a_name_in_place_of_an_enumeration_is_told_how_to_write_it() -> None:
+def test_the_error_for_a_name_shows_the_enumeration_member() -> None:
     builder = nd.CompilationBuilder(add_model())
     with pytest.raises(nd.Error, match=r"'LOW_POWER'; Preference\.LOW_POWER, .* is expected"):
         builder.set_preference("LOW_POWER")  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ def test_representations_are_short() -> None:
 
 
 @sweep("is_executed", [False, True])
-def test_a_compilation_goes_with_its_last_reference(*, is_executed: bool) -> None:
+def test_a_compilation_is_released_with_its_last_reference(*, is_executed: bool) -> None:
     """A daemon's resources for a prepared model must not wait for a garbage collection."""
     gc.collect()
     gc.disable()

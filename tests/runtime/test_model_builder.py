@@ -316,7 +316,7 @@ def test_operations_that_do_not_match_their_signature() -> None:
         assert caught.value.code is BAD_DATA
 
 
-def test_omitting_what_is_not_optional_is_refused() -> None:
+def test_omitting_a_required_argument_is_refused() -> None:
     builder = nd.ModelBuilder()
     first, second, _, output = add_model(builder)
     builder.set_operand_value(second, None)

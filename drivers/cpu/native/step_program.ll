@@ -21,9 +21,9 @@ define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
 define internal i1 @must.stop(ptr %cancellation, i64 %deadline) {
   %time = alloca [2 x i64]
   %own = load atomic i64, ptr %cancellation monotonic, align 8
-  %p.place = getelementptr i8, ptr %cancellation, i64 8
-  %place = load ptr, ptr %p.place
-  %seen = load atomic i32, ptr %place monotonic, align 4
+  %p.word = getelementptr i8, ptr %cancellation, i64 8
+  %word = load ptr, ptr %p.word
+  %seen = load atomic i32, ptr %word monotonic, align 4
   %p.value = getelementptr i8, ptr %cancellation, i64 16
   %value = load i32, ptr %p.value
   %is.own = icmp ne i64 %own, 0
@@ -107,8 +107,8 @@ look:
   %stops = call i1 @must.stop(ptr %cancellation, i64 %deadline)
   br i1 %stops, label %stopped, label %body
 body:
-  %place = mul i64 %index, $RECORD_BYTES
-  %record = getelementptr i8, ptr %records, i64 %place
+  %record.offset = mul i64 %index, $RECORD_BYTES
+  %record = getelementptr i8, ptr %records, i64 %record.offset
   %p.status = getelementptr i8, ptr %record, i64 24
   %status = load ptr, ptr %p.status
   store i32 0, ptr %status
@@ -121,17 +121,17 @@ ask:
   %may = call i1 @may.share(ptr %pool)
   br i1 %may, label %parallel, label %single
 single:
-  %p.grains = getelementptr i8, ptr %record, i64 32
-  %grains = load i64, ptr %p.grains
+  %p.work.items = getelementptr i8, ptr %record, i64 32
+  %work.items = load i64, ptr %p.work.items
   %p.pieces = getelementptr i8, ptr %record, i64 48
   %pieces = load i64, ptr %p.pieces
   br label %piece
 piece:
   %number = phi i64 [ 0, %single ], [ %following, %more.pieces ]
   %following = add i64 %number, 1
-  %begin.scaled = mul i64 %grains, %number
+  %begin.scaled = mul i64 %work.items, %number
   %first = udiv i64 %begin.scaled, %pieces
-  %end.scaled = mul i64 %grains, %following
+  %end.scaled = mul i64 %work.items, %following
   %last = udiv i64 %end.scaled, %pieces
   call void @call(ptr %record, ptr %scratch, i64 %first, i64 %last)
   %is.last = icmp uge i64 %following, %pieces

@@ -14,8 +14,8 @@ run:
   %scratch = load ptr, ptr %p.scratch
   %p.stride = getelementptr i8, ptr %slot, i64 152
   %stride = load i64, ptr %p.stride
-  %p.grains = getelementptr i8, ptr %record, i64 32
-  %grains = load i64, ptr %p.grains
+  %p.work.items = getelementptr i8, ptr %record, i64 32
+  %work.items = load i64, ptr %p.work.items
   %p.chunks = getelementptr i8, ptr %record, i64 40
   %chunks = load i64, ptr %p.chunks
   %unclaimed = and i64 %word, 4294967295
@@ -31,12 +31,12 @@ run:
   %before.share = mul i64 %unclaimed, %before.factor
   %after.share = mul i64 %after, %after.factor
   %all.shares = mul i64 %chunks, %all.factor
-  %before.scaled = mul i64 %grains, %before.share
+  %before.scaled = mul i64 %work.items, %before.share
   %left.before = udiv i64 %before.scaled, %all.shares
-  %after.scaled = mul i64 %grains, %after.share
+  %after.scaled = mul i64 %work.items, %after.share
   %left.after = udiv i64 %after.scaled, %all.shares
-  %begin = sub i64 %grains, %left.before
-  %end = sub i64 %grains, %left.after
+  %begin = sub i64 %work.items, %left.before
+  %end = sub i64 %work.items, %left.after
   %offset = mul i64 %stride, %thread
   %own = getelementptr i8, ptr %scratch, i64 %offset
   %p.cancellation = getelementptr i8, ptr %slot, i64 160
@@ -44,10 +44,10 @@ run:
   %p.deadline = getelementptr i8, ptr %slot, i64 168
   %deadline = load i64, ptr %p.deadline
   %stops = call i1 @must.stop(ptr %cancellation, i64 %deadline)
-  br i1 %stops, label %leave.out, label %compute
-leave.out:
-  %p.left.out = getelementptr i8, ptr %slot, i64 76
-  store atomic i32 1, ptr %p.left.out monotonic, align 4
+  br i1 %stops, label %skip, label %compute
+skip:
+  %p.skipped = getelementptr i8, ptr %slot, i64 76
+  store atomic i32 1, ptr %p.skipped monotonic, align 4
   br label %count
 compute:
   call void @call(ptr %record, ptr %own, i64 %begin, i64 %end)
@@ -57,8 +57,8 @@ count:
   %before = atomicrmw add ptr %done, i64 1 seq_cst
   %p.sleeps = getelementptr i8, ptr %slot, i64 72
   %sleeps = load atomic i32, ptr %p.sleeps seq_cst, align 4
-  %nobody = icmp eq i32 %sleeps, 0
-  br i1 %nobody, label %ran, label %wake
+  %none.sleeps = icmp eq i32 %sleeps, 0
+  br i1 %none.sleeps, label %ran, label %wake
 wake:
   %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done, i32 129, i32 1)
   br label %ran
@@ -116,8 +116,8 @@ entry:
   %chunks = load i64, ptr %p.chunks
   %p.record = getelementptr i8, ptr %slot, i64 136
   store ptr %record, ptr %p.record
-  %p.left.out = getelementptr i8, ptr %slot, i64 76
-  store atomic i32 0, ptr %p.left.out monotonic, align 4
+  %p.skipped = getelementptr i8, ptr %slot, i64 76
+  store atomic i32 0, ptr %p.skipped monotonic, align 4
   %done = getelementptr i8, ptr %slot, i64 64
   store atomic i64 0, ptr %done release, align 8
   %last = load atomic i64, ptr %slot acquire, align 8
@@ -137,15 +137,15 @@ take:
   %won = call i1 @claim(ptr %slot, i64 %word, i64 0)
   br label %work
 wait:
-  %looks = phi i64 [ 0, %work ], [ %looks.next, %again ]
+  %polls = phi i64 [ 0, %work ], [ %polls.next, %again ]
   %finished = load atomic i64, ptr %done acquire, align 8
   %is.over = icmp sge i64 %finished, %chunks
   br i1 %is.over, label %end, label %look
 look:
   $PAUSE
-  %looks.next = add i64 %looks, 1
-  %tired = icmp sgt i64 %looks, $OWNER_POLLS
-  br i1 %tired, label %sleep, label %again
+  %polls.next = add i64 %polls, 1
+  %is.exhausted = icmp sgt i64 %polls, $OWNER_POLLS
+  br i1 %is.exhausted, label %sleep, label %again
 sleep:
   %p.sleeps = getelementptr i8, ptr %slot, i64 72
   store atomic i32 1, ptr %p.sleeps seq_cst, align 4
@@ -169,8 +169,8 @@ awake:
 again:
   br label %wait
 end:
-  %left.out = load atomic i32, ptr %p.left.out monotonic, align 4
-  %is.whole = icmp eq i32 %left.out, 0
+  %skipped = load atomic i32, ptr %p.skipped monotonic, align 4
+  %is.whole = icmp eq i32 %skipped, 0
   ret i1 %is.whole
 }
 
@@ -222,8 +222,8 @@ test:
   %more = icmp ult i64 %index, $SLOT_COUNT
   br i1 %more, label %try, label %none
 try:
-  %place = mul i64 %index, $SLOT_BYTES
-  %offset = add i64 %place, $SLOTS_OFFSET
+  %slot.offset = mul i64 %index, $SLOT_BYTES
+  %offset = add i64 %slot.offset, $SLOTS_OFFSET
   %slot = getelementptr i8, ptr %pool, i64 %offset
   %p.owner = getelementptr i8, ptr %slot, i64 128
   %swap = cmpxchg ptr %p.owner, i32 0, i32 1 acq_rel acquire
@@ -262,8 +262,8 @@ no:
 }
 
 ; Claims chunks of every slot as long as there are any. Returns true if it claimed one, or if
-; %only.look is set and there is one.
-define internal i1 @help(ptr %pool, i32 %worker, i1 %only.look) {
+; %only.check is set and there is one.
+define internal i1 @help(ptr %pool, i32 %worker, i1 %only.check) {
 entry:
   %wide = zext i32 %worker to i64
   %thread = add i64 %wide, 1
@@ -274,8 +274,8 @@ test:
   %more = icmp ult i64 %index, $SLOT_COUNT
   br i1 %more, label %slot, label %end
 slot:
-  %place = mul i64 %index, $SLOT_BYTES
-  %offset = add i64 %place, $SLOTS_OFFSET
+  %slot.offset = mul i64 %index, $SLOT_BYTES
+  %offset = add i64 %slot.offset, $SLOTS_OFFSET
   %address = getelementptr i8, ptr %pool, i64 %offset
   br label %look
 look:
@@ -284,7 +284,7 @@ look:
   %none = icmp eq i64 %word, 0
   br i1 %none, label %closed, label %opened
 opened:
-  br i1 %only.look, label %seen, label %take
+  br i1 %only.check, label %seen, label %take
 take:
   %won = call i1 @claim(ptr %address, i64 %word, i64 %thread)
   br label %look
@@ -307,12 +307,12 @@ entry:
   %p.quit = getelementptr i8, ptr %pool, i64 4
   br label %work
 work:
-  %looks = phi i64 [ 0, %entry ], [ %counted, %rest ], [ 0, %awake ]
+  %polls = phi i64 [ 0, %entry ], [ %counted, %rest ], [ 0, %awake ]
   %helped = call i1 @help(ptr %pool, i32 %worker, i1 false)
-  %more = add i64 %looks, 1
+  %more = add i64 %polls, 1
   %counted = select i1 %helped, i64 0, i64 %more
-  %tired = icmp sgt i64 %counted, $WORKER_POLLS
-  br i1 %tired, label %sleep, label %rest
+  %is.exhausted = icmp sgt i64 %counted, $WORKER_POLLS
+  br i1 %is.exhausted, label %sleep, label %rest
 rest:
   $PAUSE
   br label %work

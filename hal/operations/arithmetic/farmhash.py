@@ -127,13 +127,13 @@ class _HashState:
         x = x ^ (self.w[1] * weight)
         y = y + self.v[0] * weight + _word(piece, 40)
         z = _rotate(self.z + self.w[0], 33) * multiplier
-        v = _half_piece(piece[:, :32], self.v[1] * multiplier, x + self.w[0])
-        w = _half_piece(piece[:, 32:], z + self.w[1], y + _word(piece, 16))
+        v = _hash_32_bytes(piece[:, :32], self.v[1] * multiplier, x + self.w[0])
+        w = _hash_32_bytes(piece[:, 32:], z + self.w[1], y + _word(piece, 16))
         # x and z are swapped.
         self.x, self.y, self.z, self.v, self.w = z, y, x, v, w
 
 
-def _half_piece(half: Array, first: _Words, second: _Words) -> _Pair:
+def _hash_32_bytes(half: Array, first: _Words, second: _Words) -> _Pair:
     """Hashes 32 bytes and two words to two words."""
     words = [_word(half, offset) for offset in (0, 8, 16, 24)]
     first = first + words[0]

@@ -75,13 +75,13 @@ def _generate(call: Call) -> tuple[Array, Array, Array]:
     ]
     for image, size in enumerate(sizes):
         moved = transform(boxes, moves[image], size[0], size[1]).reshape(-1, 4)
-        kept = _keep(call, moved, scores[image], size)
+        kept = _selected_proposals(call, moved, scores[image], size)
         found.append((scores[image, kept], moved[kept], np.full(len(kept), image, np.int32)))
     scores_out, boxes_out, images = (np.concatenate(part) for part in zip(*found, strict=True))
     return scores_out, boxes_out, images
 
 
-def _keep(call: Call, boxes: Array, scores: Array, size: Array) -> Array:
+def _selected_proposals(call: Call, boxes: Array, scores: Array, size: Array) -> Array:
     """Selects the proposals of one image.
 
     The best, large enough, centred inside, without overlap.
@@ -173,7 +173,7 @@ def _refine(around: Array, tolerance: np.float32) -> tuple[Array, Array, Array]:
     return right, down, center + slope_x * right + slope_y * down + curve / 2
 
 
-def flatness(call: Call) -> np.float32:
+def flatness_tolerance(call: Call) -> np.float32:
     """Returns the flatness tolerance for a heatmap's quadratics."""
     is_half = call.operand("heatmap").type is OperandType.TENSOR_FLOAT16
     return np.float32(1e-3 if is_half else 1e-5)
@@ -189,7 +189,7 @@ def _keypoint(call: Call) -> tuple[Array, ...]:
     row, column = highest // size, highest % size
     with np.errstate(all="ignore"):
         around = _neighbourhood(heatmaps, row, column)
-        right, down, scores = _refine(around, flatness(call))
+        right, down, scores = _refine(around, flatness_tolerance(call))
         ways = np.stack((column + right, row + down), axis=-1).astype(np.float32)
         fractions = (ways + np.float32(0.5)) / np.float32(size)
         corners, extents = boxes[:, np.newaxis, :2], (boxes[:, 2:] - boxes[:, :2])[:, np.newaxis]

@@ -31,7 +31,7 @@ def overlaps(box: Array, others: Array) -> Array:
 
 
 def suppress(boxes: Array, scores: Array, threshold: float, limit: int | None = None) -> Array:
-    """Hard suppression: drops a box if it overlaps a better kept one by `threshold` or more.
+    """Drops each box that overlaps a better kept one by `threshold` or more (hard suppression).
 
     Args:
         boxes: (n, 4).
@@ -76,7 +76,7 @@ def select_compatible(order: Array, limit: int | None, is_compatible: Callable[[
 def soft_suppress(
     boxes: Array, scores: Array, decay: Decay, min_score: float, limit: int | None = None
 ) -> tuple[Array, Array]:
-    """Soft suppression: lowers the scores of overlapping boxes, and drops those below `min_score`.
+    """Lowers the scores of overlapping boxes, and drops boxes below `min_score` (soft suppression).
 
     Args:
         boxes: (n, 4).

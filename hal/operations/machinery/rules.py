@@ -98,7 +98,7 @@ def known_activation(call: Call) -> None:
 
 
 def shape_of_input(call: Call) -> tuple[Shape, ...]:
-    """Shape rule of an operation that keeps the shape of its only tensor, `input`."""
+    """Returns the shape of `input`; the shape rule of operations that keep the shape of one tensor."""
     return (call.shape("input"),)
 
 

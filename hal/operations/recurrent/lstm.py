@@ -29,7 +29,7 @@ from neurald.hal.operations.machinery.rules import data_rows
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
 from neurald.hal.operations.recurrent.recurrent import (
     CellActivation,
-    Linear,
+    LinearMap,
     all_or_none,
     cast_results,
     cell_activation,
@@ -63,10 +63,10 @@ class LstmGate:
         norm: weights of layer normalisation.
     """
 
-    inputs: Linear
-    recurrent: Linear
+    inputs: LinearMap
+    recurrent: LinearMap
     bias: Array
-    auxiliary: Linear | None = None
+    auxiliary: LinearMap | None = None
     peephole: Array | None = None
     norm: Array | None = None
 
@@ -87,7 +87,7 @@ class LstmCell:
     forget: LstmGate
     cell: LstmGate
     output: LstmGate
-    projection: Linear | None = None
+    projection: LinearMap | None = None
     projection_bias: Array = field(default_factory=lambda: np.zeros((), np.float32))
     activation: CellActivation = CellActivation.TANH
     cell_clip: float = 0.0
@@ -325,7 +325,7 @@ def read_cell(call: Call, prefix: str = "") -> LstmCell:
     def given(name: str) -> Array | None:
         return real(call, f"{prefix}{name}") if is_given(call, f"{prefix}{name}") else None
 
-    def linear(name: str) -> Linear | None:
+    def linear(name: str) -> LinearMap | None:
         return linear_map(call, f"{prefix}{name}") if is_given(call, f"{prefix}{name}") else None
 
     def gate(kind: str) -> LstmGate:

@@ -159,14 +159,14 @@ def _gate_sum(gate: QuantizedGate, inputs: Array, previous: Array, cell_state: A
     products = _sums(previous, gate.recurrent.values)
     total = saturate16(total + _rescaled(products, gate.recurrent.multiplier))
     if gate.peephole is not None:
-        seen = _seen(gate.peephole.values, gate.peephole_width, cell_state)
+        seen = _peephole_product(gate.peephole.values, gate.peephole_width, cell_state)
         total = saturate16(total + multiply(seen, *gate.peephole.multiplier))
     if gate.norm is not None:
         total = normalize_rows16(total, gate.norm, gate.bias, gate.variance_guard)
     return total
 
 
-def _seen(weights: Array, width: int | None, cell_state: Array) -> Array:
+def _peephole_product(weights: Array, width: int | None, cell_state: Array) -> Array:
     """Multiplies a peephole's weights by the cell states; see `QuantizedGate.peephole_width`."""
     if width is None:
         return weights.astype(np.int64) * cell_state

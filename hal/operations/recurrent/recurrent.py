@@ -20,7 +20,7 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Check
 
 #: A linear map of rows: from shape (n, elements) to (n, units), both float32.
-Linear = Callable[[Array], Array]
+LinearMap = Callable[[Array], Array]
 
 
 class CellActivation(IntEnum):
@@ -141,7 +141,7 @@ def expect_elements(call: Call, name: str) -> None:
         )
 
 
-def dense(weights: Array) -> Linear:
+def dense(weights: Array) -> LinearMap:
     """Returns the linear map of float32 weights of shape (units, elements).
 
     Sums are infinite only if they exceed float32, independently of the order of addition: partial
@@ -159,7 +159,7 @@ def dense(weights: Array) -> Linear:
     return linear
 
 
-def quantized(weights: Array, scale: float, *, asymmetric: bool) -> Linear:
+def quantized(weights: Array, scale: float, *, asymmetric: bool) -> LinearMap:
     """Returns the linear map of 8-bit weights; its float input is quantised row by row."""
     columns, step = weights.T.astype(np.float64), np.float32(scale)
 
@@ -172,7 +172,7 @@ def quantized(weights: Array, scale: float, *, asymmetric: bool) -> Linear:
     return linear
 
 
-def linear_map(call: Call, name: str) -> Linear:
+def linear_map(call: Call, name: str) -> LinearMap:
     """Returns the linear map of an operation's weights, which are float or 8-bit.
 
     For 8-bit weights the argument `asymmetric` selects the quantisation of the input.
@@ -183,7 +183,7 @@ def linear_map(call: Call, name: str) -> Linear:
     return dense(real(call, name))
 
 
-def linear_rows(linear: Linear, sequence: Array) -> Array:
+def linear_rows(linear: LinearMap, sequence: Array) -> Array:
     """Applies a linear map to all steps: from (time, batch, elements) to (time, batch, units)."""
     time, batch, elements = sequence.shape
     rows = linear(sequence.reshape(time * batch, elements))

@@ -29,7 +29,7 @@ from neurald.hal.operations.recurrent.bidirectional import (
 from neurald.hal.operations.recurrent.recurrent import (
     BASIC_ACTIVATIONS,
     CellActivation,
-    Linear,
+    LinearMap,
     cast_results,
     cell_activation,
     expect_elements,
@@ -54,11 +54,11 @@ class RnnCell:
         bias: shape (units,).
     """
 
-    inputs: Linear
-    recurrent: Linear
+    inputs: LinearMap
+    recurrent: LinearMap
     bias: Array
     activation: CellActivation
-    auxiliary: Linear | None = None
+    auxiliary: LinearMap | None = None
 
 
 def run_rnn(

@@ -12,7 +12,7 @@ from neurald.hal.operations.machinery.signature import Form, scalar, tensor
 from neurald.hal.operations.recurrent.recurrent import (
     BASIC_ACTIVATIONS,
     CellActivation,
-    Linear,
+    LinearMap,
     cast_results,
     cell_activation,
     expect_elements,
@@ -37,7 +37,7 @@ _FORM = Form(
 
 
 def run_svdf(
-    features: Linear,
+    features: LinearMap,
     time_weights: Array,
     bias: Array | None,
     values: Array,

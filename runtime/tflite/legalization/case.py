@@ -49,12 +49,12 @@ class _Choice:
             )
         return self._leaves[source]
 
-    def among(self, first: int, last: int) -> int:
+    def nearest_branch(self, first: int, last: int) -> int:
         """Returns the graph that runs the branch from `first` to `last` nearest to the index."""
         if first == last:
             return self.branch(first)
         middle = (first + last + 1) // 2
-        then, otherwise = self.among(first, middle - 1), self.among(middle, last)
+        then, otherwise = self.nearest_branch(first, middle - 1), self.nearest_branch(middle, last)
         source = self._referenced[then]
         limit = Operand(
             type=_INDEX.type,
@@ -116,7 +116,7 @@ def case(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     graph.reshape(index, (1,), number)
     graph.emit(OperationType.LESS, (number, graph.vector((0,))), (negative,))
     last = len(branches) - 1
-    graphs = graph.model(choice.branch(last)), graph.model(choice.among(0, last))
+    graphs = graph.model(choice.branch(last)), graph.model(choice.nearest_branch(0, last))
     graph.emit(OperationType.IF, (negative, *graphs, number, *inputs), outputs)
 
 

@@ -6,7 +6,7 @@
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.hash_table import table_parts, table_types
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
-from neurald.runtime.tflite.legalization.state import handle
+from neurald.runtime.tflite.legalization.state import var_handle
 from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -17,7 +17,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 def make(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """Legalizes HASHTABLE: creates a handle."""
-    handle(graph, operator, options)
+    var_handle(graph, operator, options)
     if table_types(operator) is None:
         raise UnsupportedFeature(
             f"it has keys of type {options['key_dtype']} and values of type {options['value_dtype']}; "

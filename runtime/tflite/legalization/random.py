@@ -6,8 +6,8 @@ from neurald.runtime.tflite.flatbuffer import INT8
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     LegalizationRule,
-    narrow,
-    whole,
+    constant_scalar,
+    narrow_to_int32,
 )
 from neurald.runtime.tflite.legalization.machinery.stablehlo import stablehlo_options
 from neurald.runtime.tflite.operands import UnsupportedFeature
@@ -27,7 +27,7 @@ def random_numbers(operation_type: OperationType) -> LegalizationRule:
     """Builds a rule for random numbers whose shape is an input."""
 
     def rule(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-        inputs = narrow(graph, graph.input(operator)), _seeds(graph, options)
+        inputs = narrow_to_int32(graph, graph.input(operator)), _seeds(graph, options)
         graph.emit(operation_type, inputs, (graph.output(operator),))
 
     return rule
@@ -35,7 +35,7 @@ def random_numbers(operation_type: OperationType) -> LegalizationRule:
 
 def multinomial(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """Legalizes MULTINOMIAL: the number of samples per row is an input."""
-    samples = whole(graph, graph.input(operator, 1))
+    samples = constant_scalar(graph, graph.input(operator, 1))
     inputs = graph.input(operator, 0), samples, _seeds(graph, options)
     graph.emit(OperationType.TFLITE_MULTINOMIAL, inputs, (graph.output(operator),))
 

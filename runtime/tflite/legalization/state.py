@@ -14,7 +14,7 @@ from neurald.runtime.tflite.state import TABLE, VariableKey, handle_key
 from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def handle(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+def var_handle(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes VAR_HANDLE: creates a handle."""
     key = handle_key(operator)
     if key is None:
@@ -47,5 +47,5 @@ LEGALIZATIONS: dict[int, Legalization] = {
     BuiltinOperator.ASSIGN_VARIABLE: Legalization(rule=assign, inputs=(2, 2), outputs=(0, 0)),
     BuiltinOperator.CALL_ONCE: Legalization(rule=call_once, inputs=(0, 0), outputs=(0, 0)),
     BuiltinOperator.READ_VARIABLE: Legalization(rule=read),
-    BuiltinOperator.VAR_HANDLE: Legalization(rule=handle, inputs=(0, 0)),
+    BuiltinOperator.VAR_HANDLE: Legalization(rule=var_handle, inputs=(0, 0)),
 }

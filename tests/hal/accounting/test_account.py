@@ -1,4 +1,4 @@
-"""SessionAccounts: what is reserved counts everywhere above, is refused where it is too much, and always comes back."""
+"""Accounts: reservations count in all parents, are refused beyond limits, and always return."""
 
 import gc
 import threading
@@ -19,7 +19,7 @@ from neurald.hal.errors import ResourceExhaustedPersistent, ResourceExhaustedTra
 
 
 def tree() -> tuple[Account, Account, Account, Account]:
-    """A daemon with 1000, a user with 600, and two sessions with 500 each of which 10 are theirs in any case."""
+    """Accounts of a daemon (1000), a user (600), and two sessions (500 each, 10 guaranteed)."""
     daemon = Account("the daemon", 1000, name="total")
     user = Account("a user", 600, name="user", parent=daemon)
     first, second = (Account("a session", 500, name="session", parent=user, floor=10) for _ in range(2))
@@ -148,7 +148,7 @@ def test_whoever_works_for_somebody_charges_him() -> None:
 
 
 def charge_twice() -> None:
-    """The second time in vain."""
+    """Charges an amount twice; the second time is refused."""
     charge(100, "this")
     charge(1000, "that")
 

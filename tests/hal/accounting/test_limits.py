@@ -1,4 +1,7 @@
-"""Limits, each just below, at and just above it; and what anybody else on this machine can do, which is nothing."""
+"""Limits, each tested just below, at and just above it.
+
+Also what other users of this machine can do to a daemon, which is nothing.
+"""
 
 import contextlib
 import os
@@ -222,7 +225,7 @@ def test_operands_of_a_model(monkeypatch: pytest.MonkeyPatch, operands: int, is_
 
 
 def nested(depth: int) -> Model:
-    """IF inside IF, so deep."""
+    """Returns a model with IF nested to a depth."""
     kind = OperandType.TENSOR_FLOAT32
     outer = Operand(type=kind, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
     result = Operand(type=kind, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_OUTPUT)

@@ -1,4 +1,4 @@
-"""Clients that want all the memory of a daemon, as processes: it stays small, serves others, and gets everything back."""
+"""Client processes that try to use up a daemon's memory: it stays small and serves others."""
 
 import array
 import fcntl
@@ -33,7 +33,7 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Watched:
-    """A daemon, and what its process takes."""
+    """A daemon whose process is observed."""
 
     def __init__(self, process: "subprocess.Popen[str]", address: str) -> None:
         self.process, self.address = process, address
@@ -43,7 +43,7 @@ class Watched:
         self.serves()
 
     def of(self, key: str) -> int:
-        """Of a line in the process's status, in MiB where it is memory."""
+        """Returns a value of the process's status, in MiB for memory."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             name, _, value = line.partition(":")
             if name == key:
@@ -61,7 +61,7 @@ class Watched:
         return builder.finish()
 
     def serves(self) -> None:
-        """Somebody who was there before runs a model."""
+        """Runs a model for a client that was there before."""
         ones = np.ones((2, 3), np.float32)
         (result,) = self.compilation.run(ones, ones)
         assert np.array_equal(result, ones + ones)
@@ -95,7 +95,7 @@ def test_a_request_of_four_bytes_that_needs_4_gib_between_operations(any_driver:
 
 
 class Side:
-    """A session on the side socket, without a client library."""
+    """A session on the side channel, without the client library."""
 
     def __init__(self, address: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

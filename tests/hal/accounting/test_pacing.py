@@ -1,4 +1,4 @@
-"""Pacing: what a client has the interpreter do for long gives way to other clients, and to nobody where there are none."""
+"""Pacing: long Python work for one client gives way to other clients, if there are any."""
 
 import contextlib
 import threading
@@ -23,7 +23,7 @@ _STEP_S = SLICE_S / 4
 
 
 class Machine:
-    """A clock, the time of a processor that steps take, and the rests that were taken."""
+    """A clock, with the processor time of steps and the rests that were taken."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -32,7 +32,7 @@ class Machine:
         self.interpreter = Interpreter(lambda: self.now_s, lambda: self.used_s, self.rests.append)
 
     def work(self, seconds: float, step_s: float = _STEP_S) -> None:
-        """Steps that take so long together."""
+        """Runs steps that take so long together."""
         step()
         for _ in range(round(seconds / step_s)):
             self.used_s += step_s
@@ -80,7 +80,7 @@ def test_short_work_does_not_rest() -> None:
 
 
 def test_much_short_work_is_as_good_as_long_work() -> None:
-    """A client with many threads, or one that comes again and again, gets no more than others."""
+    """A client with many threads, or with many short calls, gets no more than others."""
     machine = Machine()
     with machine.interpreter.working("honest"):
         pass
@@ -102,7 +102,7 @@ def test_what_is_to_stop_rests_no_longer() -> None:
 
 
 def test_native_code_does_not_count() -> None:
-    """It computes without the interpreter, and keeps nobody waiting."""
+    """Native code computes without the interpreter, and delays no other client."""
     machine = Machine()
     with machine.interpreter.working("honest"):
         pass
@@ -125,7 +125,7 @@ def test_a_long_step_of_python_counts() -> None:
 
 
 def test_what_a_step_takes_of_other_threads_counts() -> None:
-    """A part of a memory that comes over gRPC keeps the threads busy that serve all clients."""
+    """A part of a memory sent over gRPC occupies the threads that serve all clients."""
     machine = Machine()
     with machine.interpreter.working("honest"):
         pass
@@ -136,7 +136,7 @@ def test_what_a_step_takes_of_other_threads_counts() -> None:
 
 
 def test_what_is_left_is_shared_between_clients_and_not_between_executions() -> None:
-    """A client with many endless executions has no more of the interpreter than one with a single one."""
+    """A client with many endless executions gets no more of the interpreter than one with one."""
     machine = Machine()
     for client, count in (("greedy", 5), ("modest", 1)):
         for _ in range(count):
@@ -174,7 +174,7 @@ def test_nobody_paces_an_application() -> None:
 
 
 def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drivers that ask for limits between operations need not know of it; bursts are executions as well."""
+    """Drivers that check limits between operations are paced; bursts are executions as well."""
     works: list[object] = []
     monkeypatch.setattr(pacing.PacedWork, "step", lambda work, *_: works.append(work.client))
     device = AddingDevice()
@@ -214,7 +214,7 @@ def test_threads_are_paced_by_themselves() -> None:
 
 
 def test_work_that_another_thread_ends_leaves_nothing_behind() -> None:
-    """A stream that its client has left is cleaned up by whichever thread comes across it."""
+    """A stream whose client has left is cleaned up by any thread that finds it."""
     machine = Machine()
     inner = machine.interpreter.begin("left")
     cleaner = threading.Thread(target=machine.interpreter.end, args=(inner,))
@@ -229,7 +229,7 @@ def test_work_that_another_thread_ends_leaves_nothing_behind() -> None:
 def test_a_daemon_paces_reading_and_checking_a_large_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of its operations is a step: none of these loops keeps the interpreter from others for long."""
+    """Each operation is a step: none of these loops keeps the interpreter for long."""
     steps: list[object] = []
     monkeypatch.setattr(
         pacing.PacedWork, "step", lambda work, is_interpreted, *_: steps.append(is_interpreted)

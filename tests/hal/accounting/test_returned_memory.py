@@ -1,4 +1,4 @@
-"""However calls and sessions end, all that they had comes back at once, not when the garbage is collected some day."""
+"""Calls and sessions return everything at once, however they end, without a collection."""
 
 import contextlib
 import gc
@@ -59,7 +59,7 @@ def all_is_back(server: DeviceServer) -> None:
 
 
 class Stream:
-    """A session and a stream of it that ends half-way."""
+    """A session with a stream that ends half-way."""
 
     def __init__(self, server: DeviceServer) -> None:
         path = server.address.memory_path

@@ -64,7 +64,7 @@ def daemon(request: pytest.FixtureRequest, runtime: Path) -> Iterator[Daemon]:
 
 
 def status_of(address: Address, method: str, metadata: tuple[tuple[str, str], ...]) -> grpc.StatusCode:
-    """How a call ends whose request, of no bytes that mean anything, is never half-closed."""
+    """Returns the status of a call with a meaningless request that is never half-closed."""
     with grpc.insecure_channel(address.numeric.target, (("grpc.use_local_subchannel_pool", 1),)) as channel:
         requests: Any = iter([b"\xff" * 100])
         call: Any = channel.stream_stream(method)(requests, metadata=metadata, timeout=20)
@@ -162,7 +162,7 @@ def test_a_socket_with_its_modes_needs_no_token_until_they_were_changed(runtime:
     address, method = Address.parse(daemon.address), f"/{SERVICE}/NoSuchCall"
     assert status_of(address, method, ()) is grpc.StatusCode.UNIMPLEMENTED
     (runtime / "d.sock").chmod(0o666)
-    (runtime / "d.sock").chmod(0o600)  # who connected in between is still there
+    (runtime / "d.sock").chmod(0o600)  # clients that connected in between are still there
     assert status_of(address, method, ()) is grpc.StatusCode.UNAUTHENTICATED
     connect(daemon.address).close()
     daemon.shutdown()

@@ -1,4 +1,4 @@
-"""A backlog is worked off fairly between users and clients, by priority within a user; none starves."""
+"""The admission queue is fair between users and clients, by priority within a user."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ LOW, MEDIUM, HIGH = Priority.LOW, Priority.MEDIUM, Priority.HIGH
 
 
 class Clock:
-    """A clock that moves when it is told to."""
+    """A clock that only moves when it is set."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -81,11 +81,11 @@ class Backlog:
         self._until(lambda: self.queue.waiting + len(self.order) == waiting + started)
 
     def settle(self) -> None:
-        """Waits until those that wait have looked at the clock."""
+        """Waits until all waiting threads have read the clock."""
         time.sleep(0.1)
 
     def work_off(self, each_s: float) -> list[str]:
-        """Ends all executions, the oldest first, and tells the order in which those that waited started."""
+        """Ends all executions, oldest first; returns the order in which waiting ones started."""
         before = len(self.order)
         while self.running:
             self.end(next(iter(self.running)), each_s)
@@ -109,7 +109,7 @@ def test_priorities_order_a_backlog() -> None:
 
 
 def test_a_high_one_overtakes_low_ones_that_take_long() -> None:
-    """What ages is what gets nothing; a long execution under way does not make those behind it urgent."""
+    """Only executions without progress age: a long one under way makes none behind it urgent."""
     backlog = Backlog(1)
     backlog.add("first", LOW, "slow")
     for n in range(8):
@@ -129,7 +129,7 @@ def test_low_priorities_are_not_starved() -> None:
 
 
 def test_clients_of_one_user_take_turns() -> None:
-    """Forty-six that wait are no reason to wait for forty-six."""
+    """A client does not wait for all 46 executions that another one has queued."""
     backlog = Backlog(1)
     for n in range(46):
         backlog.add(f"busy {n}", client="busy")
@@ -142,7 +142,7 @@ def test_clients_of_one_user_take_turns() -> None:
 
 
 def test_a_place_is_kept_for_who_comes_again() -> None:
-    """With two slots a client that runs one after the other never waits for one of forty-six others."""
+    """With two slots, a client that runs one execution at a time never waits for 46 others."""
     backlog = Backlog(2)
     backlog.add("other", client="other")
     for n in range(46):
@@ -167,7 +167,7 @@ def test_a_place_is_kept_for_who_comes_again() -> None:
 
 
 def test_users_come_before_priorities() -> None:
-    """Whoever claims HIGH gets no more than its share beside another user."""
+    """A user that claims HIGH gets no more than its share beside another user."""
     backlog = Backlog(1)
     backlog.add("greedy", HIGH, "a", 1000)
     for n in range(10):
@@ -181,7 +181,7 @@ def test_users_come_before_priorities() -> None:
 
 
 def test_time_is_what_is_shared() -> None:
-    """A user whose executions take three times as long has a third as many of them."""
+    """A user whose executions take three times as long gets a third as many of them."""
     backlog = Backlog(1)
     backlog.add("first", user="short")
     for n in range(12):
@@ -226,7 +226,7 @@ def test_there_is_an_end_to_what_long_ones_leave_room_for() -> None:
 
 
 def test_a_client_of_which_nothing_runs_takes_a_guest_place() -> None:
-    """It waits for no execution of others, however many of them run and wait, and whoever their user is."""
+    """It waits for no executions of other clients, whoever their user is."""
     backlog = Backlog(2, guests=2)
     for n in range(8):
         backlog.add(f"busy {n}", client="busy")
@@ -252,7 +252,7 @@ def test_guests_that_take_long_leave_room_for_more_of_them() -> None:
 
 
 def test_many_that_wait_do_not_look_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking takes the interpreter from those who run: a hundred look together about as often as a few."""
+    """A hundred waiting threads poll about as often together as a few."""
     looks = Counter[int]()
     few, many = 4, 100
 
@@ -376,7 +376,7 @@ def test_a_daemon_takes_turns(tmp_path: Path) -> None:
 
 
 def test_46_threads_of_one_client_do_not_slow_another(tmp_path: Path) -> None:
-    """Two connections to one daemon, whose device sleeps: what the one does costs the other next to nothing."""
+    """Two connections to a daemon whose device sleeps hardly slow each other."""
     device = AddingDevice()
     device.executions_at_once = 2
     device.on_execute = lambda request, options: time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Calls that keep a server waiting, for their message or for somebody who takes the reply."""
+"""Calls that make a server wait: for their message, or for a client that takes the reply."""
 
 import threading
 import time
@@ -39,7 +39,7 @@ def peer(server: DeviceServer) -> Iterator[Peer]:
 
 
 class Silent:
-    """Calls whose headers are sent, and nothing else until `ends` is set."""
+    """Calls that send their headers, and nothing else until `ends` is set."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -119,7 +119,7 @@ def test_messages_are_as_long_as_their_kind_of_call_needs(peer: Peer) -> None:
 
 
 class Counted(grpc.GenericRpcHandler):
-    """A service whose only call replies with so many bytes."""
+    """A service with one call, which replies with so many bytes."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes

@@ -1,4 +1,4 @@
-"""How messages are made of bytes in a server."""
+"""Decoding of requests in a server."""
 
 import random
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ KIND = device_pb2.PrepareModelRequest
 
 
 class Context:
-    """Of a call with a session."""
+    """The context of a call with a session."""
 
     def __init__(self, session: str) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""How clients on TCP are told apart."""
+"""How users of clients on TCP are distinguished."""
 
 import os
 import socket

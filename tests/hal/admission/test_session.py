@@ -1,4 +1,4 @@
-"""What a session holds, and what becomes of it when the session ends."""
+"""What a session holds, and what happens to it when the session ends."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""Streams that their clients do not go on with: they are counted, cut off, and never in the way of calls."""
+"""Streams that stall are counted and cut off, and never block other calls."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ from neurald.hal.rpc.wire.model import model_to_wire
 
 
 class Context:
-    """Of a call; tells when it was cut off."""
+    """The context of a call; records when it was cut off."""
 
     def __init__(self) -> None:
         self.is_cut = threading.Event()

@@ -1,4 +1,4 @@
-"""Executions that do not end: who waits is told, their turns go to others, and the daemon recovers where they end after all."""
+"""Executions that do not end: clients are told, slots go to others, and the daemon recovers."""
 
 import threading
 import time
@@ -29,7 +29,7 @@ SHORT = np.ones(3, np.float32)
 
 
 class Hanging(AddingDevice):
-    """Executes inputs that begin with -1, and profiles, until it is told to go on."""
+    """A device that executes inputs beginning with -1, and profiles, until it is released."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Requests moved to other memory, and their outputs back."""
+"""Requests that are moved to other memory, and their outputs back."""
 
 import random
 
@@ -40,7 +40,7 @@ def test_every_argument_arrives_and_comes_back(seed: int, apart: bool) -> None:
     free = [pool.size for pool in pools]
 
     def argument() -> Argument:
-        """Not overlapping any other."""
+        """Returns an argument that overlaps no other one."""
         pool = rng.randrange(len(pools))
         length = min(rng.choice([0, 1, 63, 64, 65, 200]), free[pool])
         free[pool] -= length

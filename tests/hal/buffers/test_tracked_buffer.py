@@ -1,4 +1,4 @@
-"""The account that is kept of device memory."""
+"""The tracked state of device memory."""
 
 import pytest
 from support.devices.buffers import KeptBuffer

@@ -1,4 +1,4 @@
-"""What a daemon takes back from a cache: only what its installation has sealed, for this device and key, bit for bit."""
+"""A daemon only accepts artifacts that its installation has sealed for this device and key."""
 
 import contextlib
 from collections.abc import Iterator
@@ -116,7 +116,7 @@ class Served:
         self.client: RemoteDevice = connect(str(self.server.address))
 
     def artifact(self) -> Artifact:
-        """What the daemon gives for `MODEL`."""
+        """Returns the daemon's artifact for `MODEL`."""
         found = self.client.prepare_model(MODEL, OPTIONS).artifact()
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""What is remembered of models' constants, so that files which have not changed are not read."""
+"""Stored digests of models' constants: unchanged files are not read again."""
 
 import os
 import threading
@@ -31,7 +31,7 @@ def _soon_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model_of(path: Path, offset: int = 64) -> Model:
-    """A model whose constant lies in a file."""
+    """Returns a model whose constant is in a file."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return addition(VALUES, pool=FileMemory(descriptor, str(path)), offset=offset)

@@ -1,4 +1,4 @@
-"""What a cache does when it is full, when disks are, and when writers die."""
+"""What a cache does when it is full, when disks are full, and when writers die."""
 
 import errno
 import fcntl
@@ -33,7 +33,7 @@ def numbered(number: int) -> bytes:
 
 
 def fill(cache: Cache, count: int, size: int = 10_000) -> None:
-    """Entries of that size, used one after another."""
+    """Stores entries of that size, used one after another."""
     for number in range(count):
         cache.store(entry_parts(graphs=str(number)), artifact(bytes(size // 3)), ORIGIN)
         use(cache, number, 1000.0 + number)
@@ -204,7 +204,7 @@ def test_a_full_disk_leaves_nothing_behind(directory: Path, monkeypatch: pytest.
 
 
 def test_files_that_may_not_grow(directory: Path) -> None:
-    """The kernel's own limit, in a process of its own."""
+    """The kernel's limit of file sizes, in a separate process."""
     program = """
 import resource, sys
 from pathlib import Path
@@ -378,7 +378,7 @@ def test_a_cache_that_cannot_be_locked(directory: Path) -> None:
 
 
 def test_an_artifact_that_changes_while_it_is_written(directory: Path) -> None:
-    """What is stored is one state of it, or noticed: its digest is of what was written."""
+    """The stored bytes are one state of it, or the change is detected by the digest."""
     buffer = bytearray(b"x" * 100)
     changing = artifact()
     changing = type(changing)(model=(HostMemory(buffer), changing.model[1]), data=changing.data)

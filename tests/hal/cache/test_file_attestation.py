@@ -1,4 +1,4 @@
-"""Large files of data are not hashed again, as long as they are known to be what they were; they are always copied."""
+"""Large data files are not hashed again while their states are known; they are always copied."""
 
 import mmap
 import os
@@ -44,7 +44,7 @@ def data(directory: Path) -> Memory | None:
 
 @pytest.fixture(autouse=True)
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of contents that were hashed."""
+    """Returns the sizes of contents that were hashed."""
     _hashed.clear()
     of = cache_file.Fingerprint.of
 
@@ -60,7 +60,7 @@ _hashed: list[int] = []
 
 
 def is_believed(memory: Memory | None) -> bool:
-    """Whether the large file was not hashed since this was asked last; it is in memory that nobody can change."""
+    """Returns whether the large file was not hashed since the last call; its memory is sealed."""
     assert isinstance(memory, SharedMemory)
     assert bytes(memory.view()) == CONTENT
     assert memory.readonly

@@ -1,4 +1,4 @@
-"""Restates the cache keys of TestPartitioning, and what ours cover beyond them."""
+"""Restates the cache keys of TestPartitioning, and what neurald's keys cover beyond them."""
 
 import subprocess
 import sys
@@ -177,7 +177,7 @@ def test_constants_matter() -> None:
 
 def test_bytes_of_neighbouring_constants_are_told_apart() -> None:
     def model(first: int) -> Model:
-        """Two constants that lie in four bytes together."""
+        """Returns a model with two constants in four consecutive bytes."""
         base = addition(CONSTANT, pool=HostMemory(bytes(range(8))))
         one = Location(pool=0, offset=0, length=first)
         two = Location(pool=0, offset=first, length=8 - first)

@@ -1,4 +1,4 @@
-"""Restates TestCompilationCaching: a device whose answer on cache files makes no sense is not there."""
+"""Restates TestCompilationCaching: a device with invalid cache files is not registered."""
 
 import pytest
 from support.devices.caching import CachingDevice
@@ -35,7 +35,7 @@ def test_a_daemon_that_needs_too_many_is_none(field: str) -> None:
 
 
 class Unsure(CachingDevice):
-    """A device that cannot tell what it needs."""
+    """A device whose number of cache files cannot be read."""
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:
@@ -47,7 +47,7 @@ class Unsure(CachingDevice):
 
 
 def greedy() -> CachingDevice:
-    """A device that needs too many."""
+    """Returns a device that needs too many cache files."""
     return CachingDevice(model=33)
 
 

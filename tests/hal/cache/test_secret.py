@@ -1,3 +1,5 @@
+"""The secret of an installation: created once, private, and checked."""
+
 import os
 import subprocess
 import sys

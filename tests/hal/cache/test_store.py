@@ -1,4 +1,4 @@
-"""Restates VTS CompilationCaching and CompilationCachingSecurity: what is off with an entry is a miss, and never used."""
+"""Restates VTS CompilationCaching and CompilationCachingSecurity: a defective entry is a miss."""
 
 import os
 import random
@@ -164,7 +164,7 @@ def test_what_belongs_to_another_user(directory: Path, name: str) -> None:
 
 
 def test_swapped_entries(directory: Path) -> None:
-    """An entry that is valid, but another one's."""
+    """An entry that is valid, but belongs to another key."""
     first = stored(directory, PARTS)
     other = stored(directory, entry_parts(graphs="33"), b"other")
     shutil.rmtree(first)
@@ -226,7 +226,7 @@ def test_a_seal_that_is_too_large_is_not_stored(directory: Path) -> None:
 
 @pytest.mark.slow
 def test_rewritten_while_it_is_loaded(directory: Path) -> None:
-    """100 rounds in which another thread puts the files of another entry in its place."""
+    """100 rounds in which another thread replaces the files by those of another entry."""
     entry = stored(directory, PARTS)
     other = stored(directory, entry_parts(graphs="33"), b"CONTENT")
     whole = {name: (entry / name).read_bytes() for name in FILES}
@@ -256,7 +256,7 @@ def test_rewritten_while_it_is_loaded(directory: Path) -> None:
 
 @pytest.mark.slow
 def test_stored_while_it_is_loaded(directory: Path) -> None:
-    """Whoever loads finds one of the artifacts that were stored, whole, or nothing."""
+    """A reader finds one of the stored artifacts, complete, or nothing."""
     stored(directory, PARTS, b"0")
     is_over = threading.Event()
 
@@ -328,7 +328,7 @@ def test_a_limit_that_is_none(monkeypatch: pytest.MonkeyPatch, directory: Path, 
 
 
 def test_an_entry_of_other_hands_is_none(directory: Path) -> None:
-    """A manifest that tells nonsense, though the installation has made it."""
+    """A manifest with wrong content, although the installation has made it."""
     entry = stored(directory, PARTS)
     shutil.rmtree(entry)
     entry.mkdir()

@@ -1,4 +1,4 @@
-"""Models that are compiled in the daemon's own process: in turns, and not for clients that are gone."""
+"""Models compiled in the daemon's own process are admitted in order, while clients live."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ from neurald.hal.sync.cancellation import Cancellation
 
 
 class Compilations:
-    """Holds turns until told otherwise, and notes whose they were."""
+    """Holds compile slots until they are released, and records whose they were."""
 
     def __init__(self, queue: CompileAdmission) -> None:
         self._queue = queue

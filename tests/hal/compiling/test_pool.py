@@ -1,4 +1,4 @@
-"""Models that are compiled in other processes: in turns, within limits, and without harm to the daemon."""
+"""Models compiled in other processes: fairly, within limits, without harm to the daemon."""
 
 import logging
 import os
@@ -62,7 +62,7 @@ Start = Callable[..., "Future[CompileResult]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Compiles in a thread of its own."""
+    """Compiles in a separate thread."""
     with ThreadPoolExecutor(16) as threads:
         yield lambda *arguments, **options: threads.submit(compiled, *arguments, **options)
 
@@ -79,7 +79,7 @@ def compiled(
 
 
 def processes_of(pool: CompilePool) -> set[int]:
-    """The processes that compile."""
+    """Returns the compiling processes."""
     parent = pool.process
     if parent is None:
         return set()
@@ -121,7 +121,7 @@ def test_a_process_compiles_at_a_lower_priority_and_ends_with_its_model(
     [
         ("refuse", BadData, "not to its taste"),
         ("fail", OpFailed, "its log|daemon's log"),
-        ("crash", OpFailed, "the compiler crashed on the model: SIGSEGV"),
+        ("crash", OpFailed, "crashed on the model: SIGSEGV"),
         ("arrays", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
         ("shared", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
         ("abort", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
@@ -142,7 +142,7 @@ def test_a_model_that_cannot_be_compiled_fails_alone(
 def test_compiling_may_take_so_long(session: Session, what: tuple[object, ...]) -> None:
     pool = CompilePool(DRIVER, CompilingDevice(), Limits(compile_s=1))
     try:
-        with pytest.raises(ResourceExhaustedPersistent, match=r"1 s.*\(compile_s\)"):
+        with pytest.raises(ResourceExhaustedPersistent, match=r"1 s .*\(compile_s\)"):
             compiled(pool, session, doing(*map(str, what)))
         wait_until(lambda: not processes_of(pool))
     finally:
@@ -221,7 +221,7 @@ def test_no_more_compile_at_a_time_than_there_are_compilers(session: Session, st
 
 
 def test_users_take_turns(start: Start) -> None:
-    """One user wants twenty models compiled before another one comes with one."""
+    """One user wants twenty models compiled before another one asks for one."""
     pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=1))
     ended: list[str] = []
     lock = threading.Lock()

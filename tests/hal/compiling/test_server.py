@@ -1,4 +1,4 @@
-"""The process that compiles for a daemon; `test_pool.py` has what it does for one."""
+"""The process that compiles for a daemon; its results are tested in `test_pool.py`."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 
 def test_a_child_whose_parent_has_ended_before_it_began_ends() -> None:
-    # `_die_with` gets the number of a process that is not its parent, as when the parent was killed right after the fork.
+    # The number is not that of its parent, as when the parent was killed right after the fork.
     program = "import sys; from neurald.hal.compiling import server as s; s._die_with(int(sys.argv[1])); print('on')"
 
     def output(parent: int) -> str:

@@ -1,4 +1,4 @@
-"""What drivers share in executions: requests become arrays, and arrays become outputs."""
+"""The helper for drivers: requests become arrays, and arrays become outputs."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ ONES = np.ones((2, 3), np.float32)
 
 
 class Returning(ArrayModel):
-    """Gives what it is told to."""
+    """A model that returns given results."""
 
     results: Sequence[Array] = ()
     given: Sequence[Array | None] = ()

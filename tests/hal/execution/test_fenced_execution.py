@@ -36,7 +36,7 @@ CONSTANT = np.array([10, 20, 30], np.float32)
 
 
 def shared_request() -> tuple[Request, Memory]:
-    """A request in memory that daemons share, and that memory: values first, the result at 64."""
+    """Returns a request in shared memory, and that memory: values first, the result at 64."""
     memory = Memory.allocate(128)
     memory.view(0, 12)[:] = VALUES.tobytes()
     return (
@@ -55,7 +55,7 @@ def result_in(memory: Memory) -> list[float]:
 
 @pytest.fixture(params=["in process", "unix", "tcp"])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[AddingDevice, Device]]:
-    """A device, and how it is reached."""
+    """Yields a device, in this process or behind a socket."""
     device = AddingDevice()
     if request.param == "in process":
         yield device, device

@@ -1,4 +1,4 @@
-"""Every strategy of the memory planner: what is alive at the same time never overlaps, and sharing never costs."""
+"""All strategies of the arena planner: live values never overlap, and sharing never costs."""
 
 import random
 

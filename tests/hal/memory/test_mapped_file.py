@@ -1,4 +1,4 @@
-"""Files in memory, and what their states tell of their bytes."""
+"""Files in memory, and what their states say about their bytes."""
 
 import os
 import time

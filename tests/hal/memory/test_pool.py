@@ -1,4 +1,4 @@
-"""Memory pools: bounds, seals, descriptors that are not what they should be."""
+"""Memory pools: bounds, seals, and invalid descriptors."""
 
 import fcntl
 import gc

@@ -19,7 +19,7 @@ BYTES = OperandType.TENSOR_QUANT8_ASYMM
 
 
 def model(pools: tuple[Memory, ...], *places: Location, referenced: tuple[Location, ...] = ()) -> Model:
-    """A model (not a valid one) with constants at these places."""
+    """Returns a model (not a valid one) with constants at these locations."""
 
     def graph(locations: tuple[Location, ...]) -> Subgraph:
         operands = [

@@ -1,4 +1,4 @@
-"""Declarations of vendors' extensions, their types, and what of them is believed when it comes from elsewhere."""
+"""Declarations of vendor extensions and their types, also when they come from other processes."""
 
 import pytest
 from support.sweeps import sweep

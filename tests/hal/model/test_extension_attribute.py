@@ -1,4 +1,4 @@
-"""Values of extensions' attributes: what is believed of those that come from elsewhere, and how they count in cache keys."""
+"""Attributes of vendor extensions: checks of received ones, and their part in cache keys."""
 
 from dataclasses import replace
 

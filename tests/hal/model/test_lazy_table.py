@@ -1,4 +1,4 @@
-"""Tables that import the modules which their values lie in, and that leave none of these values out."""
+"""Tables that import the modules of their values, and that miss none of the values."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def test_a_table() -> None:
 
 
 def families(package: ModuleType, name: str) -> list[ModuleType]:
-    """The modules in a package and in its rooms that have a table of that name."""
+    """Returns the modules in a package and its rooms that have a table of that name."""
     modules = (import_module(found.name) for found in walk_packages(package.__path__, f"{package.__name__}."))
     return [module for module in modules if hasattr(module, name)]
 

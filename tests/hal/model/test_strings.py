@@ -1,3 +1,5 @@
+"""The storage format of strings."""
+
 import struct
 from typing import Any
 

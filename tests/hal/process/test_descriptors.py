@@ -1,4 +1,4 @@
-"""A daemon that runs out of file descriptors: newcomers are refused, and nobody who is there loses anything."""
+"""A daemon that runs out of descriptors refuses new clients and keeps serving the others."""
 
 import errno
 import mmap
@@ -38,7 +38,7 @@ class Served:
         resource.prlimit(self.process, resource.RLIMIT_NOFILE, (descriptors, most))
 
     def newcomer(self) -> tuple[socket.socket, int]:
-        """A connection to the side socket, and the code that it is greeted with."""
+        """Returns a connection to the side channel, and the code of its greeting."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         connection.settimeout(10)
         connection.connect(f"{self.path}.memory")

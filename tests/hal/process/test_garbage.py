@@ -1,4 +1,4 @@
-"""GarbageCollector: full collections take a small share of the time, however large the models of clients are, and still happen."""
+"""Full collections take a small share of the time, however large models are, and still happen."""
 
 import subprocess
 import sys

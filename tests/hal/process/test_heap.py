@@ -1,4 +1,4 @@
-"""Memory that goes back to the system."""
+"""Freed memory that returns to the system."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 class Process:
-    """A process with so much memory, of which half can be given back in so long."""
+    """A process with so much memory, of which half can be returned in so long."""
 
     def __init__(self) -> None:
         self.bytes = 50 * MIB

@@ -1,4 +1,4 @@
-"""What the machine and control groups leave a process."""
+"""What the machine and control groups allow a process to use."""
 
 import os
 from pathlib import Path

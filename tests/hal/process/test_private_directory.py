@@ -1,4 +1,4 @@
-"""Directories that nobody else can replace, and how paths through the hands of others are refused."""
+"""Directories that no other user can replace, and paths through directories of others."""
 
 import os
 import stat
@@ -104,7 +104,7 @@ def test_links_and_directories_of_others(tmp_path: Path) -> None:
     ],
 )
 def test_who_stands_for_users_outside(tmp_path: Path, users: str, is_unseen: bool) -> None:
-    """Root of a namespace outside looks like `nobody`, and is trusted only where that is no user of this one."""
+    """Root outside of a namespace looks like `nobody`, and is trusted if that is no user inside."""
     own_users, overflow_user = tmp_path / "uid_map", tmp_path / "overflowuid"
     own_users.write_text(users)
     overflow_user.write_text("65534\n")

@@ -1,4 +1,4 @@
-"""Where the daemons of a user listen."""
+"""The directory in which the daemons of a user listen."""
 
 import os
 from pathlib import Path

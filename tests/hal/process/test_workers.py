@@ -1,4 +1,4 @@
-"""Threads for calls."""
+"""The thread pool for calls."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Bursts between a client and a daemon, both of them well-behaved."""
+"""Bursts between a client and a daemon that both keep the protocol."""
 
 import gc
 import threading
@@ -88,7 +88,7 @@ def session_of(server: DeviceServer) -> Session:
 
 
 class Shared:
-    """A request for three values in shared memory, both ends in one memory."""
+    """A request for three values in shared memory, with inputs and outputs in one memory."""
 
     def __init__(self) -> None:
         memory = SharedMemory.create(1024)
@@ -146,7 +146,7 @@ def test_a_hundred_runs_give_each_memory_once_and_make_no_call(
     assert remote.traffic.messages_sent == messages
     held = session.memories
     for _ in range(100):
-        # Equal arguments in the same memory are the same request, whoever made it.
+        # Equal arguments in the same memory are the same request.
         again = Request(
             inputs=shared.request.inputs, outputs=shared.request.outputs, pools=shared.request.pools
         )
@@ -315,7 +315,7 @@ def test_a_deadline_without_an_end_while_there_is_no_turn(
     monkeypatch: pytest.MonkeyPatch,
     left_s: float,
 ) -> None:
-    """The daemon waits for a turn as without a deadline, and gives every turn back."""
+    """The daemon waits for a slot as without a deadline, and returns every slot."""
     monkeypatch.setattr(burst_client, "_NO_LIMIT_S", left_s)
     prepared = remote.prepare_model(addition(np.ones(2, np.float32)), PrepareOptions())
     go_on = threading.Event()

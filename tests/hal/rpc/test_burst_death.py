@@ -1,4 +1,4 @@
-"""Daemons and clients that die in the midst of a burst, and what is left of them."""
+"""Daemons and clients that die during a burst, and what remains of them."""
 
 import os
 import signal

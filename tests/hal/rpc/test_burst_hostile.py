@@ -1,4 +1,4 @@
-"""Ends of bursts that break the rules: what they lose is their burst, and nobody else notices."""
+"""Ends of bursts that break the protocol lose their burst, without an effect on others."""
 
 import contextlib
 import fcntl
@@ -73,7 +73,7 @@ def peer(server: DeviceServer) -> Iterator[Peer]:
 
 
 class Raw:
-    """A client's end of a burst that sends what it likes."""
+    """A client's end of a burst that sends anything."""
 
     def __init__(self, peer: Peer) -> None:
         assert peer.side is not None
@@ -103,7 +103,7 @@ class Raw:
         return self.ring.take()
 
     def is_cut_off(self) -> bool:
-        """Whether the daemon has ended the burst; waits for that."""
+        """Waits until the daemon has ended the burst; returns whether it has."""
         try:
             while self.connection.recv(1 << 16):
                 pass
@@ -128,7 +128,7 @@ def raw(peer: Peer) -> Iterator[Raw]:
 
 @pytest.fixture
 def bystander(server: DeviceServer) -> Iterator[Callable[[], None]]:
-    """Checks that another client's burst works."""
+    """Yields a check that another client's burst works."""
     remote = connect(str(server.address))
     burst = remote.prepare_model(addition(np.ones(3)), PrepareOptions()).create_burst()
     values, result = np.zeros(3, np.float32), np.zeros(3, np.float32)
@@ -390,7 +390,7 @@ def test_bursts_that_cannot_be(peer: Peer, bystander: Callable[[], None]) -> Non
 
 
 class Imposter:
-    """A daemon's end of a burst that answers as it is told."""
+    """A daemon's end of a burst with given answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> None:
         def configure(_: Connection, handle: int, connection: socket.socket, ring: SharedMemory) -> None:

@@ -1,4 +1,4 @@
-"""Daemons and clients that die, and what is left of them."""
+"""Daemons and clients that die, and what remains of them."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ RUN = ExecuteOptions()
 
 
 class MeasuredAgain(AddingDevice):
-    """The same device as `AddingDevice`, which finds another figure when it measures itself."""
+    """The same device as `AddingDevice`, with other performance figures."""
 
     def capabilities(self) -> Capabilities:
         figure = Performance(exec_time=0.123, power_usage=0.25)
@@ -152,7 +152,7 @@ def test_a_device_is_the_same_whatever_its_version_and_its_measurements(tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
 def test_a_model_that_kills_its_driver_is_prepared_once(listen: str | None, tmp_path: Path) -> None:
-    """Not again at a daemon that was started in place of the dead one."""
+    """It is not prepared again by a daemon that was started after the first one died."""
     place = listen or f"unix://{tmp_path}/d.sock"
     with daemon_process(f"{__name__}:create_dying", place) as (process, address):
         remote = connect(address)

@@ -1,4 +1,4 @@
-"""The time that an execution waits for others in a daemon is told apart, by calls, fenced executions and bursts."""
+"""Queue times of executions in a daemon, for calls, fenced executions and bursts."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ RUN_S = 0.2
 
 
 class OneAtATime(SampleDevice):
-    """Runs one execution at a time, each for so long."""
+    """A device that runs one execution at a time, each for so long."""
 
     executions_at_once = 1
 

@@ -1,4 +1,4 @@
-"""A daemon that stops answering is noticed within two seconds by whoever waits for it; one that is busy is waited for."""
+"""Waiting clients notice a silent daemon within two seconds, and wait for a busy one."""
 
 import ctypes
 import signal
@@ -41,10 +41,10 @@ HELD_S = 4.0
 
 
 class HoldingDevice(AddingDevice):
-    """While it looks at a model no other thread of its process can run Python."""
+    """A device that keeps the interpreter's lock while it looks at a model."""
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        ctypes.PyDLL(None).usleep(int(HELD_S * 1e6))  # a foreign function that keeps the interpreter's lock
+        ctypes.PyDLL(None).usleep(int(HELD_S * 1e6))  # keeps the interpreter lock
         return super().supported_operations(model)
 
 
@@ -62,7 +62,7 @@ def frozen(process: Any) -> Iterator[None]:
 
 
 def waiting_calls(address: str) -> dict[str, Callable[[], Any]]:
-    """A call of each kind, through a connection of its own."""
+    """Returns a call of each kind, through a connection of its own."""
     model, values = add_model(SHAPE), np.zeros(SHAPE, np.float32)
 
     def device() -> RemoteDevice:
@@ -115,7 +115,7 @@ def waiting_calls(address: str) -> dict[str, Callable[[], Any]]:
 
 
 def noticed(call: Callable[[], Any]) -> tuple[Error | None, float]:
-    """The error of a call, and how long it took."""
+    """Returns the error of a call, and how long the call took."""
     started = time.monotonic()
     try:
         call()
@@ -137,7 +137,7 @@ def test_every_call_notices_silence(listen: str | None) -> None:
             assert isinstance(error, expected), (name, error)
             assert "its process is stopped" in str(error), name
             assert elapsed < NOTICED_S, name
-        # It goes on, and so do those who connect again.
+        # It continues, and clients can connect again.
         assert len(connect(address).supported_operations(add_model(SHAPE))) == 1
 
 
@@ -175,7 +175,7 @@ def test_silence_in_the_middle_of_work(listen: str | None) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", PLACES)
 def test_a_busy_daemon_is_not_silent(listen: str | None) -> None:
-    """No thread of Python runs there meanwhile: calls wait, and so does who connects."""
+    """No Python thread runs in the daemon meanwhile: calls wait, and so do new clients."""
     driver = f"{create_holding.__module__}:create_holding"
     with daemon_process(driver, listen) as (_, address), ThreadPoolExecutor(8) as pool:
         asking, waiting = connect(address), connect(address)

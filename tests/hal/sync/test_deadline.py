@@ -1,4 +1,4 @@
-"""Time limits: what is no number is refused, and what is longer than any wait is none."""
+"""Time limits: invalid numbers are refused, and very long limits mean none."""
 
 import math
 import time

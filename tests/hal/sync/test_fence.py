@@ -1,4 +1,4 @@
-"""Fences: signs that are given once, in any process."""
+"""Fences, which signal once, in any process."""
 
 import os
 import threading

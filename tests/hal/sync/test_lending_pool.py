@@ -1,4 +1,4 @@
-"""Pools: who waits gets a thing in its turn, and none is ever lost."""
+"""Lending pools: threads get objects in order of arrival, and none is ever lost."""
 
 import os
 import threading
@@ -38,7 +38,7 @@ def test_first_come_first_served() -> None:
 
 
 def test_who_comes_again_and_again_does_not_keep_it() -> None:
-    """A thread that gives a thing back and takes it at once again comes after those who wait."""
+    """A thread that returns an object and takes it again comes after waiting threads."""
     pool = LendingPool([0], int, 1)
     thing, got = pool.take(), threading.Event()
 
@@ -58,7 +58,7 @@ def test_who_comes_again_and_again_does_not_keep_it() -> None:
 
 @pytest.mark.parametrize("threads", [8, 16])
 def test_threads_share_evenly(threads: int) -> None:
-    """More threads than things: none has half as many turns again as another."""
+    """With more threads than objects, none gets half as much again as another."""
     pool, stop = LendingPool([0], int, 4), threading.Event()
     counts: Counter[int] = Counter()
 

@@ -1,4 +1,4 @@
-"""validate_model and validate_request: every rule, on models made directly, as a daemon may be sent them."""
+"""Every rule of `validate_model` and `validate_request`, on models that are built directly."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +33,7 @@ NONE = Operand(type=T.INT32, lifetime=Lifetime.CONSTANT_COPY, value=bytes(4))
 
 
 def model(*, operand_type: OperandType = FLOAT, dimensions: tuple[int, ...] | None = (2, 3)) -> Model:
-    """Operands: input, constant in a pool, activation, temporary, output; two additions."""
+    """Returns a model: input, constant in a pool, activation, temporary, output; two additions."""
     constant = Operand(
         type=operand_type,
         dimensions=(2, 3),
@@ -154,7 +154,7 @@ def test_broken_models(broken: Model, message: str) -> None:
 
 
 def negation(operation_type: OperationType, *, zero_point: int) -> Model:
-    """A model of int16 numbers with a scale."""
+    """Returns a model of int16 numbers with a scale."""
     kind = OperandType.TENSOR_QUANT16_SYMM
     source = Operand(
         type=kind, dimensions=(2,), scale=0.5, zero_point=zero_point, lifetime=Lifetime.SUBGRAPH_INPUT
@@ -180,7 +180,7 @@ def test_zero_points_of_16_bits_are_for_operations_of_extensions_that_say_so() -
 
 
 def referring(*targets: int) -> Subgraph:
-    """A valid graph with an operand for each graph that it refers to."""
+    """Returns a valid graph with an operand for each graph that it refers to."""
     graph = model().main
     references = tuple(
         Operand(type=T.MODEL, lifetime=Lifetime.SUBGRAPH, subgraph=target) for target in targets
@@ -200,7 +200,7 @@ def test_reference_cycles(referenced: list[tuple[int, ...]]) -> None:
 def test_control_flow_to_a_graph_with_ends_that_are_not_there(
     inputs: tuple[int, ...], outputs: tuple[int, ...]
 ) -> None:
-    """What is wrong with a graph is told before an operation of another one looks at its inputs and outputs."""
+    """Errors of a graph are reported before operations of other graphs use its interface."""
     inner = replace(model().main, inputs=inputs, outputs=outputs)
     condition = Operand(type=T.TENSOR_BOOL8, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
     graph = Operand(type=T.MODEL, lifetime=Lifetime.SUBGRAPH, subgraph=0)

@@ -1,4 +1,4 @@
-"""What operations are bound to, kept as long as their graph is."""
+"""Bindings of operations, which are kept as long as their graph."""
 
 import gc
 

@@ -102,7 +102,7 @@ def test_extension_data_reach_the_device(vendor: nd.Device) -> None:
     assert any(expected(IMAGE[..., ::-1]).ravel() != expected(IMAGE).ravel())
 
 
-def test_the_rest_goes_elsewhere(vendor: nd.Device) -> None:
+def test_other_operations_go_to_the_cpu_device(vendor: nd.Device) -> None:
     """The vendor's device takes the vendor's types; other operations go to the CPU device."""
     builder = nd.CompilationBuilder(gray_model([vendor]), [cpu(), vendor])
     builder.set_partitioning(nd.Partitioning(overrides=(nd.pin("cpu", [1]),)))
@@ -181,7 +181,7 @@ def test_branches_with_vendors_types(vendor: nd.Device) -> None:
         CpuDevice().prepare_model(model, PrepareOptions())
 
 
-def test_nobody_takes_it() -> None:
+def test_no_device_supports_the_operation() -> None:
     model = gray_model([create_all()])
     with pytest.raises(BadData, match=rf"no device can run operation \d {NAME}\..*cpu: it does not list"):
         compiled(model, [cpu()])
@@ -231,7 +231,7 @@ def test_shipped_devices_list_what_they_take() -> None:
     assert NAME not in create_float_fast().extensions
 
 
-def test_a_daemon_refuses_what_its_device_does_not_list() -> None:
+def test_a_daemon_refuses_extensions_that_its_device_does_not_list() -> None:
     with running_daemon("sample-float-fast") as address:
         device = nd.connect(address)
         model = gray_model([create_all()])
@@ -356,7 +356,7 @@ def test_extension_data_are_for_vendors_types() -> None:
         builder.set_operand_extension_data(vendors, b"")
 
 
-def test_the_driver_refuses_what_its_signature_does_not_take(vendor: nd.Device) -> None:
+def test_the_driver_refuses_operands_that_violate_its_signature(vendor: nd.Device) -> None:
     builder = nd.ModelBuilder([vendor])
     source = builder.add_operand(builder.extension_operand_type(NAME, 0), (2, 3))
     gray = builder.add_operand(FLOAT, (2, 3))
@@ -415,7 +415,7 @@ def test_keys_do_not_depend_on_the_process() -> None:
     assert told.stdout.strip() == known.graphs
 
 
-def test_the_cpu_cannot_stand_in_for_a_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_cannot_take_over_vendor_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(Driver):
         def prepare_model(self, model: nd.Model, options: PrepareOptions) -> Any:
             raise OpFailed("out of order")
@@ -429,7 +429,7 @@ def test_the_cpu_cannot_stand_in_for_a_vendor(monkeypatch: pytest.MonkeyPatch) -
         builder.finish()
 
 
-def test_executions_do_not_go_to_a_cpu_that_cannot_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executions_do_not_fall_back_if_the_cpu_cannot_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
     with daemon_process("sample-all") as (process, address):
         device = nd.connect(address)
         monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), device))

@@ -52,7 +52,7 @@ def compiled(device: RemoteDevice) -> nd.Compilation:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["run", "burst"])
-def test_a_child_is_told_that_it_has_no_session(device: RemoteDevice, how: str) -> None:
+def test_a_child_process_has_no_session(device: RemoteDevice, how: str) -> None:
     compilation = compiled(device)
     burst = compilation.create_burst() if how == "burst" else None
     execution = nd.Execution(compilation, reusable=True)
@@ -76,7 +76,7 @@ def test_a_child_is_told_that_it_has_no_session(device: RemoteDevice, how: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_busy", [False, True])
-def test_a_child_that_connects_is_told_why_it_cannot(device: RemoteDevice, is_busy: bool) -> None:
+def test_a_child_process_cannot_connect(device: RemoteDevice, is_busy: bool) -> None:
     """This must not depend on what other threads of the parent do with gRPC during the fork."""
     compilation = compiled(device)
     wrong: list[int] = []

@@ -125,7 +125,7 @@ def test_two_at_the_same_time(remote: nd.Device, device: AddingDevice) -> None:
         second.execution.compute(burst=burst)
 
 
-def test_what_is_no_finished_compilation() -> None:
+def test_an_unfinished_compilation_is_refused() -> None:
     builder: Any = nd.CompilationBuilder(sums(1))
     assert error_code(lambda: nd.Burst(builder)) == nd.ResultCode.BAD_STATE
     nothing: Any = None

@@ -22,7 +22,7 @@ def test_wait_can_be_repeated() -> None:
     assert event.is_done
 
 
-def test_the_error_is_told_each_time() -> None:
+def test_each_wait_raises_the_error() -> None:
     event = Event()
     event.signal(DeadObject("gone"))
     for _ in range(2):

@@ -216,7 +216,7 @@ def test_outputs_that_later_steps_read() -> None:
     assert compilation.plan.reading_roles_of_output(3) == ()
 
 
-def test_all_shapes_are_told_where_an_early_output_is_too_small() -> None:
+def test_all_shapes_are_reported_if_an_early_output_is_too_small() -> None:
     model = chain(Op.TANH, Op.RELU, Op.ABS, shape=(0, 3), between=True)
     compilation = compiled(model, only("a", Op.TANH, Op.ABS), only("b", Op.RELU))
     execution = nd.Execution(compilation)
@@ -509,7 +509,7 @@ def test_strings_between_steps() -> None:
         assert found.tolist() == np.tile(words, times)[1:2, :2].tolist()
 
 
-def test_what_a_failed_driver_writes_late_hurts_nobody() -> None:
+def test_late_writes_of_a_failed_driver_have_no_effect() -> None:
     """Its memory is no longer used once another device has taken over, in this execution and in
     later ones.
     """

@@ -111,7 +111,7 @@ def test_a_failure_is_remembered_and_the_device_retried(
     assert 3500 < fallback.retry_in_s <= 3600
 
 
-def test_failures_side_by_side_are_none_in_a_row(
+def test_concurrent_failures_are_not_consecutive_failures(
     with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=7200.0))

@@ -126,7 +126,7 @@ def test_durations_after_fences() -> None:
     assert 0 < fenced <= launched
 
 
-def test_what_is_refused() -> None:
+def test_invalid_dependencies_are_refused() -> None:
     compilation = nd.CompilationBuilder(add_model(), [nd.devices()[0]]).finish()
     execution, output = bound_execution(compilation)
     start = execution.start_compute_with_dependencies

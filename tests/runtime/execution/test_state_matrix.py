@@ -145,7 +145,7 @@ def test_a_compilation_that_failed_stays_open() -> None:
         builder.set_priority(nd.Priority.HIGH)
 
 
-def test_preferred_memory_of_what_is_not_there() -> None:
+def test_preferred_memory_of_a_missing_input_or_output() -> None:
     compilation = compiled_add()
     for index in (-1, 2):
         assert error_code(compilation.preferred_memory_alignment_for_input, index) is Code.BAD_DATA
@@ -427,12 +427,12 @@ def test_a_burst_after_a_failed_run_and_a_refused_one() -> None:
 
 
 @sweep("fd", [None, "3", 2.5])
-def test_what_is_no_descriptor(fd: Any) -> None:
+def test_an_invalid_descriptor_is_refused(fd: Any) -> None:
     assert error_code(nd.Event.from_fence_fd, fd) is Code.BAD_DATA
 
 
 @pytest.mark.parametrize("mode", ["async", "fenced"])
-def test_an_execution_nobody_refers_to_is_finished_all_the_same(mode: str) -> None:
+def test_an_unreferenced_execution_is_completed(mode: str) -> None:
     device = PausedDevice()
     execution, output = bound_execution(nd.CompilationBuilder(add_model(), [device]).finish())
     event = execution.start_compute() if mode == "async" else execution.start_compute_with_dependencies([])

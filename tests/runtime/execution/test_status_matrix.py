@@ -255,7 +255,7 @@ class PausedAndFailing(PausedDevice):
         return Prepared()
 
 
-def test_nobody_is_said_to_stand_in_for_an_explicit_device() -> None:
+def test_an_explicit_device_has_no_fallback() -> None:
     device = FailingDevice()
     compilation = nd.CompilationBuilder(add_model(), [device]).finish()
     device.error = OpFailed("as told")
@@ -338,7 +338,9 @@ def test_a_device_is_not_blamed_for_what_a_failed_dependency_has_left(
 
 
 @sweep("limit", ["timeout", "after fences"])
-def test_who_limits_the_time_is_told_that_it_passed(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missed_deadline_is_reported_if_the_application_set_it(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = FailingDevice()
     cpu = nd.devices()[0]
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))

@@ -120,7 +120,7 @@ def test_outputs_are_filled_from_their_start(device: Device) -> None:
         assert output.tolist() == [[b"", b"x" * 1000], [b"", b"x" * 1000], [b"old", b"old"]]
 
 
-def test_too_few_elements_are_told(device: Device) -> None:
+def test_too_few_elements_are_reported(device: Device) -> None:
     compilation = compiled(tile((2,)), device)
     for source in (WORDS[0], WORDS[1]):
         output = np.full(3, b"old", object)

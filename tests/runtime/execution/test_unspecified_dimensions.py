@@ -210,7 +210,9 @@ def test_constants_are_specified_and_right(kind: nd.OperandType, constant: Dimen
 @sweep("kind", TYPES, ids=lambda kind: kind.name)
 @sweep("wrong", ["between", "result"])
 @sweep("is_open", [False, True])
-def test_what_is_wrong_inside_fails_cleanly(kind: nd.OperandType, wrong: str, is_open: bool) -> None:
+def test_contradictions_inside_the_model_fail_cleanly(
+    kind: nd.OperandType, wrong: str, is_open: bool
+) -> None:
     """A contradiction inside the model is found when the model is finished if possible, otherwise
     when it runs.
     """

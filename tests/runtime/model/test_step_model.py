@@ -62,7 +62,7 @@ def test_a_model_output_that_is_read_inside_too() -> None:
     validate_model(step.model)
 
 
-def test_operands_that_nobody_uses_stay_behind() -> None:
+def test_unused_operands_are_dropped() -> None:
     whole = model("x y", [(Op.RELU, "x", "a"), (Op.RELU, "y", "b")], "a b", relaxed=True)
     step = made(whole, (1,))
     assert [operand.name for operand in step.model.main.operands] == ["y", "b"]

@@ -59,7 +59,7 @@ def test_devices_are_asked_about_branches_as_models_of_their_own() -> None:
     assert all(asked.referenced is subject.referenced for asked in device.asked)
 
 
-def test_branches_are_nobodys_business_without_the_cpu_device() -> None:
+def test_devices_are_not_asked_about_branches_without_the_cpu_device() -> None:
     device = Recorder()
     (found,) = find_candidates(flow(), [device])
     assert len(device.asked) == 1
@@ -118,7 +118,7 @@ def test_a_device_that_fails_supports_nothing() -> None:
     assert mute.unsupported_reason((MAIN, 0)) == "its capabilities are unknown: gone"
 
 
-def test_an_old_device_is_asked_about_what_its_level_has() -> None:
+def test_an_old_device_is_asked_about_operations_of_its_level() -> None:
     device = SampleDevice("old")
     device.feature_level = nd.FeatureLevel.LEVEL_1
     _, old = find_candidates(flow(), [CPU, device])

@@ -62,7 +62,7 @@ def test_the_last_device_that_has_work_comes_first() -> None:
     assert grouped(subject, 2, 0, 1) == [(2, (0,)), (1, (2,)), (0, (1,))]
 
 
-def test_what_becomes_ready_joins_the_step_of_its_device() -> None:
+def test_operations_that_become_ready_join_the_step_of_their_device() -> None:
     # 0 -> 1 -> 3 on device 1; 2 on device 0 also needs 0.
     lines = [(ADD, "a", "b"), (ADD, "b", "c"), (MUL, "b", "d"), (ADD, "c", "e"), (ADD, "e d", "f")]
     subject = model("a", lines, "f")

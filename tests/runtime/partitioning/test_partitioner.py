@@ -79,7 +79,7 @@ def test_no_device() -> None:
         split(chain(ADD), [])
 
 
-def test_mode_none_is_all_on_the_cpu_device_whatever_the_scores() -> None:
+def test_mode_none_places_everything_on_the_cpu_device() -> None:
     subject = chain(ADD, MUL, ADD)
     for cpu_first in (True, False):
         candidates = pair(subject, cpu_first=cpu_first)
@@ -184,7 +184,7 @@ def test_what_the_cpu_device_cannot_run_stays_and_counts(policy: str) -> None:
 
 
 @sweep("policy", POLICY_NAMES)
-def test_what_is_pinned_stays_and_what_is_preferred_does_not(policy: str) -> None:
+def test_limits_move_preferred_steps_but_not_pinned_ones(policy: str) -> None:
     subject = chain(ADD, MUL, ADD, MUL)
     limits = {"policy": policy, "min_operations": 2}
     result = split(subject, pair(subject), Partitioning(**limits, overrides=(pin("device", 0),)))  # type: ignore[arg-type]

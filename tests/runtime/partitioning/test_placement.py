@@ -142,7 +142,7 @@ def test_relaxation_is_no_matter_of_other_types() -> None:
     assert winners(subject, [plain, half]) == [0]
 
 
-def test_an_operation_without_inputs_goes_by_its_output() -> None:
+def test_an_operation_without_inputs_is_scored_by_its_output() -> None:
     subject = model("", [(ADD, "", "a")], "a")
     fast = Performance(exec_time=0.5, power_usage=0.5)
     candidates = [
@@ -152,7 +152,7 @@ def test_an_operation_without_inputs_goes_by_its_output() -> None:
     assert winners(subject, candidates) == [1]
 
 
-def test_an_operation_that_only_a_slow_driver_has_goes_there() -> None:
+def test_an_operation_goes_to_the_only_device_that_supports_it() -> None:
     # Android's OEM and extension operations.
     subject = chain(MUL, ADD, MUL)
     cpu = candidate("cpu", all_but(ADD), model=subject, is_cpu=True)
@@ -246,14 +246,14 @@ def test_branches_of_what_a_device_runs_whole_are_not_placed() -> None:
     assert find_best_device_for_each_operation(subject, [cpu, device], FAST).keys() == {MAIN}
 
 
-def test_an_operation_inside_a_branch_that_nobody_can_run() -> None:
+def test_an_unsupported_operation_inside_a_branch() -> None:
     subject = if_model(branch(ADD), branch(LESS))
     cpu = candidate("cpu", all_but(LESS), model=subject, is_cpu=True)
     with pytest.raises(BadData, match=r"graph 2 operation 0 LESS \(cpu: no rule for LESS\)"):
         winners(subject, [cpu])
 
 
-def test_what_is_interpreted_need_not_be_supported_whole() -> None:
+def test_interpreted_control_flow_need_not_be_supported_as_a_whole() -> None:
     subject = if_model(branch(ADD), branch(ADD))
     cpu = candidate("cpu", all_but(IF), model=subject, is_cpu=True)
     assert winners(subject, [cpu]) == [0, INTERPRETER, 0]

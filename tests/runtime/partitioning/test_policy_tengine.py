@@ -172,7 +172,7 @@ def test_the_device_is_the_one_that_can_run_the_most() -> None:
     assert places(subject, [cpu, many, many]) == "dddcc"
 
 
-def test_what_the_cpu_device_cannot_run_goes_elsewhere_or_stays() -> None:
+def test_operations_that_the_cpu_device_cannot_run() -> None:
     subject = chain(ADD, MUL, SUB)
     cpu = candidate("cpu", only(ADD), model=subject, is_cpu=True)
     device = candidate("device", only(ADD, SUB), model=subject)

@@ -126,7 +126,7 @@ def test_several_steps_of_one_device() -> None:
     assert np.array_equal(result, VALUE * 3)
 
 
-def test_what_the_plan_itself_reads_stays_on_the_host(adder: KeepingDevice) -> None:
+def test_values_that_the_plan_reads_stay_on_the_host(adder: KeepingDevice) -> None:
     def branch(operation: nd.OperationType) -> nd.Model:
         builder = nd.ModelBuilder()
         value, output = operands(builder, 2)

@@ -89,7 +89,7 @@ def test_the_strictest_wish_counts() -> None:
     assert compiled(ladder(), cpu()).plan.preferred_memory_of_input(0).padding == 64
 
 
-def test_the_peak_is_told() -> None:
+def test_the_peak_of_temporaries() -> None:
     kinds = [Op.TANH, Op.RELU] * 5
     builder = nd.ModelBuilder()
     values = [builder.add_operand(FLOAT, (10, 10)) for _ in range(len(kinds) + 1)]

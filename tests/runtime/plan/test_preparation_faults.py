@@ -151,7 +151,7 @@ def test_an_artifact_that_kills_its_driver(directory: Path) -> None:
     assert prepare(directory, Remote()).cache is CacheOutcome.MISS
 
 
-def test_a_device_that_is_updated_meanwhile(directory: Path) -> None:
+def test_a_device_that_is_updated_during_preparation(directory: Path) -> None:
     """What it compiled is not stored under the key of the previous version."""
 
     class Updated(CachingDevice):
@@ -189,9 +189,7 @@ def test_an_error_of_compiling_is_the_callers(directory: Path) -> None:
         ),
     ],
 )
-def test_an_artifact_that_is_none_is_not_stored(
-    directory: Path, give: Callable[..., None], words: str
-) -> None:
+def test_an_invalid_artifact_is_not_stored(directory: Path, give: Callable[..., None], words: str) -> None:
     device = CachingDevice()
     device.on_artifact = give
     report = prepare(directory, device)
@@ -210,7 +208,7 @@ def test_a_device_that_fails_to_give_its_artifact(directory: Path, monkeypatch: 
     assert report.reason == "first use; not stored: no artifact today"
 
 
-def test_a_full_disk_is_told_once(
+def test_a_full_disk_is_reported_once(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def write(descriptor: int, content: bytes) -> int:
@@ -304,14 +302,14 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtu
     assert len(warnings(caplog)) == 1
 
 
-def test_what_is_larger_than_the_cache(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_artifact_larger_than_the_cache(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MAX_BYTES_VARIABLE, "10")
     report = prepare(directory)
     assert not report.is_stored
     assert MAX_BYTES_VARIABLE in report.reason
 
 
-def test_constants_that_change_meanwhile_do_not_poison_the_cache(directory: Path) -> None:
+def test_constants_that_change_during_preparation_do_not_poison_the_cache(directory: Path) -> None:
     """The content that was hashed is compiled, whatever the application does with its memory."""
     values = np.full(4, 3, np.float32)
     model = addition(values, pool=HostMemory(values))

@@ -94,7 +94,7 @@ def test_as_many_files_as_the_device_needs(directory: Path, model: int, data: in
         assert not prepare(directory, CachingDevice(model=model, data=data)).is_stored
 
 
-def test_the_key_goes_to_the_device(directory: Path) -> None:
+def test_the_device_gets_the_cache_key(directory: Path) -> None:
     keys = []
 
     class Device(CachingDevice):

@@ -81,7 +81,7 @@ class TestLs:
         assert {row.split()[0] for row in rows} == {entry(filled, number).name[:12] for number in range(3)}
         assert result.stdout.splitlines()[-1].startswith("3 entries, 0.0 MB of ")
 
-    def test_what_it_says_cannot_steer_a_terminal(self, directory: Path) -> None:
+    def test_the_output_contains_no_control_sequences(self, directory: Path) -> None:
         origin = Origin(model="\x1b[31mred", compile_ms=1.0, created_s=0.0)
         Cache(directory).store(entry_parts(), artifact(), origin)
         assert "\x1b" not in invoke("cache", "ls").stdout
@@ -108,7 +108,7 @@ class TestVerify:
         document = invoke_json("cache", "verify")
         assert [found["damage"] for found in document["entries"]] == [""] * 3
 
-    def test_what_is_wrong(self, filled: Path) -> None:
+    def test_wrong_arguments(self, filled: Path) -> None:
         damage(filled, 1)
         (entry(filled, 2) / "model1").unlink()
         result = invoke("cache", "verify", "--json")
@@ -123,7 +123,7 @@ class TestVerify:
 
 
 class TestPrune:
-    def test_what_is_to_go_must_be_said(self, filled: Path) -> None:
+    def test_prune_requires_a_selection(self, filled: Path) -> None:
         result = invoke("cache", "prune")
         assert result.exit_code == 2
         assert "nothing selected; use --all" in result.stderr
@@ -155,7 +155,7 @@ class TestPrune:
         assert invoke("cache", "prune", option, "-1").exit_code == 2
 
 
-def test_a_benchmark_tells_what_the_cache_did(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_reports_the_role_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     both = (*nd.devices(), CachingDevice())
     monkeypatch.setattr(nd, "devices", lambda: both)
     options = ("--device", "caching", "--runs", "1", "--min-secs", "0", "--warmup-runs", "0")

@@ -109,7 +109,7 @@ class TestDevices:
         (tmp_path / "file.sock").write_text("hello")
         assert "file.sock" in error_of(command, MODEL, "--device", f"unix://{tmp_path}/file.sock")
 
-    def test_a_port_that_nobody_serves(self, command: str) -> None:
+    def test_a_port_without_a_daemon(self, command: str) -> None:
         assert "localhost:1" in error_of(command, MODEL, "--device", "localhost:1")
 
     def test_an_address_that_is_none(self, command: str) -> None:
@@ -145,7 +145,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     ],
     ids=range(7),
 )
-def test_whatever_goes_wrong_is_one_sentence(
+def test_every_error_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
 ) -> None:
     raising(monkeypatch, error)

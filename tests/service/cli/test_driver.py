@@ -116,7 +116,7 @@ def test_verbose_logs_to_stderr(tmp_path: Path) -> None:
     ],
     ids=range(9),
 )
-def test_what_cannot_be_served(arguments: list[str], words: list[str]) -> None:
+def test_invalid_addresses_and_drivers_are_refused(arguments: list[str], words: list[str]) -> None:
     message = error_of("driver", *arguments)
     for word in words:
         assert word in message
@@ -137,7 +137,7 @@ def test_a_daemon_that_does_not_start_leaves_nothing(tmp_path: Path, name: str) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_listening_beyond_this_host_is_told_loudly(tmp_path: Path) -> None:
+def test_listening_beyond_this_host_gives_a_warning(tmp_path: Path) -> None:
     process = start("driver", "cpu", "--listen", "0.0.0.0:0", "--insecure", env=environment(tmp_path))
     try:
         assert process.stderr is not None

@@ -72,7 +72,7 @@ def test_html(tmp_path: Path) -> None:
     assert invoke_json("explain", MODEL, "--html", page)["html_file"] == str(page)
 
 
-def test_html_goes_nowhere(tmp_path: Path) -> None:
+def test_html_without_a_place_to_write_to(tmp_path: Path) -> None:
     assert "no such folder" in error_of("explain", MODEL, "--html", tmp_path / "none" / "page.html")
     assert "folder" in error_of("explain", MODEL, "--html", tmp_path)
 

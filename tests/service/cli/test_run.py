@@ -99,7 +99,7 @@ class TestClassification:
         labels.write_bytes(content)
         assert str(labels) in error_of("run", MODEL, "--image", digit, "--labels", labels)
 
-    def test_labels_of_any_language_and_none_that_steer_the_terminal(self, digit: Path, labels: Path) -> None:
+    def test_labels_of_any_language_without_control_sequences(self, digit: Path, labels: Path) -> None:
         labels.write_text("\n".join(["ä"] * 7 + ["\x1b[31mrød"] + ["數"] * 2))
         result = invoke("run", MODEL, "--image", digit, "--labels", labels)
         assert r"\x1b[31mrød" in result.stdout
@@ -133,12 +133,12 @@ class TestClassification:
 
 class TestImages:
     @sweep("content", [b"", b"Dear reader,\nthis is a letter.\n", b"\x89PNG\r\n\x1a\n"])
-    def test_what_is_no_image(self, tmp_path: Path, content: bytes) -> None:
+    def test_a_file_that_is_not_an_image(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "image.png"
         path.write_bytes(content)
         assert str(path) in error_of("run", MODEL, "--image", path)
 
-    def test_what_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_file(self, tmp_path: Path) -> None:
         assert "absent.png" in error_of("run", MODEL, "--image", tmp_path / "absent.png")
         assert str(tmp_path) in error_of("run", MODEL, "--image", tmp_path)
 

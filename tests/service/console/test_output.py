@@ -78,7 +78,7 @@ def test_progress_shows_on_a_terminal(
 
 
 @sweep("context", [output.status, output.progress])
-def test_progress_is_silent_if_told(
+def test_quiet_progress(
     monkeypatch: pytest.MonkeyPatch, context: Callable[..., AbstractContextManager[Any]]
 ) -> None:
     terminal = Terminal()
@@ -118,7 +118,7 @@ def test_long_texts_are_shortened_on_a_terminal(monkeypatch: pytest.MonkeyPatch)
     assert lines[2].endswith("12345.678")
 
 
-def test_room_that_one_column_leaves_goes_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_use_the_width_that_others_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = narrow_table(monkeypatch, ("first", "second"), [("a", "b" * 90)], shorten=("first", "second"))
     assert len(lines[2].rstrip()) == 80
 

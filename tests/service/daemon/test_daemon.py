@@ -203,7 +203,7 @@ def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
     assert not list(victim.iterdir())
 
 
-def test_stalled_reflection_stops_nobody(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_reflection_does_not_block_others(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Old streams are not closed here: a new one replaces them, or is refused.
     monkeypatch.setattr(daemon_module, "_MAX_REFLECTION_IDLE_S", 600.0)
     daemon = Daemon("cpu")
@@ -296,7 +296,7 @@ def test_a_start_after_which_grpc_cannot_even_stop_leaves_no_files(
     assert [path.name for path in directory.iterdir()] == []
 
 
-def test_what_cannot_be_served(tmp_path: Path, directory: Path) -> None:
+def test_invalid_addresses_and_drivers_are_refused(tmp_path: Path, directory: Path) -> None:
     with pytest.raises(UnavailableDevice, match="no driver 'nothing'"):
         Daemon("nothing").startup()
     assert not list(directory.iterdir())
@@ -423,7 +423,7 @@ def test_a_call_that_does_not_end(how: str) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_a_killed_daemon_does_not_block_the_next_one(tmp_path: Path) -> None:
     place = f"unix://{tmp_path}/d.sock"
     with daemon_process("cpu", place) as (process, _):
         process.kill()
@@ -434,7 +434,7 @@ def test_one_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_found_where_it_listens_by_itself(directory: Path) -> None:
+def test_a_daemon_at_the_default_address_is_found(directory: Path) -> None:
     directory.parent.chmod(0o700)
     with daemon_process("cpu", "") as (process, address):
         assert running_daemons() == (address,)

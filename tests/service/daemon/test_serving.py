@@ -62,7 +62,7 @@ def test_who_watches_health_for_longest_gives_way(daemon: Daemon, monkeypatch: p
         wait_until(lambda: not daemon._health._watches)
 
 
-def test_watches_that_end_while_others_are_told(daemon: Daemon) -> None:
+def test_watches_that_end_while_others_are_notified(daemon: Daemon) -> None:
     """The thread that notifies the other watches also handles the end of a watch."""
     states = health_pb2.HealthCheckResponse
     ends = threading.Event()
@@ -87,7 +87,7 @@ def test_watches_that_end_while_others_are_told(daemon: Daemon) -> None:
         thread.join()
 
 
-def test_watches_are_told_the_last_state(daemon: Daemon) -> None:
+def test_watches_are_notified_of_the_last_state(daemon: Daemon) -> None:
     states = health_pb2.HealthCheckResponse
     with grpc.insecure_channel(daemon.address) as channel:
         stub = health_pb2_grpc.HealthStub(channel)

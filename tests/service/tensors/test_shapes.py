@@ -38,7 +38,7 @@ def test_open_dimensions_are_one_unless_given() -> None:
     np.testing.assert_array_equal(random_inputs(found, shapes)[0], random_inputs(found, shapes)[0])
 
 
-def test_what_is_left_open_is_told() -> None:
+def test_open_dimensions_are_reported() -> None:
     found = slots((0, 3), (2, 2), (0, 0))
     (remark,) = default_shape_remarks(found, parse_shapes(["x2=4x7"], found))
     assert "'x0' (float32 [?, 3])" in remark

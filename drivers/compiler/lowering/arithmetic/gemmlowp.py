@@ -23,7 +23,7 @@ _NEWTON_STEPS = 5
 Curve = Callable[[Expression], Expression]
 
 
-def wide(value: int) -> Expression:
+def int64_constant(value: int) -> Expression:
     """Returns an INT64 constant."""
     return constant(value, Scalar.INT64)
 
@@ -43,7 +43,7 @@ def shift_right(value: Expression, bits: int) -> Expression:
     if bits == 0:
         return value
     half = 1 << (bits - 1)
-    return (value + select(value < 0, wide(half - 1), half)) >> bits
+    return (value + select(value < 0, int64_constant(half - 1), half)) >> bits
 
 
 def product16(first: Expression, second: Expression) -> Expression:
@@ -83,9 +83,9 @@ def _product32(first: Expression, second: Expression) -> Expression:
 
 def _bit_length(value: Expression) -> Expression:
     """Returns the bit length of a number in [0, 2^31)."""
-    bits = wide(0)
+    bits = int64_constant(0)
     for bit in range(31):
-        bits = bits + select(value < (1 << bit), wide(0), 1)
+        bits = bits + select(value < (1 << bit), int64_constant(0), 1)
     return bits
 
 
@@ -97,14 +97,14 @@ def inverse_square_root(value: Expression) -> tuple[Expression, Expression]:
     is_large = value >= (1 << 29)
     reduced = select(is_large, value >> 2, maximum(value, 2))
     pairs = ((31 - _bit_length(reduced)) >> 1) - 1
-    shift = select(is_large, wide(12), 11) - pairs
+    shift = select(is_large, int64_constant(12), 11) - pairs
     number = (reduced << (pairs * 2)) >> 1
     half = shift_right(number, 1)
-    root = wide(1 << 28)
+    root = int64_constant(1 << 28)
     for _ in range(_NEWTON_STEPS):
         cube = saturate32(_product32(_product32(root, root), root) << 6)
-        root = saturate32((_product32(wide(3 << 27), root) - _product32(half, cube)) << 3)
-    root = _product32(root, wide(round(math.sqrt(0.5) * (1 << 31))))
+        root = saturate32((_product32(int64_constant(3 << 27), root) - _product32(half, cube)) << 3)
+    root = _product32(root, int64_constant(round(math.sqrt(0.5) * (1 << 31))))
     is_one = value <= 1
-    mantissa = select(is_one, wide(_INT32.max), root << maximum(-shift, 0))
-    return mantissa, select(is_one, wide(0), -maximum(shift, 0))
+    mantissa = select(is_one, int64_constant(_INT32.max), root << maximum(-shift, 0))
+    return mantissa, select(is_one, int64_constant(0), -maximum(shift, 0))

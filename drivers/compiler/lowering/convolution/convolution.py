@@ -44,7 +44,7 @@ def _plan_grouped(call: Call, builder: Builder) -> ContractionPlan:
 def plan_depthwise(call: Call, builder: Builder) -> ContractionPlan:
     """Plans DEPTHWISE_CONV_2D."""
     window, shape = depthwise_convolution.geometry(call)
-    weights = _without_first(builder, builder.value(call, "filter"))
+    weights = _without_leading_axis(builder, builder.value(call, "filter"))
     return ContractionPlan(
         weights=weights,
         channels=2,
@@ -59,7 +59,7 @@ def plan_depthwise(call: Call, builder: Builder) -> ContractionPlan:
     )
 
 
-def _without_first(builder: Builder, filter_: Value) -> Value:
+def _without_leading_axis(builder: Builder, filter_: Value) -> Value:
     """Returns depthwise weights without their leading dimension of length 1."""
     if filter_.constant is not None:
         return builder.constant(filter_.constant[0], filter_.name)

@@ -19,7 +19,7 @@ from neurald.drivers.compiler.lowering.detection.boxes import OUT_OF_ORDER
 from neurald.drivers.compiler.lowering.machinery.layout import to_nhwc
 from neurald.drivers.compiler.lowering.reduction.arg_reduce import extreme_indices
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.detection.proposals import MAX_KEYPOINT_OFFSET, flatness
+from neurald.hal.operations.detection.proposals import MAX_KEYPOINT_OFFSET, flatness_tolerance
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.layout import is_nchw
 
@@ -45,7 +45,9 @@ def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
             )
             return real(load(heatmap, (n, row, column, k)), operand)
 
-        parts = _refine([[element(y, x) for x in (-1, 0, 1)] for y in (-1, 0, 1)], float(flatness(call)))
+        parts = _refine(
+            [[element(y, x) for x in (-1, 0, 1)] for y in (-1, 0, 1)], float(flatness_tolerance(call))
+        )
         return select(
             what.equals(_SCORE), parts[_SCORE], select(what.equals(_DOWN), parts[_DOWN], parts[_RIGHT])
         )

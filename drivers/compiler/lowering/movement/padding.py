@@ -22,7 +22,7 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.padding import mirror_mode, paddings
 
 
-def around(call: Call, builder: Builder, value: Expression) -> tuple[Value, ...]:
+def pad_with(call: Call, builder: Builder, value: Expression) -> tuple[Value, ...]:
     """Pads `input` by `paddings` with a value of the input's type."""
     source = builder.value(call, "input")
     before = [before for before, _ in paddings(call, len(source.shape))]
@@ -31,7 +31,7 @@ def around(call: Call, builder: Builder, value: Expression) -> tuple[Value, ...]
 
 def pad(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers PAD: pads with the zero point."""
-    return around(
+    return pad_with(
         call, builder, constant(call.operand("output").zero_point, builder.value(call, "input").type)
     )
 
@@ -39,10 +39,10 @@ def pad(call: Call, builder: Builder) -> tuple[Value, ...]:
 def _pad_v2(call: Call, builder: Builder) -> tuple[Value, ...]:
     value, output = only_element(builder.value(call, "value")), call.operand("output")
     if not is_quantized(output):
-        return around(call, builder, value)
+        return pad_with(call, builder, value)
     kind = Scalar.of(output.type.dtype)
     if isinstance(value, Constant):
-        return around(call, builder, constant(value.value, kind))
+        return pad_with(call, builder, constant(value.value, kind))
     low, high = quantized_limits(output)
     fits = (value >= low) & (value <= high)
     checked = builder.compute(
@@ -50,7 +50,7 @@ def _pad_v2(call: Call, builder: Builder) -> tuple[Value, ...]:
         lambda: clamp(value, low, high).to(kind),
         lambda: ((fits, f"{call.name('value')} must be from {low} to {high}"),),
     )
-    return around(call, builder, load(checked, ()))
+    return pad_with(call, builder, load(checked, ()))
 
 
 def mirror_pad(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -16,7 +16,7 @@ from neurald.hal.operations.movement.padding import paddings
 from neurald.hal.operations.movement.space_depth import block_lengths
 
 #: Computes the output from the input and the output's shape, all NHWC.
-Rearrangement = Callable[[Call, Builder, Value, Shape], Value]
+ImageRearrangement = Callable[[Call, Builder, Value, Shape], Value]
 
 
 def batch_to_space(
@@ -101,7 +101,7 @@ def _space_to_batch(call: Call, builder: Builder, source: Value, shape: Shape) -
     return space_to_batch(builder, source, block_lengths(call), before, shape, zero)
 
 
-def _images(rearrange: Rearrangement) -> Lowering:
+def _images(rearrange: ImageRearrangement) -> Lowering:
     """Returns the lowering of a rearrangement for both image layouts."""
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:

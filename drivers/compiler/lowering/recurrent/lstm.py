@@ -18,9 +18,9 @@ from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     activate_cell,
     all_rows,
     clipped,
-    floats,
     linear,
     stack_outputs,
+    to_float32,
     to_output,
 )
 from neurald.hal.model.operation_type import OperationType
@@ -74,7 +74,7 @@ class LstmCellBuilder:
             backward: True starts with the last step.
         """
         output, state = (
-            floats(self._builder, self._builder.value(self._call, f"{self._prefix}{name}_state_in"))
+            to_float32(self._builder, self._builder.value(self._call, f"{self._prefix}{name}_state_in"))
             for name in ("output", "cell")
         )
         outputs = [output] * self._steps
@@ -204,7 +204,7 @@ class LstmCellBuilder:
 
 def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers one step. The scratch buffer is an unused output, filled with zeros."""
-    source = floats(builder, builder.value(call, "input"))
+    source = to_float32(builder, builder.value(call, "input"))
     cell = LstmCellBuilder(call, builder, builder.reshape(source, (1, *source.shape)))
     _, output, state = cell.run()
     kind = Scalar.of(call.operand("output").type.dtype)

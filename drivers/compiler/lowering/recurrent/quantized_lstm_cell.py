@@ -19,6 +19,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import (
+    int64_constant,
     inverse_square_root,
     product16,
     saturate16,
@@ -27,7 +28,6 @@ from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import (
     shift_right,
     sigmoid16,
     tanh16,
-    wide,
 )
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, requantized
 from neurald.drivers.compiler.lowering.movement.indexing import concatenated
@@ -48,7 +48,7 @@ _MAX_INT16 = (1 << 15) - 1
 _MAX_PRODUCT = 1 << 15
 
 #: A 16-bit number as INT64 at (row, unit).
-GateSum = Callable[[Expression, Expression], Expression]
+IntegerGateSum = Callable[[Expression, Expression], Expression]
 
 
 def run_quantized_lstm(
@@ -97,7 +97,7 @@ class _QuantizedLstmBuilder:
         builder, cell = self._builder, self._cell
         recurrent = _product(builder, output_state, self._weights, cell.output_zero_point)
 
-        def gate_sum(name: str, state: Value) -> GateSum:
+        def gate_sum(name: str, state: Value) -> IntegerGateSum:
             return self._sum(name, step * self._batch, recurrent, state)
 
         sums = {name: gate_sum(name, cell_state) for name in self._gates if name != "output"}
@@ -122,7 +122,7 @@ class _QuantizedLstmBuilder:
 
         return self._project(builder.compute(cell_state.shape, hidden)), following
 
-    def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> GateSum:
+    def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> IntegerGateSum:
         """Returns a gate's pre-activation with 3 integer bits; each added term saturates."""
         gate, bias = self._gates[name], self._biases[name]
         peephole = None if gate.peephole is None else self._builder.constant(gate.peephole.values)
@@ -152,7 +152,9 @@ class _QuantizedLstmBuilder:
         index = row * self._units + unit
         return load(weights, (index % width,), index < self._batch * width).to(Scalar.INT64)
 
-    def _normalized(self, plain: GateSum, gate: QuantizedGate, norm: ScaledWeights, bias: Value) -> GateSum:
+    def _normalized(
+        self, plain: IntegerGateSum, gate: QuantizedGate, norm: ScaledWeights, bias: Value
+    ) -> IntegerGateSum:
         """Applies layer normalisation; see `normalize_rows16`."""
         builder, units = self._builder, self._units
         sums = builder.compute((self._batch, units), plain)
@@ -170,7 +172,7 @@ class _QuantizedLstmBuilder:
             mean = load(means, (row,))
             squares = row_sum(row, squared=True) * ((1 << VARIANCE_BITS) // units)
             value = _truncated(squares - mean * mean, 1 << VARIANCE_BITS)
-            return select(value < 1, wide(gate.variance_guard), value)
+            return select(value < 1, int64_constant(gate.variance_guard), value)
 
         variances = builder.compute((self._batch,), variance)
         mantissas, exponents = (
@@ -214,7 +216,7 @@ def _product(builder: Builder, rows: Value, weights: Array, zero: int) -> Value:
 
 
 def _truncated(dividend: Expression, divisor: int) -> Expression:
-    return apply(Op.TRUNCATE_DIVIDE, dividend, wide(divisor))
+    return apply(Op.TRUNCATE_DIVIDE, dividend, int64_constant(divisor))
 
 
 def run_quantized_16bit_lstm(

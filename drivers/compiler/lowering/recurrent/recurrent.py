@@ -45,7 +45,7 @@ def element(value: Value, *at: Expression) -> Expression:
     return load(value, at).to(Scalar.FLOAT32)
 
 
-def floats(builder: Builder, value: Value) -> Value:
+def to_float32(builder: Builder, value: Value) -> Value:
     """Returns floats as FLOAT32; constants are converted at compile time."""
     if value.type is Scalar.FLOAT32:
         return value
@@ -70,7 +70,7 @@ def linear(call: Call, builder: Builder, names: Sequence[str], rows: Value) -> V
     operands = [call.operand(name) for name in names]
     if not is_quantized(operands[0]):
         return builder.matrix_product(
-            rows, concatenated(builder, [floats(builder, each) for each in weights])
+            rows, concatenated(builder, [to_float32(builder, each) for each in weights])
         )
     quantized = quantize_rows(builder, rows, asymmetric=bool(call.scalar("asymmetric")))
     sums = products(builder, quantized, concatenated(builder, weights))
@@ -93,7 +93,7 @@ def time_major(builder: Builder, sequence: Value, *, is_time_major: bool) -> Val
     first, second, size = sequence.shape
     if is_time_major:
         expect_steps(first)
-        return floats(builder, sequence)
+        return to_float32(builder, sequence)
     expect_steps(second)
     return builder.compute((second, first, size), lambda t, b, e: element(sequence, b, t, e))
 

@@ -9,10 +9,10 @@ from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     activate_cell,
     all_rows,
     element,
-    floats,
     linear,
     stack_outputs,
     time_major,
+    to_float32,
     to_output,
     to_output_sequence,
 )
@@ -45,7 +45,7 @@ def _run(
     products = [linear(call, builder, [f"{prefix}weights"], all_rows(builder, sequence))]
     if auxiliary is not None and is_given(call, f"{prefix}aux_weights"):
         products.append(linear(call, builder, [f"{prefix}aux_weights"], all_rows(builder, auxiliary)))
-    state = floats(builder, builder.value(call, f"{prefix}hidden_state_in"))
+    state = to_float32(builder, builder.value(call, f"{prefix}hidden_state_in"))
     outputs = [state] * time
     for step in time_steps(time, backward=backward):
         recurrent = linear(call, builder, [f"{prefix}recurrent_weights"], state)
@@ -64,7 +64,7 @@ def _run(
 
 def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers one step of a cell; its weights may be quantised to 8 bits."""
-    source = floats(builder, builder.value(call, "input"))
+    source = to_float32(builder, builder.value(call, "input"))
     _, state = _run(call, builder, builder.reshape(source, (1, *source.shape)))
     result = to_output(builder, call, "output", state)
     return result, result

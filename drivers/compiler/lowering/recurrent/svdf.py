@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
-from neurald.drivers.compiler.lowering.recurrent.recurrent import activate_cell, element, floats, linear
+from neurald.drivers.compiler.lowering.recurrent.recurrent import activate_cell, element, linear, to_float32
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import BASIC_ACTIVATIONS, cell_activation, is_given
@@ -77,7 +77,7 @@ def lower_floats(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers the float cell; its weights may be quantised to 8 bits."""
     times, output = call.operand("weights_time"), call.operand("output")
     activation = cell_activation(call, BASIC_ACTIVATIONS)
-    features = linear(call, builder, ["weights_feature"], floats(builder, builder.value(call, "input")))
+    features = linear(call, builder, ["weights_feature"], to_float32(builder, builder.value(call, "input")))
     bias = builder.value(call, "bias") if is_given(call, "bias") else None
     total = filter_sums(
         call,

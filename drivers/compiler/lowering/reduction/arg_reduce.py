@@ -31,7 +31,7 @@ def extreme_indices(builder: Builder, source: Value, dimension: int, how: Reduct
     """
     rank, length = len(source.shape), source.shape[dimension]
     if dimension == rank - 1 and length:
-        compared = source if how is ReductionOp.MAXIMUM else _order_reversed(builder, source)
+        compared = source if how is ReductionOp.MAXIMUM else _reversed_order(builder, source)
         return builder.reshape(builder.top_k(compared, 1, prefers_lower_index=True), shape)
 
     def element(at: tuple[Expression, ...], index: Expression) -> Expression:
@@ -52,7 +52,7 @@ def extreme_indices(builder: Builder, source: Value, dimension: int, how: Reduct
     return builder.compute(shape, first)
 
 
-def _order_reversed(builder: Builder, source: Value) -> Value:
+def _reversed_order(builder: Builder, source: Value) -> Value:
     """Returns elements in reversed order of magnitude; NaN stays NaN."""
     kind = source.type
     if kind is Scalar.BOOL:

@@ -43,8 +43,8 @@ class ProductPlan:
     of its only row, or all of it at once. There are no partial units, tiles or panels: the last one
     starts earlier to have full size.
 
-    If windows are single pixels, every position is treated as a row of a single image: positions are
-    contiguous, or gathered when packed.
+    If windows are single pixels, every position is treated as a row of a single image. Positions
+    are contiguous, or gathered when packed.
 
     Attributes:
         product: the product.

@@ -119,7 +119,7 @@ class Rescaling:
         return bool((self.shifts > 0).all())
 
     def starts(self) -> Array:
-        """Returns what is added to initial sums, (channels,)."""
+        """Returns the addends of the initial sums, (channels,)."""
         return self.bias + (_BIAS if self.floats is None else self.floats.moves)
 
     @property
@@ -299,7 +299,7 @@ def _with_constant(expression: Expression, op: Op) -> tuple[Expression, int | No
 
 
 def _bias(total: Expression, kernel: Kernel, channels: int) -> Array | None:
-    """Matches the bias added to sums; None if something else happens to them."""
+    """Matches the bias that is added to sums; None if the expression has another form."""
     if isinstance(total, Apply) and total.op is Op.ADD:
         for one, other in (total.arguments, total.arguments[::-1]):
             if isinstance(_unwidened(one), AccumulatorRef):

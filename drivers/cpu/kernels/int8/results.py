@@ -56,7 +56,7 @@ class ResultWriter:
     def _generic_epilogue(self) -> Epilogue:
         return Epilogue(self._epilogue.kernel, self._target, self._code, self._names)
 
-    def write_kept(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
+    def write_spilled(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
         """Writes the results of a tile with spilled sums; see `accumulator_spill`.
 
         Args:
@@ -74,7 +74,7 @@ class ResultWriter:
         )
 
     def write(self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str) -> None:
-        """Writes the results of a tile with sums in registers; see `write_kept`."""
+        """Writes the results of a tile with sums in registers; see `write_spilled`."""
         step = self._together * self._plan.vectors
         for first in range(0, len(totals), step):
             at = self._single.binary("add", "i64", position, str(first // self._plan.vectors))

@@ -34,7 +34,7 @@ class Scheme:
     @property
     def label(self) -> str:
         """Describes the scheme, for profiles."""
-        return "bytes" if self.is_bytes else "halves"
+        return "int8" if self.is_bytes else "int16"
 
     @property
     def lanes(self) -> int:

@@ -202,7 +202,7 @@ class TiledProductWriter:
         _, panel, _ = memory
         if plan.spills_accumulators:
             self._sums.call(code, *memory, window_sums, self._totals)
-            self._results.write_kept(self._totals, self._rows_of(panel), *at)
+            self._results.write_spilled(self._totals, self._rows_of(panel), *at)
         else:
             totals = self._sums.write(code, *memory, window_sums)
             self._results.write(totals, self._rows_of(panel), *at)

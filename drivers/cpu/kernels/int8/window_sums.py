@@ -67,7 +67,7 @@ def write_window_sums(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """Form of a window: whether it has a single run, with whole vectors and with a partial one."""
+    """Form of a window: whether it has a single run, whole vectors, and a partial vector."""
 
     is_single: bool
     has_whole: bool
@@ -76,7 +76,7 @@ class _Form:
 
 @cache
 def _line(scheme: Scheme, form: _Form) -> Subroutine:
-    """Returns the subroutine for a line of windows: as many at a time as lanes, then one by one."""
+    """Returns the subroutine for a line of windows, which processes a window per lane at a time."""
     code = Instructions((*_POINTERS, *_SIZES))
     _Line(code, scheme, form).write()
     return subroutine_of(code, _PARAMETERS)
@@ -159,7 +159,7 @@ class _Line:
     def _add(
         self, starts: Sequence[str], slot: str, steps: Sequence[str], weights: str, totals: list[str]
     ) -> None:
-        """Adds the bytes at an slot in each window to its total."""
+        """Adds the bytes at an offset in each window to its total."""
         code = self._code
         for number, start in enumerate(starts):
             # Hiding the base keeps LLVM from giving each window its own induction variable, for

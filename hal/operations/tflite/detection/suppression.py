@@ -50,7 +50,7 @@ class _Queue:
     def push(self, element: tuple[float, int, int]) -> None:
         """Adds an element."""
         self._heap.append(element)
-        self._rise(len(self._heap) - 1, element)
+        self._sift_up(len(self._heap) - 1, element)
 
     def pop(self) -> tuple[float, int, int]:
         """Removes and returns the first element."""
@@ -63,10 +63,10 @@ class _Queue:
                     child += 1
                 heap[hole] = heap[child]
                 hole, child = child, 2 * child + 1
-            self._rise(hole, last)
+            self._sift_up(hole, last)
         return first
 
-    def _rise(self, hole: int, element: tuple[float, int, int]) -> None:
+    def _sift_up(self, hole: int, element: tuple[float, int, int]) -> None:
         heap = self._heap
         while hole and heap[(hole - 1) // 2][0] < element[0]:
             heap[hole] = heap[(hole - 1) // 2]

@@ -50,7 +50,7 @@ def _wide_quantization(call: Call) -> None:
                 raise BadData(f"{call.name(name)} is TENSOR_INT32; its scale and zero point are expected")
         return
     if _INT32 not in (call.operand("input").type, call.operand("output").type):
-        raise BadData(f"{call.name('wide_scale')} is given; nothing is TENSOR_INT32")
+        raise BadData(f"{call.name('wide_scale')} is given; it goes with an operand of TENSOR_INT32")
     scale = call.scalar("wide_scale")
     if not 0 < scale < math.inf:
         raise BadData(f"{call.name('wide_scale')} is {scale:g}; it must be positive and finite")

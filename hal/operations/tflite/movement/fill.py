@@ -31,7 +31,7 @@ def _range_shape(call: Call) -> tuple[Shape, ...]:
     with np.errstate(all="ignore"):
         count = float(np.ceil(np.abs((limit - start) / delta)))
     if not math.isfinite(count) or count > MAX_OPERAND_BYTES:
-        raise BadData(f"{call.name('output')} would have {count:g} elements")
+        raise BadData(f"{call.name('output')} would have {count:g} elements, which is too many")
     return ((int(count),),)
 
 

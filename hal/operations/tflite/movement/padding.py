@@ -82,7 +82,9 @@ def _stablehlo_padded_shape(call: Call) -> tuple[Shape, ...]:
         for length, (low, high, between) in zip(call.shape("input"), interior_paddings(call), strict=True)
     )
     if min(shape, default=0) < 0:
-        raise BadData(f"{call.name('low')}: the output would have shape {list(shape)}")
+        raise BadData(
+            f"{call.name('low')}: the output would have shape {list(shape)}; no length may be negative"
+        )
     return (shape,)
 
 

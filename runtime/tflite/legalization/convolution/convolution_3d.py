@@ -29,8 +29,8 @@ def convolve(operation_type: OperationType, *, shaped: bool) -> LegalizationRule
         if graph.has(operator, len(order)):
             bias = graph.flat(graph.input(operator, len(order)))
         steps = (graph.int32(options[name]) for name in _STEPS)
-        whole = (*inputs, bias, padding(graph, options), *steps)
-        emit_activated(graph, operation_type, whole, options, graph.output(operator))
+        constant_scalar = (*inputs, bias, padding(graph, options), *steps)
+        emit_activated(graph, operation_type, constant_scalar, options, graph.output(operator))
 
     return rule
 

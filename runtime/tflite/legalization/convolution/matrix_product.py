@@ -24,7 +24,7 @@ def batch_matmul(graph: SubgraphBuilder, operator: Operator, options: Options) -
         asymmetric = graph.boolean(value=True)
         graph.emit(OperationType.TFLITE_BATCH_MATMUL, (*inputs, asymmetric), (graph.output(operator),))
         return
-    is_alike = _is_alike(graph.operand(first).dimensions, graph.operand(second).dimensions)
+    is_alike = _have_equal_batches(graph.operand(first).dimensions, graph.operand(second).dimensions)
     operation_type = OperationType.BATCH_MATMUL if is_alike else OperationType.TFLITE_BATCH_MATMUL
     graph.emit(operation_type, inputs, (graph.output(operator),))
 
@@ -48,7 +48,7 @@ def _scaled_by_column(graph: SubgraphBuilder, index: int, *, is_turned: bool) ->
     )
 
 
-def _is_alike(first: Dimensions, second: Dimensions) -> bool:
+def _have_equal_batches(first: Dimensions, second: Dimensions) -> bool:
     """Returns True if the batches are known to be equal.
 
     Android NN's operation does not broadcast them.

@@ -2,7 +2,7 @@
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.runtime.tflite.legalization.machinery.rule import Legalization, emit_limited, unary
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization, emit_clamped, unary
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 from neurald.runtime.tflite.schema_enums import BuiltinOperator
@@ -16,7 +16,7 @@ def cast(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     source, result = graph.input(operator), graph.output(operator)
     kinds = (graph.operand(source).type, graph.operand(result).type)
     is_plain = any(kind in REALS for kind in kinds) or kinds[0] is kinds[1]
-    emit_limited(
+    emit_clamped(
         graph, operator, OperationType.CAST if is_plain else OperationType.TFLITE_CAST, (source,), result
     )
 

@@ -3,7 +3,7 @@
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.runtime.tflite.legalization.elementwise.casting import REALS
-from neurald.runtime.tflite.legalization.machinery.rule import Legalization, emit_limited, unary
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization, emit_clamped, unary
 from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -25,7 +25,7 @@ def quantize(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
         if graph.operand(index).type is OperandType.TENSOR_INT32:
             scale, zero_point = graph.quantization(tensor)
             wide = graph.real(scale, like=index), graph.int32(zero_point)
-    emit_limited(graph, operator, OperationType.QUANTIZE, (source, *wide), result)
+    emit_clamped(graph, operator, OperationType.QUANTIZE, (source, *wide), result)
 
 
 def fake_quantize(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:

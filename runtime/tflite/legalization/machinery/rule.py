@@ -75,7 +75,7 @@ def emit_activated(
         graph.emit(follower, (target,), (result,))
 
 
-def emit_limited(
+def emit_clamped(
     graph: SubgraphBuilder,
     operator: Operator,
     operation_type: OperationType,
@@ -94,7 +94,7 @@ def emit_limited(
     graph.emit(OperationType.MINIMUM, (above, graph.quantized_scalar(limits[1], like=result)), (result,))
 
 
-def short_vector(graph: SubgraphBuilder, index: int, what: str) -> int:
+def list_operand(graph: SubgraphBuilder, index: int, what: str) -> int:
     """Converts a list of axes or lengths, which may be a scalar in TFLite, to rank 1.
 
     Long lists are rejected.
@@ -192,7 +192,7 @@ def operation(operation_type: OperationType, *, typed_as: int | None = None) -> 
     return rule
 
 
-def whole(graph: SubgraphBuilder, index: int) -> int:
+def constant_scalar(graph: SubgraphBuilder, index: int) -> int:
     """Converts a constant integer tensor of one element to a scalar."""
     value = graph.value(index)
     if value is None or value.size != 1 or value.dtype.kind != "i":
@@ -200,7 +200,7 @@ def whole(graph: SubgraphBuilder, index: int) -> int:
     return graph.int32(int(value.item()))
 
 
-def narrow(graph: SubgraphBuilder, index: int) -> int:
+def narrow_to_int32(graph: SubgraphBuilder, index: int) -> int:
     """Narrows a short constant list of int64 to TENSOR_INT32 if the values fit."""
     value = graph.value(index)
     if value is None or value.ndim != 1 or value.size > MAX_RANK or value.dtype != np.int64:

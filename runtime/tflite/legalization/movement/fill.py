@@ -2,7 +2,7 @@
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.runtime.tflite.legalization.machinery.rule import Legalization, narrow, operation
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization, narrow_to_int32, operation
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 from neurald.runtime.tflite.schema_enums import BuiltinOperator
@@ -12,7 +12,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 def fill(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes FILL. Android NN's operation takes a scalar."""
     shape, index, result = (
-        narrow(graph, graph.input(operator, 0)),
+        narrow_to_int32(graph, graph.input(operator, 0)),
         graph.input(operator, 1),
         graph.output(operator),
     )

@@ -1,7 +1,7 @@
 """REVERSE_V2 and REVERSE_SEQUENCE."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.legalization.machinery.rule import Legalization, narrow
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization, narrow_to_int32
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 from neurald.runtime.tflite.schema_enums import BuiltinOperator
@@ -10,7 +10,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 def reverse(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes REVERSE_V2. Android NN's operation takes one axis that counts from the start."""
-    source, axes = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
+    source, axes = graph.input(operator, 0), narrow_to_int32(graph, graph.input(operator, 1))
     value = graph.value(axes)
     is_plain = value is not None and value.shape == (1,) and value[0] >= 0
     operation_type = OperationType.REVERSE if is_plain else OperationType.TFLITE_REVERSE_V2

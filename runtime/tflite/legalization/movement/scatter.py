@@ -3,8 +3,8 @@
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
+    constant_scalar,
     operation,
-    whole,
 )
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -15,7 +15,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 def one_hot(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """Legalizes ONE_HOT: inputs are indices, depth, on value and off value."""
     indices, depth, on, off = (graph.input(operator, position) for position in range(4))
-    inputs = indices, whole(graph, depth), on, off, graph.int32(options["axis"])
+    inputs = indices, constant_scalar(graph, depth), on, off, graph.int32(options["axis"])
     graph.emit(OperationType.TFLITE_ONE_HOT, inputs, (graph.output(operator),))
 
 

@@ -7,11 +7,11 @@ from neurald.hal.model.types import Dimensions, FusedActivation, OperandType
 from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
+    constant_scalar,
     covers,
     finish_with,
-    narrow,
-    short_vector,
-    whole,
+    list_operand,
+    narrow_to_int32,
 )
 from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import Options
@@ -65,7 +65,7 @@ def reshape(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
         operand = graph.operand(shape)
         is_list = operand.dimensions is None or len(operand.dimensions) == 1
         if operand.type is OperandType.TENSOR_INT32 and is_list:
-            shape = short_vector(graph, shape, "the new shape")
+            shape = list_operand(graph, shape, "the new shape")
             graph.emit(OperationType.RESHAPE, (source, shape), (graph.output(operator),))
             return
     new_shape = options["new_shape"]
@@ -94,7 +94,7 @@ def squeeze(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
 
 def expand_dims(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes EXPAND_DIMS: the axis is an input."""
-    inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
+    inputs = graph.input(operator, 0), constant_scalar(graph, graph.input(operator, 1))
     graph.emit(OperationType.EXPAND_DIMS, inputs, (graph.output(operator),))
 
 
@@ -117,7 +117,7 @@ def shape(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     source, result = graph.input(operator), graph.output(operator)
     operand = graph.operand(source)
     if operand.dimensions is not None and operand.is_fully_specified:
-        graph.fold(result, np.array(operand.dimensions, graph.operand(result).type.dtype))
+        graph.make_constant(result, np.array(operand.dimensions, graph.operand(result).type.dtype))
     else:
         graph.emit(OperationType.TFLITE_SHAPE, (source,), (result,))
 
@@ -129,7 +129,7 @@ def rank(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     if dimensions is None:
         graph.emit(OperationType.TFLITE_RANK, (source,), (result,))
     else:
-        graph.fold(result, np.array(len(dimensions), np.int32))
+        graph.make_constant(result, np.array(len(dimensions), np.int32))
 
 
 def transpose(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
@@ -137,7 +137,7 @@ def transpose(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
     The permutation is an input; only in TFLite its axes may count from the end.
     """
-    inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
+    inputs = graph.input(operator, 0), narrow_to_int32(graph, graph.input(operator, 1))
     is_known = graph.value(inputs[1]) is not None
     operation_type = OperationType.TRANSPOSE if is_known else OperationType.TFLITE_TRANSPOSE
     graph.emit(operation_type, inputs, (graph.output(operator),))

@@ -1,7 +1,12 @@
 """SLICE, SPLIT, SPLIT_V, STRIDED_SLICE and DYNAMIC_UPDATE_SLICE."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.legalization.machinery.rule import Legalization, narrow, operation, whole
+from neurald.runtime.tflite.legalization.machinery.rule import (
+    Legalization,
+    constant_scalar,
+    narrow_to_int32,
+    operation,
+)
 from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -19,14 +24,14 @@ def _results(graph: SubgraphBuilder, operator: Operator, options: Options) -> li
 
 def slice_(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes SLICE: a begin and a size for each axis."""
-    lists = [narrow(graph, graph.input(operator, position)) for position in (1, 2)]
+    lists = [narrow_to_int32(graph, graph.input(operator, position)) for position in (1, 2)]
     graph.emit(OperationType.SLICE, (graph.input(operator, 0), *lists), (graph.output(operator),))
 
 
 def split(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """Legalizes SPLIT into equal parts; the axis is the first input."""
     results = _results(graph, operator, options)
-    axis = whole(graph, graph.input(operator, 0))
+    axis = constant_scalar(graph, graph.input(operator, 0))
     inputs = graph.input(operator, 1), axis, graph.int32(len(results))
     graph.emit(OperationType.SPLIT, inputs, results)
 
@@ -34,7 +39,11 @@ def split(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
 def split_v(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """Legalizes SPLIT_V into parts of given lengths."""
     results = _results(graph, operator, options)
-    inputs = graph.input(operator, 0), graph.input(operator, 1), whole(graph, graph.input(operator, 2))
+    inputs = (
+        graph.input(operator, 0),
+        graph.input(operator, 1),
+        constant_scalar(graph, graph.input(operator, 2)),
+    )
     graph.emit(OperationType.TFLITE_SPLIT_V, inputs, results)
 
 
@@ -47,7 +56,7 @@ def strided_slice(graph: SubgraphBuilder, operator: Operator, options: Options) 
     regardless of the end.
     """
     source, result = graph.input(operator, 0), graph.output(operator)
-    lists = [narrow(graph, graph.input(operator, position)) for position in (1, 2, 3)]
+    lists = [narrow_to_int32(graph, graph.input(operator, position)) for position in (1, 2, 3)]
     dimensions, entries = graph.operand(source).dimensions, graph.operand(lists[0]).dimensions
     is_plain = (
         dimensions is not None

@@ -3,7 +3,7 @@
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
-    narrow,
+    narrow_to_int32,
     operation,
 )
 from neurald.runtime.tflite.options import Options
@@ -14,7 +14,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 def tile(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes TILE: the repetitions along each axis are an input."""
-    inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
+    inputs = graph.input(operator, 0), narrow_to_int32(graph, graph.input(operator, 1))
     graph.emit(OperationType.TILE, inputs, (graph.output(operator),))
 
 

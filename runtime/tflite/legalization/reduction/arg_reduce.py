@@ -4,8 +4,8 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     LegalizationRule,
+    constant_scalar,
     operation,
-    whole,
 )
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -20,7 +20,7 @@ def extreme(android: OperationType, tflite: OperationType) -> LegalizationRule:
     """
 
     def rule(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-        source, axis = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
+        source, axis = graph.input(operator, 0), constant_scalar(graph, graph.input(operator, 1))
         dimensions = graph.operand(source).dimensions
         is_open = dimensions is None or len(dimensions) <= 1
         graph.emit(tflite if is_open else android, (source, axis), (graph.output(operator),))
@@ -33,7 +33,7 @@ def top_k(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
     Among equal elements TFLite prefers lower indexes, Android NN higher ones.
     """
-    inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
+    inputs = graph.input(operator, 0), constant_scalar(graph, graph.input(operator, 1))
     results = graph.output(operator, 0), graph.output(operator, 1)
     graph.emit(OperationType.TFLITE_TOPK_V2, inputs, results)
 

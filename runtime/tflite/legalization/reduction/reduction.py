@@ -5,7 +5,7 @@ from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     LegalizationRule,
     covers,
-    short_vector,
+    list_operand,
 )
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -28,7 +28,7 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Lega
 
     def rule(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
         source = graph.input(operator, 0)
-        axes = short_vector(graph, graph.input(operator, 1), "the list of axes")
+        axes = list_operand(graph, graph.input(operator, 1), "the list of axes")
         keeps = bool(options["keep_dims"])
         flag = graph.int32(keeps) if is_mean else graph.boolean(value=keeps)
         inputs, result = (source, axes, flag), graph.output(operator)

@@ -132,7 +132,7 @@ v2.after:
 }
 
 
-; halves, depthwise, 2 rows at once
+; int16, depthwise, 2 rows at once
 declare <8 x i32> @llvm.smax.v8i32(<8 x i32>, <8 x i32>)
 declare <8 x i32> @llvm.smin.v8i32(<8 x i32>, <8 x i32>)
 declare <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16>, <16 x i16>)

@@ -72,7 +72,7 @@ v29.after:
 }
 
 
-; halves, 12 positions by 1 vectors of 8
+; int16, 12 positions by 1 vectors of 8
 declare <8 x i32> @llvm.smax.v8i32(<8 x i32>, <8 x i32>)
 declare <8 x i32> @llvm.smin.v8i32(<8 x i32>, <8 x i32>)
 declare <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16>, <16 x i16>)

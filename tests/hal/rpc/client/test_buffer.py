@@ -1,4 +1,4 @@
-"""Device buffers in a daemon: Android's conformance tests of memory domains, over both kinds of socket."""
+"""Device buffers in a daemon: Android's conformance tests of memory domains, over both sockets."""
 
 import gc
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def allocate_as(side: str, remote: RemoteDevice, roles: list[BufferRole]) -> Mem
 
 
 def bound(first: Any, second: Any, output: Any) -> Request:
-    """A request of `add_model`, each argument a buffer or an array."""
+    """Returns a request of `add_model`, each argument a buffer or an array."""
     arguments: list[Argument] = []
     pools: list[Memory] = []
     for value in (first, second, output):

@@ -1,4 +1,4 @@
-"""A device behind a socket stands for one in this process: results, memory, deadlines, leaks."""
+"""A device behind a socket replaces one in this process: results, memory, deadlines, leaks."""
 
 import gc
 import itertools
@@ -296,7 +296,7 @@ def test_an_arena_is_used_again(
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the copies of constants that are made."""
+    """Records the sizes of the copies of constants that are made."""
     made: list[int] = []
     constant = SharedMemory.constant
 
@@ -439,7 +439,7 @@ def test_models_that_nobody_needs_are_let_go(remote: RemoteDevice) -> None:
 
 
 def lasting_threads() -> int:
-    """How many threads there are beside those that answer calls, of which there may be up to 64."""
+    """Returns how many threads there are, without those that answer calls, at most 64."""
     return sum(not thread.name.startswith("neurald call") for thread in threading.enumerate())
 
 

@@ -1,4 +1,4 @@
-"""Why a daemon cannot be reached, told apart."""
+"""The reasons why a daemon cannot be reached."""
 
 import os
 import signal
@@ -109,8 +109,8 @@ def test_a_process_that_is_stopped(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
 def test_what_another_user_serves_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by the socket that gRPC uses, nor by the one that memory goes through."""
-    # The kernel tells who it was that called listen().
+    """Neither by the socket of gRPC, nor by the side channel."""
+    # The kernel reports the user that called listen().
     script = _LISTENER.replace("listener.listen()", "import os; os.setuid(54321); listener.listen()")
     connects: dict[str, Callable[[Path], object]] = {
         "SOCK_STREAM": lambda path: require_listener(Address.parse(f"unix://{path}"), time.monotonic() + 5),

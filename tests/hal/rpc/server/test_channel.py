@@ -1,4 +1,4 @@
-"""The side channel: sessions, memory in both directions of trust, and clients that break its rules."""
+"""The side channel: sessions, memory in both directions, and clients that break its protocol."""
 
 import array
 import contextlib
@@ -159,7 +159,7 @@ def test_sessions_are_limited(path: Path, sessions: Sessions) -> None:
 
 
 class RawMemory:
-    """Stands for a memory, whatever is behind its descriptor."""
+    """A memory with any descriptor behind it."""
 
     def __init__(self, fd: int, size: int, *, readonly: bool = False) -> None:
         self.fd, self.size, self.readonly = fd, size, readonly

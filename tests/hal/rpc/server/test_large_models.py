@@ -1,4 +1,4 @@
-"""Large models are read and checked one after another, so that their memory is never taken all at once."""
+"""Large models are read and checked one at a time, so that they do not use memory all at once."""
 
 import contextlib
 import threading
@@ -24,7 +24,7 @@ _CLIENTS = 4
 def test_large_models_are_read_one_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operations: int, at_once: int
 ) -> None:
-    """Each takes megabytes while it is checked; small ones need not wait for one another."""
+    """Each takes megabytes while it is checked; small ones do not wait for each other."""
     running, most, lock = 0, 0, threading.Lock()
 
     def validate(model: Model) -> FeatureLevel:

@@ -1,4 +1,4 @@
-"""A device behind gRPC, as a client sees it that sends what it likes."""
+"""A device behind gRPC, and clients that send anything."""
 
 import logging
 import os

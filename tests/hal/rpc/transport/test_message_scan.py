@@ -1,4 +1,4 @@
-"""What is counted in serialized messages, and how they are parsed a piece at a time."""
+"""Counting the parts of serialized messages, and decoding them piece by piece."""
 
 import random
 import time
@@ -17,7 +17,7 @@ from neurald.hal.rpc.transport.status import parse
 
 
 def delimited(number: int, content: bytes) -> bytes:
-    """A field whose value has so many bytes."""
+    """Returns a field whose value has so many bytes."""
     length, size = b"", len(content)
     while size > 0x7F:
         length += bytes((size & 0x7F | 0x80,))
@@ -26,7 +26,7 @@ def delimited(number: int, content: bytes) -> bytes:
 
 
 def model(rng: random.Random) -> types_pb2.Model:
-    """A message that has every kind of field: packed numbers, maps, byte strings, messages in messages."""
+    """Returns a message with every kind of field: packed numbers, maps, bytes, nested messages."""
 
     def graph() -> types_pb2.Subgraph:
         operands = [
@@ -67,7 +67,7 @@ def request(rng: random.Random) -> device_pb2.PrepareModelRequest:
 
 
 def parts(message: Any) -> int:
-    """The messages, strings and byte strings of repeated fields, and the messages of others."""
+    """Returns the number of messages, and of strings and byte strings in repeated fields."""
     count = 0
     for field, value in message.ListFields():
         is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
@@ -150,7 +150,7 @@ def test_what_is_no_message(data: bytes) -> None:
 
 @pytest.mark.parametrize("part", [b"\x0a\x00", b"\x0a\x02\x08\x01", b"\x12\x02\x12\x00"])
 def test_messages_of_millions_of_parts_cost_nothing(part: bytes) -> None:
-    """Parsed they would take gigabytes."""
+    """Decoded they would take gigabytes."""
     data = delimited(1, delimited(1, part * ((32 << 20) // len(part))))
     tracemalloc.start()
     started = time.thread_time()

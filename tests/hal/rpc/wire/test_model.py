@@ -1,4 +1,4 @@
-"""Messages and back: nothing is lost, and nothing that is wrong gets through."""
+"""Conversion to messages and back: nothing is lost, and invalid messages are refused."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Times of kernels as messages: nothing is lost, and nothing that is wrong gets through."""
+"""Conversion of kernel times: nothing is lost, and invalid messages are refused."""
 
 import pytest
 from support.sweeps import sweep

@@ -3,14 +3,14 @@
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
-from neurald.drivers.compiler.lowering.movement.padding import around, mirror_pad, pad
+from neurald.drivers.compiler.lowering.movement.padding import mirror_pad, pad, pad_with
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.padding import checked_dilations, interior_paddings
 
 
 def _pad_v2(call: Call, builder: Builder) -> tuple[Value, ...]:
-    return around(call, builder, only_element(builder.value(call, "value")))
+    return pad_with(call, builder, only_element(builder.value(call, "value")))
 
 
 def _dilate(call: Call, builder: Builder) -> tuple[Value, ...]:

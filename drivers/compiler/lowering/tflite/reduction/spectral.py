@@ -45,13 +45,13 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         numbers = builder.reshape(
             _cut(builder, source, (*shape[:-2], rows, source.shape[-1])), (batch * rows, source.shape[-1])
         )
-    halves = _real(builder, _cut(builder, numbers, (numbers.shape[0], columns)))
+    row_transforms = _real(builder, _cut(builder, numbers, (numbers.shape[0], columns)))
     if rows > 1:
-        halves = _transposed(builder, halves, (batch, rows, 2, count))
-        halves = _complex(builder, halves)
-        halves = _transposed(builder, halves, (batch, count, 2, rows))
+        row_transforms = _transposed(builder, row_transforms, (batch, rows, 2, count))
+        row_transforms = _complex(builder, row_transforms)
+        row_transforms = _transposed(builder, row_transforms, (batch, count, 2, rows))
     pairs = builder.compute(
-        (batch * rows, count, 2), lambda row, index, part: load(halves, (row, part, index))
+        (batch * rows, count, 2), lambda row, index, part: load(row_transforms, (row, part, index))
     )
     return (builder.reshape(pairs, (*shape, 2)),)
 
@@ -78,7 +78,7 @@ def _transposed(builder: Builder, numbers: Value, shape: tuple[int, int, int, in
     )
 
 
-def _waves(length: int, numerators: Array) -> tuple[Array, Array]:
+def _unit_roots(length: int, numerators: Array) -> tuple[Array, Array]:
     """Returns the real and imaginary parts of e^(-2πi·numerator/length)."""
     angles = 2 * np.pi / length * (numerators % length)
     return np.cos(angles), -np.sin(angles)
@@ -101,13 +101,13 @@ def _real(builder: Builder, numbers: Value) -> Value:
     rows, length = numbers.shape
     count = length // 2 + 1
     if length <= _MAX_DIRECT:
-        waves = np.concatenate(_waves(length, np.outer(np.arange(count), np.arange(length))))
+        waves = np.concatenate(_unit_roots(length, np.outer(np.arange(count), np.arange(length))))
         product = builder.matrix_product(numbers, builder.constant(waves.astype(np.float32)))
         return builder.reshape(product, (rows, 2, count))
     first, second = _factors(length)
     # The inner transforms of real numbers are symmetric too, so half of each suffices.
     kept = first // 2 + 1
-    waves = np.stack(_waves(first, np.outer(np.arange(kept), np.arange(first))), axis=1)
+    waves = np.stack(_unit_roots(first, np.outer(np.arange(kept), np.arange(first))), axis=1)
     product = builder.matrix_product(
         builder.constant(waves.reshape(2 * kept, first).astype(np.float32)),
         builder.reshape(numbers, (rows, first, second)),
@@ -142,7 +142,7 @@ def _twiddled(builder: Builder, parts: Value, length: int) -> Value:
         length: of the whole transform.
     """
     rows, kept, _, second = parts.shape
-    real, imaginary = _waves(length, np.outer(np.arange(kept), np.arange(second)))
+    real, imaginary = _unit_roots(length, np.outer(np.arange(kept), np.arange(second)))
     own = builder.constant(real.astype(np.float32))
     # Coefficients of the other part in the real and the imaginary result.
     other = builder.constant(np.stack((-imaginary, imaginary), axis=1).astype(np.float32))
@@ -165,7 +165,7 @@ def _complex(builder: Builder, numbers: Value) -> Value:
     """
     rows, _, length = numbers.shape
     first, second = _factors(length) if length > _MAX_DIRECT else (length, 1)
-    cosine, sine = _waves(first, np.outer(np.arange(first), np.arange(first)))
+    cosine, sine = _unit_roots(first, np.outer(np.arange(first), np.arange(first)))
     if second == 1:
         waves = np.block([[cosine, -sine], [sine, cosine]]).astype(np.float32)
         product = builder.matrix_product(
