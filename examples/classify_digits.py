@@ -11,7 +11,7 @@ DEMO = Path(neurald.service.demo.__file__).parent
 
 
 def main() -> None:
-    """Prints the accuracy, and what the network says about the first digit."""
+    """Prints the accuracy, and the scores of the first digit."""
     data = np.load(DEMO / "digits.npz")
     images, labels = data["images"], data["labels"]
 
