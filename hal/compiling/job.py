@@ -187,14 +187,14 @@ def received_memories(descriptors: list[int], sizes: Sequence[int]) -> list[Shar
 def memory_exceeded(limit_bytes: int) -> ResourceExhaustedPersistent:
     """Returns the error for a compilation that needs too much memory."""
     return ResourceExhaustedPersistent(
-        f"compiling the model takes more than {limit_bytes} bytes of memory, its limit (compile_bytes)"
+        f"compiling the model takes more than its limit of {limit_bytes} bytes of memory (compile_bytes)"
     )
 
 
 def time_exceeded(limit_s: int) -> ResourceExhaustedPersistent:
     """Returns the error for a compilation that takes too much time."""
     return ResourceExhaustedPersistent(
-        f"compiling the model takes longer than {limit_s} s, its limit (compile_s)"
+        f"compiling the model takes longer than its limit of {limit_s} s (compile_s)"
     )
 
 

@@ -225,7 +225,9 @@ def interned(key: tuple[Any, ...], make: Callable[[], _E]) -> _E:
     """Returns the expression with this key; calls `make` if there is none yet."""
     # Keys compare operands by identity. Each interned expression keeps its operands alive.
     existing: Any = _INTERNED.get(key)
-    return existing if existing is not None else _INTERNED.setdefault(key, make())  # type: ignore[return-value]
+    if existing is None:
+        existing = _INTERNED.setdefault(key, make())
+    return existing  # type: ignore[no-any-return]
 
 
 def _bounds_as_index(type: Scalar) -> tuple[int, int]:  # noqa: A002 - the field's name

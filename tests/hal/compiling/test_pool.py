@@ -121,7 +121,7 @@ def test_a_process_compiles_at_a_lower_priority_and_ends_with_its_model(
     [
         ("refuse", BadData, "not to its taste"),
         ("fail", OpFailed, "its log|daemon's log"),
-        ("crash", OpFailed, "died of the model: SIGSEGV"),
+        ("crash", OpFailed, "crashed on the model: SIGSEGV"),
         ("arrays", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
         ("shared", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
         ("abort", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
