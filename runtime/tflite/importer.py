@@ -206,10 +206,10 @@ class Importer:
         """
         key = keys[0] if keys else None
         assigns = operator.code == BuiltinOperator.ASSIGN_VARIABLE
-        places = operator.inputs[1:] if assigns else operator.outputs
-        if key is None or not places or places[0] < 0:
+        accessed = operator.inputs[1:] if assigns else operator.outputs
+        if key is None or not accessed or accessed[0] < 0:
             return Effects()
-        self._record_type(key, source.tensors[places[0]])
+        self._record_type(key, source.tensors[accessed[0]])
         return Effects(touched=(key,), assigned=frozenset((key,) if assigns else ()))
 
     def _scan_tensors(self, source: TfliteSubgraph, operator: Operator) -> Effects:

@@ -174,11 +174,11 @@ class Requantization:
         self._unsigned = np.dtype(f"u{dtype.itemsize}")
         # Values below zero would round differently, unless all of them are clamped.
         self._by_sign = rounding is Rounding.TWICE and low < zero_point
-        halves = np.where(is_twice & (exponents < 0), np.ldexp(0.5, exponents), 0.0)
-        offsets = np.full(channels, 0.5 + zero_point - low) + (0.0 if self._by_sign else halves)
+        half_units = np.where(is_twice & (exponents < 0), np.ldexp(0.5, exponents), 0.0)
+        offsets = np.full(channels, 0.5 + zero_point - low) + (0.0 if self._by_sign else half_units)
         scales = np.ldexp(mantissas.astype(np.float64), exponents - 31)
         # Rows of parameters: bias, scale, half of the second rounding, offset.
-        self._rows = np.tile(np.stack((self._bias, scales, halves, offsets)), max(1, _ROW // channels))
+        self._rows = np.tile(np.stack((self._bias, scales, half_units, offsets)), max(1, _ROW // channels))
 
     def __call__(self, sums: Array, out: Array) -> None:
         """Writes the results to `out`.

@@ -122,9 +122,9 @@ def transform(boxes: Array, deltas: Array, height: Array, width: Array) -> Array
     with np.errstate(all="ignore"):
         sizes = boxes[..., 2:] - boxes[..., :2]
         centers = (boxes[..., :2] + boxes[..., 2:]) / 2 + deltas[..., :2] * sizes
-        halves = np.exp(deltas[..., 2:]) * sizes / 2
+        half_sizes = np.exp(deltas[..., 2:]) * sizes / 2
         edges = np.stack((width, height), axis=-1)
-        corners = [np.minimum(np.maximum(c, 0), edges) for c in (centers - halves, centers + halves)]
+        corners = [np.minimum(np.maximum(c, 0), edges) for c in (centers - half_sizes, centers + half_sizes)]
     return np.concatenate(corners, axis=-1)
 
 

@@ -86,8 +86,8 @@ def _boxes(call: Call) -> Array:
     scales = np.array([call.scalar(name) for name in _SCALES], np.float32)
     with np.errstate(all="ignore"):
         centers = anchors[:, :2] + anchors[:, 2:] * deltas[..., :2] / scales[:2]
-        halves = anchors[:, 2:] * np.exp(deltas[..., 2:4] / scales[2:]) / 2
-        return np.concatenate((centers - halves, centers + halves), axis=-1)
+        half_sizes = anchors[:, 2:] * np.exp(deltas[..., 2:4] / scales[2:]) / 2
+        return np.concatenate((centers - half_sizes, centers + half_sizes), axis=-1)
 
 
 def _by_class(call: Call, boxes: Array, scores: Array) -> _Detections:

@@ -29,8 +29,8 @@ class Definition:
         shape: computes the output shapes from shapes (and, if needed, values) of the inputs. Raises
             BadData if they are inconsistent, UnknownValue if they are not known yet.
         reference: computes the outputs from the inputs in NumPy; every driver is tested against it.
-        level: a feature level required by scales or ranks, in addition to that of form and row; the
-            call knows operands only.
+        level: computes the feature level required by scales or ranks, in addition to that of form
+            and row, from a call whose values are unknown.
         widens: the Android operation that this one extends to more types, ranks or scales, with the
             same arguments.
         arithmetic: inputs whose values affect only arithmetic, so that they may change while the

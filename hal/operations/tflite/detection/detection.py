@@ -78,8 +78,8 @@ def _boxes(call: Call) -> Array:
     scales = np.array([np.float32(call.scalar(name)) for name in _SCALES], np.float64)
     with np.errstate(all="ignore"):
         centers = (codes[:, :2] / scales[:2] * anchors[:, 2:] + anchors[:, :2]).astype(np.float32)
-        halves = (0.5 * np.exp(codes[:, 2:4] / scales[2:]) * anchors[:, 2:]).astype(np.float32)
-        return np.concatenate((centers - halves, centers + halves), axis=1)
+        half_sizes = (0.5 * np.exp(codes[:, 2:4] / scales[2:]) * anchors[:, 2:]).astype(np.float32)
+        return np.concatenate((centers - half_sizes, centers + half_sizes), axis=1)
 
 
 def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:

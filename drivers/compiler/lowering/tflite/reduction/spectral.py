@@ -45,13 +45,13 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         numbers = builder.reshape(
             _cut(builder, source, (*shape[:-2], rows, source.shape[-1])), (batch * rows, source.shape[-1])
         )
-    halves = _real(builder, _cut(builder, numbers, (numbers.shape[0], columns)))
+    row_transforms = _real(builder, _cut(builder, numbers, (numbers.shape[0], columns)))
     if rows > 1:
-        halves = _transposed(builder, halves, (batch, rows, 2, count))
-        halves = _complex(builder, halves)
-        halves = _transposed(builder, halves, (batch, count, 2, rows))
+        row_transforms = _transposed(builder, row_transforms, (batch, rows, 2, count))
+        row_transforms = _complex(builder, row_transforms)
+        row_transforms = _transposed(builder, row_transforms, (batch, count, 2, rows))
     pairs = builder.compute(
-        (batch * rows, count, 2), lambda row, index, part: load(halves, (row, part, index))
+        (batch * rows, count, 2), lambda row, index, part: load(row_transforms, (row, part, index))
     )
     return (builder.reshape(pairs, (*shape, 2)),)
 
