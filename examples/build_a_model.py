@@ -11,7 +11,7 @@ def build(weights: np.ndarray, bias: np.ndarray, last_weights: np.ndarray, last_
     """Returns softmax(last(relu(first(x)))) for any number of rows.
 
     Args:
-        weights, last_weights: of shape (outputs, inputs), as Android NN has them.
+        weights, last_weights: of shape (outputs, inputs), as in Android NN.
         bias, last_bias: one element for each output.
     """
     builder = nd.ModelBuilder()
@@ -29,7 +29,7 @@ def build(weights: np.ndarray, bias: np.ndarray, last_weights: np.ndarray, last_
         builder.set_operand_value(index, value)
         return index
 
-    # A length of 0 is not known yet: it is that of the input.
+    # 0 is an open dimension, which takes the length of the input.
     x, hidden, logits, probabilities = (
         tensor(0, INPUTS),
         tensor(0, HIDDEN),

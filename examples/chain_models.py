@@ -1,4 +1,4 @@
-"""Runs two models one after the other without waiting in between: the second starts when the first is done."""
+"""Runs two models one after the other without waiting in between; a fence starts the second one."""
 
 import numpy as np
 
@@ -17,9 +17,9 @@ def unary(operation: nd.OperationType) -> nd.Compilation:
 
 
 def main() -> None:
-    """Computes sqrt(abs(x)) with a model for each operation, and memory between them that belongs to the device."""
+    """Computes sqrt(abs(x)) with one model for each operation, and device memory between them."""
     first, second = unary(nd.OperationType.ABS), unary(nd.OperationType.SQRT)
-    # The device that runs both may keep the values where it computes.
+    # The device that runs both models may keep the values in its own memory.
     between = nd.MemoryDesc().add_output_role(first, 0).add_input_role(second, 0).finish().allocate()
 
     x = np.linspace(-4, 4, ELEMENTS, dtype=np.float32)

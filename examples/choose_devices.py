@@ -1,4 +1,4 @@
-"""Shows where the operations of a model run and why, and changes that."""
+"""Shows on which devices the operations of a model run and why, and overrides the choice."""
 
 import sys
 from pathlib import Path
@@ -30,7 +30,7 @@ def main(path: str) -> None:
     print("by default:", placement(compilation))
     print(compilation.explain())
 
-    # A sample device that computes with references stands for any accelerator.
+    # A sample device, which runs operations on their references, represents an accelerator.
     accelerator = create_device("sample-all")
     builder = nd.CompilationBuilder(model, devices=[accelerator, *nd.devices()])
     rules = (

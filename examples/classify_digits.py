@@ -1,4 +1,4 @@
-"""Classifies handwritten digits with a quantised network, and compares the answers with the labels."""
+"""Classifies handwritten digits with a quantised network, and compares with the labels."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ DEMO = Path(neurald.service.demo.__file__).parent
 
 
 def main() -> None:
-    """Prints the accuracy, and what the network says about the first digit."""
+    """Prints the accuracy, and the scores of the first digit."""
     data = np.load(DEMO / "digits.npz")
     images, labels = data["images"], data["labels"]
 

@@ -1,4 +1,4 @@
-"""Kills a driver while an application uses it: calls go on, on the CPU of the application's process."""
+"""Kills a driver process while an application uses it; the CPU device takes over."""
 
 import signal
 import subprocess
@@ -28,7 +28,7 @@ def main() -> None:
                 time.sleep(0.05)
             remote = nd.connect(f"unix://{socket}")
 
-            # A preference, not a list of devices: what fails there is computed here.
+            # A preference instead of a list of devices allows the CPU device to take over.
             builder = nd.CompilationBuilder(nd.load_tflite(DEMO / "digits.tflite"))
             builder.set_partitioning(nd.Partitioning(overrides=(nd.prefer(remote.name, range(9)),)))
             compilation = builder.finish()

@@ -505,7 +505,8 @@ class Compilation:
                 for output, shape in zip(outputs, execution.output_shapes(), strict=True)
             ]
         raise OutputInsufficientSize(
-            f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and larger buffers",
+            f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and "
+            "larger buffers",
             shapes,
         )
 

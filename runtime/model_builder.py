@@ -145,7 +145,8 @@ class ModelBuilder:
         operand = replace(self._operands[checked], extension_data=bytes(data or b""))
         if extension_of(operand.type) is None:
             raise BadData(
-                f"operand {index}: {operand.type.name} takes no extension data; only types of vendor extensions do"
+                f"operand {index}: {operand.type.name} takes no extension data; only types of vendor "
+                "extensions do"
             )
         validate_operand_type(operand, f"operand {index}")
         self._operands[checked] = operand
@@ -412,7 +413,8 @@ class ModelBuilder:
         for index in result:
             if not 0 <= index < len(self._operands):
                 raise BadData(
-                    f"{what}: there is no operand {index}; the model has {counted(len(self._operands), 'operand')}"
+                    f"{what}: there is no operand {index}; the model has "
+                    f"{counted(len(self._operands), 'operand')}"
                 )
         return result
 
@@ -488,7 +490,8 @@ def _stored_strings(value: Any, operand: Operand, what: str) -> np.ndarray[Any, 
     array = as_strings(np.asarray(value, None if isinstance(value, np.ndarray) else object), what)
     if array.size != math.prod(operand.dimensions or ()):
         raise BadData(
-            f"{what}: the value has {array.size} strings; TENSOR_STRING{list(operand.dimensions or ())} is expected"
+            f"{what}: the value has {array.size} strings; TENSOR_STRING{list(operand.dimensions or ())} "
+            "is expected"
         )
     return encode_strings(array)
 

@@ -174,10 +174,10 @@ def _compiled(
         chains_of(fused, kernels, facts) if kernel_set is KernelSet.ALL else (),
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
-    used, held = _with_clearing_kernels(used)
+    used, reserved = _with_clearing_kernels(used)
     assignment = assign_buffers(
         fused,
-        [(*source.arguments, *more) for (_, source), more in zip(used, held, strict=True)],
+        [(*source.arguments, *more) for (_, source), more in zip(used, reserved, strict=True)],
         alignment=max(ALIGNMENT, facts.alignment_bytes),
     )
     compiled = _assembled(model, assignment, used, facts)
@@ -196,8 +196,8 @@ def _with_clearing_kernels(
     Returns the kernels, and for each kernel the values that must not share memory with what it
     uses.
     """
-    found: list[tuple[Kernel, Source]] = []
-    held: list[tuple[Value, ...]] = []
+    kernels: list[tuple[Kernel, Source]] = []
+    reserved: list[tuple[Value, ...]] = []
     for position, pair in enumerate(used):
         following = used[position + 1 : position + 2] if position else used[:2]
         cleared = [
@@ -205,11 +205,11 @@ def _with_clearing_kernels(
             for kernel, source in following
             if source.adds
         ]
-        if found and cleared:
-            held[-1] += tuple(kernel.output for kernel, _ in cleared)
-        found += [*cleared, pair]
-        held += [()] * (1 + len(cleared))
-    return found, held
+        if kernels and cleared:
+            reserved[-1] += tuple(kernel.output for kernel, _ in cleared)
+        kernels += [*cleared, pair]
+        reserved += [()] * (1 + len(cleared))
+    return kernels, reserved
 
 
 def _unsupported_reason(executable: Executable, facts: DeviceFacts) -> str:

@@ -83,7 +83,8 @@ def checked_executable(answer: _T, expected: str, device: str, what: str) -> _T:
     """
     if not callable(getattr(answer, "execute", None)):
         raise OpFailed(
-            f"{device}: the driver has a fault: {what} returned {_described(answer)}; a {expected} is expected"
+            f"{device}: the driver has a fault: {what} returned {_described(answer)}; a {expected} is "
+            "expected"
         )
     return answer
 

@@ -258,7 +258,8 @@ class ExecutionArguments:
             if dimensions is None or 0 in dimensions or operand.type is OperandType.TENSOR_STRING:
                 shape = "unknown rank" if dimensions is None else list(dimensions)
                 raise BadData(
-                    f"output {index}: its shape is {shape}; a fenced execution needs the shape of every output"
+                    f"output {index}: its shape is {shape}; a fenced execution needs the shape of "
+                    "every output"
                 )
 
 

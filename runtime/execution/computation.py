@@ -205,5 +205,6 @@ def _require_shapes(request: Request, result: ExecutionResult) -> None:
             agreed = None
         if agreed is None or (result.is_sufficient and agreed != shape.dimensions):
             raise OpFailed(
-                f"output {position} has shape {shape.dimensions}; the application set it to {argument.dimensions}"
+                f"output {position} has shape {shape.dimensions}; the application set it to "
+                f"{argument.dimensions}"
             )

@@ -108,7 +108,8 @@ class State:
         ):
             if len(names) < count:
                 raise BadData(
-                    f"{count} variables have only {len(names)} names; to be shared, each needs a name of its own"
+                    f"{count} variables have only {len(names)} names; to be shared, each needs a name "
+                    "of its own"
                 )
         for variable in variables:
             other = known.get(variable.name)

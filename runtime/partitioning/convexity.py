@@ -63,7 +63,8 @@ def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> No
     for group in groups:
         operations = group.operations if isinstance(group, StepGroup) else (group.operation,)
         for position in operations:
-            what = f"graph {number}: operation {operation_number(graph, position)} {graph.operations[position].type.name}"
+            type_name = graph.operations[position].type.name
+            what = f"graph {number}: operation {operation_number(graph, position)} {type_name}"
             if position in done or group.graph != number:
                 raise OpFailed(f"{what} is in more than one step")
             missing = written_inputs(graph, position) - written

@@ -43,7 +43,10 @@ logger = logging.getLogger(__name__)
 MAX_LOCK_WAIT_S = 120.0
 _NO_ARTIFACT = "the device returned no artifact"
 #: Reason of a miss if compilation is deferred to executions, so that no lookup took place.
-DEFERRED_COMPILATION = "the shapes of its inputs are only known to executions, so it is compiled and cached for each set of shapes"
+DEFERRED_COMPILATION = (
+    "the shapes of its inputs are only known to executions, so it is compiled and cached for each set "
+    "of shapes"
+)
 #: Minimum share of the time until the deadline that is reserved for compiling.
 _MIN_COMPILE_SHARE = 0.5
 

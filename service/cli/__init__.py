@@ -107,8 +107,8 @@ def _options(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A copy of the token file of the TCP daemon to use. It is needed for a daemon of another user, or "
-            "behind a forwarded port. NEURALD_TOKEN_FILE has the same effect.",
+            help="A copy of the token file of the TCP daemon to use. It is needed for a daemon of "
+            "another user, or behind a forwarded port. NEURALD_TOKEN_FILE has the same effect.",
             show_default=False,
         ),
     ] = None,
@@ -137,9 +137,9 @@ app.command(help="Show which device would run each operation of a model, and why
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
 app.command(
-    help="Check that a device behaves as every device must.\n\n"
-    "A device of this process is also opened in a separate process, where cases run with their inputs and outputs "
-    "between inaccessible memory pages. This is not possible for a daemon; the report says so."
+    help="Check that a device behaves as every device must.\n\nA device of this process is also opened "
+    "in a separate process, where cases run with their inputs and outputs between inaccessible memory "
+    "pages. This is not possible for a daemon; the report says so."
 )(conformance)
 app.command("new-driver", help="Write the package of a new driver, with tests.")(new_driver)
 app.command(help="Classify handwritten digits in this process and in a daemon.")(demo)

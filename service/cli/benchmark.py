@@ -12,7 +12,8 @@ def benchmark(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May be repeated.",
+            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
+            "be repeated.",
         ),
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Minimum number of measured runs.")] = 50,
@@ -27,7 +28,8 @@ def benchmark(
         list[str] | None,
         typer.Option(
             metavar="NAME=SHAPE",
-            help="The shape of a random input that the model leaves unspecified, such as x=1x224x224x3. May be repeated.",
+            help="The shape of a random input that the model leaves unspecified, such as "
+            "x=1x224x224x3. May be repeated.",
         ),
     ] = None,
     threads: Annotated[
@@ -128,12 +130,14 @@ def _show(document: dict[str, Any]) -> None:
 
     warmup, steady = document["warmup"], document["steady"]
     steps = ", then ".join(
-        f"{step['operations']} operation{'s' if step['operations'] != 1 else ''} on {step['device']}{_cached(step)}"
+        f"{step['operations']} operation{'s' if step['operations'] != 1 else ''} on "
+        f"{step['device']}{_cached(step)}"
         for step in document["steps"]
     )
     write_line(
         printable(
-            f"{document['model']}: {steps}; {document['inputs']} inputs{', in a burst' if document['burst'] else ''}"
+            f"{document['model']}: {steps}; {document['inputs']} "
+            f"inputs{', in a burst' if document['burst'] else ''}"
         )
     )
     for sentence in fallback_messages(document["steps"], document["fallback"]):

@@ -109,7 +109,8 @@ def warm(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Compile for this device only: a name from `neurald devices`, or the address of a daemon. May be repeated.",
+            help="Compile for this device only: a name from `neurald devices`, or the address of a "
+            "daemon. May be repeated.",
         ),
     ] = None,
     signature: Annotated[
@@ -135,8 +136,8 @@ def warm(
         list[str] | None,
         typer.Option(
             metavar="NAME=SIZExSIZE",
-            help="The shape of an input that the model leaves unspecified, such as x=1x224x224x3: the model is run once with "
-            "random inputs. May be repeated.",
+            help="The shape of an input that the model leaves unspecified, such as x=1x224x224x3: the "
+            "model is run once with random inputs. May be repeated.",
         ),
     ] = None,
     json: _Json = False,

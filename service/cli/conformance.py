@@ -18,7 +18,8 @@ def conformance(
         str,
         typer.Option(
             metavar="NAME",
-            help="A device as `neurald devices` lists it, the address of a daemon, the name of a driver, or module:factory.",
+            help="A device as `neurald devices` lists it, the address of a daemon, the name of a "
+            "driver, or module:factory.",
             show_default=False,
         ),
     ],
@@ -59,7 +60,8 @@ def conformance(
         bool,
         typer.Option(
             "--thorough",
-            help="Run all cases for every type, all of them between guard pages; by default, most types run some.",
+            help="Run all cases for every type, all of them between guard pages; by default, most "
+            "types run some.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,

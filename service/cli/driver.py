@@ -17,7 +17,8 @@ def driver(
         str,
         typer.Argument(
             metavar="NAME",
-            help="cpu, the name of an installed driver, or module:factory (the module may be in the current folder).",
+            help="cpu, the name of an installed driver, or module:factory (the module may be in the "
+            "current folder).",
             show_default=False,
         ),
     ],
@@ -25,8 +26,9 @@ def driver(
         str | None,
         typer.Option(
             metavar="ADDR",
-            help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a file in "
-            "the runtime directory. [default: a socket named after the driver, which `neurald devices` finds]",
+            help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a "
+            "file in the runtime directory. [default: a socket named after the driver, which `neurald "
+            "devices` finds]",
         ),
     ] = None,
     insecure: Annotated[
@@ -42,17 +44,18 @@ def driver(
         typer.Option(
             metavar="NAME=NUMBER",
             help="A limit on clients: the number of sessions (sessions=8); the memory of a session "
-            "(memory_bytes=512MiB), of all sessions of a user (user_memory_bytes=2GiB) or of all clients "
-            "(total_memory_bytes=4GiB); or the seconds after which an execution counts as hanging (execution_s=600). "
-            "May be repeated.",
+            "(memory_bytes=512MiB), of all sessions of a user (user_memory_bytes=2GiB) or of all "
+            "clients (total_memory_bytes=4GiB); or the seconds after which an execution counts as "
+            "hanging (execution_s=600). May be repeated.",
             show_default=False,
         ),
     ] = None,
     sandbox: Annotated[
         SandboxMode,
         typer.Option(
-            help="Restrict what the driver's process may write, which processes it may affect, and whether it may "
-            "connect: auto uses what the kernel supports, full requires all restrictions, off disables them."
+            help="Restrict what the driver's process may write, which processes it may affect, and "
+            "whether it may connect: auto uses what the kernel supports, full requires all "
+            "restrictions, off disables them."
         ),
     ] = SandboxMode.AUTO,
     writable: Annotated[

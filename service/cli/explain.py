@@ -20,7 +20,8 @@ def explain(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May be repeated.",
+            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
+            "be repeated.",
         ),
     ] = None,
     policy: Annotated[

@@ -25,8 +25,8 @@ def run(
     mean: Annotated[
         float | None,
         typer.Option(
-            help="Image inputs are (pixel - mean) / std. The default of both is 127.5 for float models. By default "
-            "uint8 models get the pixels unchanged, and int8 models get pixels - 128."
+            help="Image inputs are (pixel - mean) / std. The default of both is 127.5 for float models. "
+            "By default uint8 models get the pixels unchanged, and int8 models get pixels - 128."
         ),
     ] = None,
     std: Annotated[float | None, typer.Option(help="See --mean.")] = None,
@@ -44,14 +44,16 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME=SHAPE",
-            help="The shape of a random input that the model leaves unspecified, such as x=1x224x224x3. May be repeated.",
+            help="The shape of a random input that the model leaves unspecified, such as "
+            "x=1x224x224x3. May be repeated.",
         ),
     ] = None,
     device: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May be repeated.",
+            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
+            "be repeated.",
         ),
     ] = None,
     threads: Annotated[

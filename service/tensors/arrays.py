@@ -266,7 +266,7 @@ def _to_write(array: Array, slot: Slot) -> Array:
     longest = max(map(len, strings), default=0)
     if longest * len(strings) > MAX_OPERAND_BYTES:
         raise BadData(
-            f"output {slot.key!r} has {len(strings)} strings of up to {longest} bytes, which do not fit into an "
-            f".npz file, where all strings of an array have the same size"
+            f"output {slot.key!r} has {len(strings)} strings of up to {longest} bytes, which do not fit "
+            "into an .npz file, where all strings of an array have the same size"
         )
     return np.array(strings, f"S{max(1, longest)}").reshape(array.shape)

@@ -75,8 +75,8 @@ def _image_operand(model: Model) -> Operand:
     ):
         found = describe_type(operand.type.dtype, shape)
         raise BadData(
-            f"the model's input is {found}; an image needs an input of shape [1, height, width, 3 or 1] and of type "
-            "float32, float16, uint8 or int8"
+            f"the model's input is {found}; an image needs an input of shape [1, height, width, 3 or 1] "
+            "and of type float32, float16, uint8 or int8"
         )
     return operand
 

@@ -152,7 +152,8 @@ def test_profile_as_tables() -> None:
         "MAX_POOL_2D + RESHAPE",
         "60.0 %",
         "timed one by one, the kernels take 0.010 ms; the median run takes",
-        "8 of 9 operations (88.9 %) have compiled kernels; the others run on their references: 7 SOFTMAX softmax",
+        "8 of 9 operations (88.9 %) have compiled kernels; the others run on their references: 7 "
+        "SOFTMAX softmax",
     ):
         assert words in result.stdout
 

@@ -82,7 +82,8 @@ def test_guard_pages_are_in_the_report(tmp_path: Path) -> None:
     (found,) = document["results"]
     assert (found["group"], found["subject"][:7], found["case"]) == ("guard pages", "CONV_2D", case[1])
     assert found["detail"] == (
-        "buffers before guard pages: prepare_model: it read 1 byte behind the end of constant 0, which has 96 bytes"
+        "buffers before guard pages: prepare_model: it read 1 byte behind the end of constant 0, which "
+        "has 96 bytes"
     )
     assert not document["coverage"][0]["certified"]
     assert "behind the end of constant 0" in " ".join(result.stdout.split())
