@@ -1,4 +1,4 @@
-"""The file format of benchmark results: tables as JSON, with everything that is needed to repeat them.
+"""The file format of benchmark results: tables as JSON, with the information to repeat a run.
 
 A file has these fields:
 
@@ -145,7 +145,7 @@ def _table_text(table: Mapping[str, Any]) -> str:
 
 
 def circumstances() -> dict[str, str]:
-    """Returns the fields of a result that describe this run: date, commit, machine, software, command."""
+    """Returns the fields of a result that describe this run, such as date and machine."""
     processor = platform.machine()
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):

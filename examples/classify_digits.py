@@ -1,4 +1,4 @@
-"""Classifies handwritten digits with a quantised network, and compares the answers with the labels."""
+"""Classifies handwritten digits with a quantised network, and compares with the labels."""
 
 from pathlib import Path
 

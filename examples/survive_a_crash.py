@@ -1,4 +1,4 @@
-"""Kills a driver process while an application uses it; the application continues on the CPU device."""
+"""Kills a driver process while an application uses it; the CPU device takes over."""
 
 import signal
 import subprocess

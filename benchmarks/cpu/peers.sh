@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Creates the virtual environment of the runtimes to compare with: build/peers, or $NEURALD_PEERS. They are not
-# dependencies of the project. PYTHON names the interpreter to create it with.
+# Creates the virtual environment of the runtimes to compare with: build/peers, or $NEURALD_PEERS.
+# They are not dependencies of the project. PYTHON names the interpreter to create it with.
 set -euo pipefail
 folder="${NEURALD_PEERS:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/peers}"
 [[ -x "$folder/bin/python" ]] || "${PYTHON:-python3}" -m venv "$folder"

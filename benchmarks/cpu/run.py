@@ -1,7 +1,8 @@
 """Compares whole models on the CPU device with LiteRT, OpenVINO and ONNX Runtime.
 
-    benchmarks/cpu/peers.sh                      # once: installs the others in a separate environment
-    python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12] [--json FILE]
+    benchmarks/cpu/peers.sh                      # once: installs the others separately
+    python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12]
+                                 [--json FILE]
     python benchmarks/cpu/run.py --busy          # two threads against one, beside a busy program
     python benchmarks/cpu/run.py --cycles 1000   # detect memory leaks
 

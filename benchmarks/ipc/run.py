@@ -1,4 +1,4 @@
-"""Measures what it costs to run a model in a driver daemon: bursts, calls, and gRPC with inline data.
+"""Measures the cost of running a model in a driver daemon: bursts, calls, gRPC with inline data.
 
     python benchmarks/ipc/run.py [--rounds 160] [--json FILE]
 

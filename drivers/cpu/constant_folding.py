@@ -34,7 +34,7 @@ from neurald.hal.memory.pool import aligned_zeros
 
 _LOG = logging.getLogger(__name__)
 
-#: Makes the routine of a kernel.
+#: Generates the routine of a kernel.
 Generate = Callable[[Kernel, Target], Routine]
 
 

@@ -282,5 +282,5 @@ def create() -> CpuDevice:
     settings = process_settings()
     wanted = settings.text(COMPILER_VARIABLE) or "on"
     if wanted not in ("on", "off"):
-        raise BadData(f"{COMPILER_VARIABLE} is {wanted!r}; on or off is expected")
+        raise BadData(f"{COMPILER_VARIABLE} is {wanted!r}; expected on or off")
     return CpuDevice(compiles=wanted == "on", settings=settings)

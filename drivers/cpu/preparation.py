@@ -208,7 +208,7 @@ class Preparation:
 def _warn(error: KernelFailed) -> None:
     runs = "it runs" if len(error.operations) == 1 else "they run"
     _LOG.warning("%s; %s on references", error, runs)
-    _LOG.debug("that was raised here", exc_info=error)
+    _LOG.debug("the error was raised here:", exc_info=error)
 
 
 def _can_omit(model: Model) -> bool:

@@ -9,7 +9,7 @@ from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """Operations of a graph in an order in which they can run; all are compiled, or none."""
+    """Operations of a graph, in an order in which they can run. Either all or none are compiled."""
 
     operations: tuple[int, ...]
     is_native: bool

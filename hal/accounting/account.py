@@ -187,9 +187,9 @@ def charge(amount: int, what: str) -> None:
         Error: see `Account.reserve`.
     """
     reservation = reserve(amount, what)
-    kept = _temporary.get()
-    if kept is not None:
-        kept.append(reservation)
+    charges = _temporary.get()
+    if charges is not None:
+        charges.append(reservation)
 
 
 @contextlib.contextmanager
@@ -205,11 +205,11 @@ def charging(account: Account) -> Iterator[None]:
 @contextlib.contextmanager
 def temporary() -> Iterator[None]:
     """Returns, at the end of the context, everything that `charge` reserved within it."""
-    kept: list[Reservation] = []
-    token = _temporary.set(kept)
+    charges: list[Reservation] = []
+    token = _temporary.set(charges)
     try:
         yield
     finally:
         _temporary.reset(token)
-        for reservation in kept:
+        for reservation in charges:
             reservation.release()

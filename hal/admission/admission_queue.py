@@ -275,17 +275,17 @@ class AdmissionQueue:
     def _enqueue(self, priority: Priority, client: Hashable, user: Hashable) -> Ticket:
         with self._lock:
             now = self._clock()
-            known = self._client(client, user, now)
-            ticket = Ticket(known, priority, now)
-            lane = known.lanes.get(priority)
+            usage_of_client = self._client(client, user, now)
+            ticket = Ticket(usage_of_client, priority, now)
+            lane = usage_of_client.lanes.get(priority)
             if lane is None:
-                lane = known.lanes[priority] = _PriorityLane(priority)
+                lane = usage_of_client.lanes[priority] = _PriorityLane(priority)
             lane.queue.append(ticket)
             self._waiting += 1
-            for usage in (known, known.user):
+            for usage in (usage_of_client, usage_of_client.user):
                 usage.waiting += 1
             if self._waiting == 1:
-                if self._may_start(known, now):
+                if self._may_start(usage_of_client, now):
                     self._admit(ticket, now)
             else:
                 self._start(now)
@@ -397,8 +397,8 @@ class AdmissionQueue:
         running = len(self._running)
         if not client.running and self._guests and self._recently_started(now) < self._slots + self._guests:
             return True
-        most = self._max_running + (0 if client.user.running else len(self._users))
-        if running >= most:
+        limit = self._max_running + (0 if client.user.running else len(self._users))
+        if running >= limit:
             return False
         if running >= self._slots:
             counted = sum(

@@ -240,10 +240,10 @@ def _compiled_from(reply: CompileReply, descriptors: list[int]) -> CompileResult
     if reply.model is None:
         return CompileResult(note=reply.note)
     following = iter(memories)
-    found = [next(following) if size else HostMemory(b"") for size in sizes]
+    contents = [next(following) if size else HostMemory(b"") for size in sizes]
     count = len(reply.model)
     return CompileResult(
-        note=reply.note, artifact=Artifact(model=tuple(found[:count]), data=tuple(found[count:]))
+        note=reply.note, artifact=Artifact(model=tuple(contents[:count]), data=tuple(contents[count:]))
     )
 
 

@@ -230,10 +230,10 @@ def _die_with(parent: int) -> None:
 
 def _run(connection: socket.socket, compile_job: _Compile) -> None:
     """Runs one job."""
-    found = receive_message(connection, CompileJob)
-    if not isinstance(found, tuple):
+    received = receive_message(connection, CompileJob)
+    if not isinstance(received, tuple):
         return
-    job, descriptors = found
+    job, descriptors = received
     log = _LogBuffer(job.log_level)
     memories: tuple[Memory, ...] = ()
     try:
@@ -286,15 +286,17 @@ def _limit(job: CompileJob) -> None:
         (resource.RLIMIT_CPU, used_s + job.compile_s),
         (resource.RLIMIT_CORE, 0),
     ):
-        _, most = resource.getrlimit(kind)
-        resource.setrlimit(kind, (value if most == resource.RLIM_INFINITY else min(value, most), most))
+        _, hard_limit = resource.getrlimit(kind)
+        resource.setrlimit(
+            kind, (value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit), hard_limit)
+        )
 
 
 def _lift_limits() -> None:
     """Lifts the limits of memory, so that the failure can be reported."""
     for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS, resource.RLIMIT_FSIZE):
-        _, most = resource.getrlimit(kind)
-        resource.setrlimit(kind, (most, most))
+        _, hard_limit = resource.getrlimit(kind)
+        resource.setrlimit(kind, (hard_limit, hard_limit))
 
 
 class _LogBuffer(logging.Handler):

@@ -156,15 +156,15 @@ class GraphOperations:
         ]
         given = [values[index] for index in operation.inputs if index in values]
         working = reserve(reference_working_bytes(given, shapes), what)
-        found = []
+        arrays = []
         compute = self._kernels.get(operation.type, definition.reference)
         for index, shape, result in zip(operation.outputs, shapes, compute(call), strict=True):
             array = np.ascontiguousarray(result, operands[index].type.dtype)
             array = array.reshape(result.shape if shape is None else shape)
             self._require_declared(index, array.shape)
-            found.append(array)
+            arrays.append(array)
         working.release()
-        for index, array, reservation in zip(operation.outputs, found, reservations, strict=True):
+        for index, array, reservation in zip(operation.outputs, arrays, reservations, strict=True):
             values.keep(index, array, reservation or reserve(array.nbytes, what))
 
     def _require_declared(self, index: int, shape: tuple[int, ...]) -> None:

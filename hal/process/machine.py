@@ -25,8 +25,8 @@ def memory_bytes(own_cgroups: Path = _OWN_CGROUPS, cgroups: Path = _CGROUPS) -> 
 
 def descriptors() -> int:
     """Returns how many file descriptors this process can have once it has raised its limit."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, MAX_DESCRIPTORS)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_DESCRIPTORS if hard_limit == resource.RLIM_INFINITY else min(hard_limit, MAX_DESCRIPTORS)
 
 
 def _group_limits(own_cgroups: Path, cgroups: Path) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""The pages of benchmark results are generated from the files in `benchmarks/results`, and programs write such files."""
+"""The pages of benchmark results are generated from result files, which the benchmarks write."""
 
 import importlib
 import json

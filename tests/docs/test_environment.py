@@ -1,4 +1,4 @@
-"""`docs/environment.md` lists every environment variable of neurald that the code reads, and no other."""
+"""`docs/environment.md` lists exactly the environment variables of neurald that the code reads."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "environment.md"
-#: A constant that holds a variable's name, a read of `os.environ`, or an expansion in a shell script.
+#: A constant with a variable's name, a read of `os.environ`, or an expansion in a shell script.
 _READ = re.compile(
     r'(?:_VARIABLE = |environ\.get\(|environ\[)"(NEURALD_[A-Z_]+)"|\$\{?(NEURALD_[A-Z_]+)(?=[:}])'
 )

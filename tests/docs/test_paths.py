@@ -14,7 +14,7 @@ PAGES = [
     ROOT / "benchmarks" / "results" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-#: A word inside of backticks that looks like a path: with a slash, or a file name with a usual suffix.
+#: A word that looks like a path: with a slash, or a file name with a usual suffix.
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(
     r"\.?[\w-]+(?:[./][\w-]+)*/(?:[\w.-]+/?)*|\.?[\w-]+(?:/[\w.-]+)+|\w+\.(?:py|proto|ll|cl|md|toml)"

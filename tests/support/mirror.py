@@ -164,7 +164,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/sample/extension.py": "tests/runtime/devices/test_extensions.py",
     "drivers/sample/prepared_model.py": "tests/drivers/sample/test_device.py",
     "hal/accounting/daemon_accounts.py": "tests/hal/accounting/test_returned_memory.py",
-    "hal/admission/admission.py": "tests/hal/rpc/server/test_life.py",
     "hal/admission/session_buffers.py": "tests/hal/rpc/client/test_buffer.py",
     "hal/buffers/buffer_use.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/buffers/host_copies.py": "tests/hal/buffers/test_tracked_buffer.py",

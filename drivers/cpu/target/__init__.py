@@ -1,1 +1,1 @@
-"""Target machines, and a compiled step as data."""
+"""Targets of code generation, routines, and the data of a compiled step."""

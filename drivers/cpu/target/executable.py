@@ -1,8 +1,8 @@
 """Data of a compiled step: everything needed to run its object code.
 
-Values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and
-outputs have locations there too, but if a request's own memory is suitably aligned, kernels access
-it directly.
+All values are in two buffers; see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and
+outputs have locations there too, but kernels access a request's own memory directly if it is
+suitably aligned.
 """
 
 import msgspec
@@ -11,7 +11,7 @@ from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Po
 
 
 class KernelCall(msgspec.Struct, frozen=True, array_like=True):
-    """A kernel of the step, to run after those before it.
+    """A kernel of the step; the kernels of a step run in order.
 
     Attributes:
         function: its name in the object code.

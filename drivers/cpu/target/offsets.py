@@ -33,7 +33,7 @@ class TermOrder:
 
     Args:
         pointers: names of the values' memory.
-        names: names of axes that have one already.
+        names: names of axes, for those that already have one.
     """
 
     def __init__(self, pointers: Mapping[Value, str], names: Mapping[Expression, str]) -> None:

@@ -1,4 +1,4 @@
-"""Code of a kernel as LLVM IR."""
+"""Routines: the LLVM IR of a kernel, and the properties that are needed to run it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -57,6 +57,7 @@ class Routine:
             contains `KERNEL_NAME`.
         declarations: external functions such as LLVM intrinsics, one line each.
         arguments: the values, in the order of the function's pointers; the output first.
+        work_items: number of work items.
         cost_ns: estimated time for all work items on one thread, which decides about parallel
             execution.
         scratch_bytes: scratch memory per thread, aligned to 64.

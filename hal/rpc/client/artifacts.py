@@ -27,17 +27,17 @@ def fetch_artifact(connection: Connection, prepared_model: int) -> Artifact | No
     reply = connection.call("GetArtifact", message)
     if not reply.HasField("artifact"):
         return None
-    found = reply.artifact
-    tokens = [*found.model_cache, *found.data_cache]
+    announced = reply.artifact
+    tokens = [*announced.model_cache, *announced.data_cache]
     try:
-        seal = read_seal(found.seal)
+        seal = read_seal(announced.seal)
         sizes = [content.size_bytes for content in (*seal.model, *seal.data)]
-        counts = len(found.model_cache), len(found.data_cache)
-        is_sound = counts == (len(seal.model), len(seal.data)) and max(counts) <= MAX_CACHE_FILES
-        is_sound = is_sound and all(
+        counts = len(announced.model_cache), len(announced.data_cache)
+        is_consistent = counts == (len(seal.model), len(seal.data)) and max(counts) <= MAX_CACHE_FILES
+        is_consistent = is_consistent and all(
             size >= 0 and bool(size) == bool(token) for size, token in zip(sizes, tokens, strict=True)
         )
-        if not is_sound or sum(sizes) > _MAX_BYTES:
+        if not is_consistent or sum(sizes) > _MAX_BYTES:
             raise BadData("the daemon returned an artifact that its seal does not describe")
         memories: list[Memory] = []
         for size in sizes:
@@ -48,7 +48,7 @@ def fetch_artifact(connection: Connection, prepared_model: int) -> Artifact | No
         connection.call_in_background("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=unused))
         raise
     return Artifact(
-        model=tuple(memories[: counts[0]]), data=tuple(memories[counts[0] :]), seal=bytes(found.seal)
+        model=tuple(memories[: counts[0]]), data=tuple(memories[counts[0] :]), seal=bytes(announced.seal)
     )
 
 

@@ -127,10 +127,10 @@ class RemoteBurst:
             if options.attributes:
                 # A submission cannot hold them.
                 return self._prepared_model.execute(request, options)
-            found = self._staged_requests.get(id(request))
-            if found is not None and found[1].sent.number is not None:
-                copy(found[1].staged.input_copies)
-                return self._run(found[1], options)
+            known = self._staged_requests.get(id(request))
+            if known is not None and known[1].sent.number is not None:
+                copy(known[1].staged.input_copies)
+                return self._run(known[1], options)
             if _is_for_bursts(request):
                 return self._run(self._stage(request), options)
             return self._prepared_model.execute(request, options)

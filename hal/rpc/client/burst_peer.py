@@ -181,12 +181,12 @@ class BurstPeer:
             taken_s = time.perf_counter() - started
             # Falls fast and rises slowly, so that occasional load of the machine hardly counts.
             self._usual_run_s = min(taken_s, self._usual_run_s * 1.1 + 1e-6)
-            is_news, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
+            has_outcome, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
             timing = _UNKNOWN
             if max(times_ns) >= 0:
                 on_device_ns, in_driver_ns, queued_ns = (None if ns < 0 else ns for ns in times_ns)
                 timing = Timing(on_device_ns=on_device_ns, in_driver_ns=in_driver_ns, queued_ns=queued_ns)
-            if not is_news:
+            if not has_outcome:
                 return timing, None
             outcome, self._outcome = self._received_outcome(), None
         except BadData as error:

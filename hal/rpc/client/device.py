@@ -519,9 +519,8 @@ def _open(
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(connection.close)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)
-            described = description_from_wire(connection.description)
-            measured = capabilities_from_wire(capabilities.capabilities, described.declared_extensions)
-            found = described, measured
+            description = description_from_wire(connection.description)
+            measured = capabilities_from_wire(capabilities.capabilities, description.declared_extensions)
             cleanup.pop_all()
     except (DeadObject, MissedDeadlineTransient) as error:
         raise UnavailableDevice(str(error)) from None
@@ -529,4 +528,4 @@ def _open(
         raise UnavailableDevice(
             f"the process at {address} is not a driver daemon of this version: {error}"
         ) from None
-    return connection, *found
+    return connection, description, measured

@@ -283,7 +283,7 @@ class BurstServer:
             raise BadData(f"a RELEASE packet has {len(data)} bytes; {RELEASE_HEAD.size} are expected")
         _, slot = RELEASE_HEAD.unpack(data)
         self._slots.pop(slot, None)
-        for number in [n for n, known in self._requests.items() if slot in known.slots]:
+        for number in [n for n, each in self._requests.items() if slot in each.slots]:
             del self._requests[number]
         self._forget_last()
 
@@ -302,7 +302,7 @@ class BurstServer:
     # Executions
 
     def _serve(self) -> None:
-        known, options = self._submitted(self._ring.take())
+        received, options = self._submitted(self._ring.take())
         self._cancellation.begin()
         try:
             ticket = self._admission.begin_execution(self._session, options, self._registered.priority)
@@ -310,15 +310,15 @@ class BurstServer:
             self._fail(error)
             return
         try:
-            self._run(known, options, ticket)
+            self._run(received, options, ticket)
         finally:
             # After the reply to the client: a daemon that stops ends bursts once nothing is under
             # way.
             self._admission.end_execution(ticket)
 
-    def _run(self, known: _ReceivedRequest, options: ExecuteOptions, ticket: Ticket) -> None:
+    def _run(self, received: _ReceivedRequest, options: ExecuteOptions, ticket: Ticket) -> None:
         try:
-            result = with_queue_time(self._execute(known, options), options, ticket)
+            result = with_queue_time(self._execute(received, options), options, ticket)
         except Error as error:
             self._fail(error)
         except MemoryError:
@@ -327,14 +327,14 @@ class BurstServer:
             logger.error("an execution failed", exc_info=error)
             self._fail(OpFailed("internal error of the daemon; its log has the details"))
         else:
-            self._complete(known, result)
+            self._complete(received, result)
 
     def _submitted(self, entry: bytes) -> tuple[_ReceivedRequest, ExecuteOptions]:
         if entry == self._last and self._last_run is not None:
             return self._last_run
         number, measure, left_s, loop_timeout_s = SUBMISSION.unpack_from(entry)
-        known = self._requests.get(number)
-        if known is None:
+        received = self._requests.get(number)
+        if received is None:
             raise BadData(f"request {number} is not known")
         if measure not in (0, 1) or math.isnan(left_s) or not loop_timeout_s >= 0:
             raise BadData(
@@ -348,42 +348,42 @@ class BurstServer:
             cancellation=self._cancellation,
         )
         if left_s < 0:
-            self._last, self._last_run = entry, (known, options)
-        return known, options
+            self._last, self._last_run = entry, (received, options)
+        return received, options
 
     def _forget_last(self) -> None:
         self._last_run = None
 
-    def _execute(self, known: _ReceivedRequest, options: ExecuteOptions) -> ExecutionResult:
-        staged = self._staged(known)
+    def _execute(self, received: _ReceivedRequest, options: ExecuteOptions) -> ExecutionResult:
+        staged = self._staged(received)
         with charging(self._registered.account):
             result = self._registered.prepared_model.execute(staged.request, options)
         if staged.arenas and result.is_sufficient:
-            if known.output_copies is None or result.output_shapes != known.shapes:
-                known.output_copies = staged.output_copies(self._types, result.output_shapes)
+            if received.output_copies is None or result.output_shapes != received.shapes:
+                received.output_copies = staged.output_copies(self._types, result.output_shapes)
             if not self._cancellation.is_cancelled:
-                copy(known.output_copies)
+                copy(received.output_copies)
         return result
 
-    def _staged(self, known: _ReceivedRequest) -> Staged:
+    def _staged(self, received: _ReceivedRequest) -> Staged:
         """Returns the request to run, with its inputs copied where necessary."""
-        staged = known.staged
+        staged = received.staged
         if staged is not None and (not staged.arenas or staged.arenas[0] is self._arena):
             copy(staged.input_copies)
             return staged
         tolerant = self._registered.prepared_model.tolerates_changing_inputs
-        known.output_copies = None
-        known.staged = stage(
-            known.request, is_passthrough=lambda pool: tolerant or pool.readonly, allocate=self._allocate
+        received.output_copies = None
+        received.staged = stage(
+            received.request, is_passthrough=lambda pool: tolerant or pool.readonly, allocate=self._allocate
         )
-        return known.staged
+        return received.staged
 
     def _allocate(self, size_bytes: int) -> Memory:
         """Returns the arena of the burst; one request uses it at a time."""
         if self._arena is None or self._arena.size < size_bytes:
             self._arena = None
-            for known in self._requests.values():
-                known.staged = None  # it uses the old arena
+            for each in self._requests.values():
+                each.staged = None  # it uses the old arena
             self._arena = self._session.new_memory(size_bytes)
         return self._arena
 
@@ -391,15 +391,15 @@ class BurstServer:
         self._send(error_packet(self._ring.next_number, error))
         self._ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
 
-    def _complete(self, known: _ReceivedRequest, result: ExecutionResult) -> None:
-        is_news = result.output_shapes != known.shapes
-        if is_news:
+    def _complete(self, received: _ReceivedRequest, result: ExecutionResult) -> None:
+        has_new_shapes = result.output_shapes != received.shapes
+        if has_new_shapes:
             self._send(shapes_packet(self._ring.next_number, result.output_shapes))
-            known.shapes = result.output_shapes
+            received.shapes = result.output_shapes
         timing = result.timing
         self._ring.put(
             COMPLETION.pack(
-                is_news,
+                has_new_shapes,
                 0,
                 *(
                     -1 if time_ns is None else min(time_ns, _MAX_NS)

@@ -179,12 +179,12 @@ def _merge(message: Any, data: bytes, start: int, end: int) -> None:
             length, at = _varint(name, data, at)
             inner = at
             at += length
-            found = message.DESCRIPTOR.fields_by_number.get(tag >> 3)
-            if length > _PIECE_BYTES and found is not None and _is_plain_message(found):
+            nested = message.DESCRIPTOR.fields_by_number.get(tag >> 3)
+            if length > _PIECE_BYTES and nested is not None and _is_plain_message(nested):
                 message.MergeFromString(data[start:field])
                 start = at
-                value = getattr(message, found.name)
-                if found.is_repeated:
+                value = getattr(message, nested.name)
+                if nested.is_repeated:
                     value = value.add()
                 else:
                     value.SetInParent()

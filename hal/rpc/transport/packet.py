@@ -62,7 +62,7 @@ def receive_packet(connection: socket.socket, size_bytes: int, descriptors: int)
         BlockingIOError: there is no packet.
         OSError: the connection broke.
     """
-    found = array.array("i")
+    received = array.array("i")
     # Space for one more: not all kernels report that surplus descriptors were dropped.
     room = socket.CMSG_SPACE((descriptors + 1) * _DESCRIPTOR_BYTES)
     data, ancillary, flags, _ = connection.recvmsg(
@@ -70,11 +70,13 @@ def receive_packet(connection: socket.socket, size_bytes: int, descriptors: int)
     )
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            found.frombytes(content[: len(content) - len(content) % _DESCRIPTOR_BYTES])
+            received.frombytes(content[: len(content) - len(content) % _DESCRIPTOR_BYTES])
     is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
     # Surplus descriptors would have filled the space.
-    lacks_descriptors = bool(flags & socket.MSG_CTRUNC) and len(found) <= descriptors
-    return Packet(data=data, descriptors=tuple(found), is_whole=is_whole, lacks_descriptors=lacks_descriptors)
+    lacks_descriptors = bool(flags & socket.MSG_CTRUNC) and len(received) <= descriptors
+    return Packet(
+        data=data, descriptors=tuple(received), is_whole=is_whole, lacks_descriptors=lacks_descriptors
+    )
 
 
 def shut_down(connection: socket.socket) -> None:
