@@ -18,6 +18,9 @@ from neurald.hal.sync.cancellation import Cancellation
 #: How often a waiting thread checks whether it was cancelled.
 POLL_S: Final = 0.02
 
+#: How often `LendingPool.close` checks for objects that were given back.
+_CLOSE_POLL_S: Final = 0.001
+
 _T = TypeVar("_T")
 
 
@@ -53,6 +56,7 @@ class LendingPool(Generic[_T]):
         self._lock = threading.Lock()
         self._waiting: deque[_Waiter[_T]] = deque()
         self._process = os.getpid()
+        self._owner: int | None = None
 
     @property
     def waiting(self) -> int:
@@ -85,6 +89,37 @@ class LendingPool(Generic[_T]):
         if self._waiting:
             self._serve()
 
+    def close(self, deadline_s: float, interrupt: Callable[[], None]) -> bool:
+        """Reserves the pool for the calling thread, and waits for the objects in use.
+
+        Other threads that want an object wait for ever, unless their deadline passes or they are
+        cancelled. The calling thread gets a new object each time.
+
+        Args:
+            deadline_s: until when to wait.
+            interrupt: asks the threads that use an object to give it back.
+
+        Returns:
+            Whether all objects were given back in time.
+        """
+        if self._process != os.getpid():
+            self._forget_the_parent()
+        with self._lock:
+            self._owner = threading.get_ident()
+            self._limit = 0
+            self._waiting.clear()
+        while self._made:
+            try:
+                self._idle.pop()
+            except IndexError:
+                if time.monotonic() >= deadline_s:
+                    return False
+                interrupt()
+                time.sleep(_CLOSE_POLL_S)
+            else:
+                self._made -= 1
+        return True
+
     @contextmanager
     def using(
         self, deadline_s: float | None = None, cancellation: Cancellation | None = None
@@ -99,6 +134,8 @@ class LendingPool(Generic[_T]):
     def _wait_for_item(self, deadline_s: float | None, cancellation: Cancellation | None) -> _T:
         if self._process != os.getpid():
             self._forget_the_parent()
+        if self._owner == threading.get_ident():
+            return self._make()
         waiter: _Waiter[_T] = _Waiter()
         with self._lock:
             if self._made < self._limit and not self._idle:

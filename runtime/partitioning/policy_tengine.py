@@ -133,17 +133,17 @@ class _TengineChooser:
     def place(self) -> tuple[Placement, ...]:
         chosen = [self._preferred_device(position) for position in range(len(self._operations))]
         if self._cpu is not None:
-            self._move(chosen, self._cpu)
+            self._move_to_cpu(chosen, self._cpu)
         return tuple(self._placement(position, *choice) for position, choice in enumerate(chosen))
 
-    def _move(self, chosen: list[tuple[int, str]], cpu: int) -> None:
+    def _move_to_cpu(self, chosen: list[tuple[int, str]], cpu: int) -> None:
         """Moves operations that the device could run to the CPU device, by the rules above."""
         can_fall_back = [not reason for reason in self._unsupported_reasons[cpu]]
         blocked = [position for position, (device, _) in enumerate(chosen) if device != self._device]
         for covered in ranges_for_cpu(self._operations, blocked):
             reason = (
                 f"fewer than {MIN_COMPLEXITY} operations follow operation "
-                f"{operation_number(self._model.main, covered[0])}, which {self._name} does not run"
+                f"{operation_number(self._model.main, covered[0])}, which {self._device_name} does not run"
             )
             for position in covered[1:]:
                 if can_fall_back[position] and self._requested_device(position)[0] is None:
@@ -154,11 +154,11 @@ class _TengineChooser:
 
     def _preferred_device(self, position: int) -> tuple[int, str]:
         """Returns the device for an operation that is considered alone, and the reason."""
-        wished, rule = self._requested_device(position)
-        if wished is not None:
-            return wished, rule
+        requested, rule = self._requested_device(position)
+        if requested is not None:
+            return requested, rule
         if not self._unsupported_reasons[self._device][position]:
-            return self._device, f"{self._name} can run it"
+            return self._device, f"{self._device_name} can run it"
         able = [n for n, reasons in enumerate(self._unsupported_reasons) if not reasons[position]]
         if not able:
             listed = [reasons[position] for reasons in self._unsupported_reasons]
@@ -166,18 +166,18 @@ class _TengineChooser:
         graph = self._model.main
         operation = self._operations[position]
         best = min(able, key=lambda n: (n != self._cpu, self._scores[n].operation(graph, operation), n))
-        return best, f"{self._name} cannot run it"
+        return best, f"{self._device_name} cannot run it"
 
     def _requested_device(self, position: int) -> tuple[int | None, str]:
-        wished, rule = self._constraints.preferred.get((MAIN, position), (None, ""))
+        requested, rule = self._constraints.preferred.get((MAIN, position), (None, ""))
         return (
-            (wished, rule)
-            if wished is not None and not self._unsupported_reasons[wished][position]
+            (requested, rule)
+            if requested is not None and not self._unsupported_reasons[requested][position]
             else (None, "")
         )
 
     def _placement(self, position: int, device: int, reason: str) -> Placement:
-        unused = f"policy tengine only uses {self._name} and the CPU device"
+        unused = f"policy tengine only uses {self._device_name} and the CPU device"
         rejected = {
             n: reasons[position] or (reason if n in (self._device, self._cpu) else unused)
             for n, reasons in enumerate(self._unsupported_reasons)
@@ -186,5 +186,5 @@ class _TengineChooser:
         return Placement(device=device, reason=reason, rejected=rejected)
 
     @property
-    def _name(self) -> str:
+    def _device_name(self) -> str:
         return self._candidates[self._device].name

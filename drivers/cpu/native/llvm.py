@@ -4,6 +4,7 @@ llvmlite is imported on first use, because that takes a while and code that was 
 not need it.
 """
 
+import atexit
 import logging
 import threading
 import weakref
@@ -23,6 +24,19 @@ _LOG = logging.getLogger(__name__)
 #: is free.
 _lock = threading.RLock()
 hold_over_fork(_lock)
+#: Time that an exiting process waits for the module that another thread compiles.
+_MAX_EXIT_S = 5.0
+
+
+def _keep_lock() -> None:
+    """Keeps other threads out of LLVM from now on.
+
+    A daemon thread that compiles while the process exits would use objects that LLVM destroys.
+    """
+    _lock.acquire(timeout=_MAX_EXIT_S)
+
+
+atexit.register(_keep_lock)
 
 
 class CompilationFailed(Exception):

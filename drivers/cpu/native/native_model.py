@@ -1,7 +1,10 @@
 """A compiled step in memory: code, constants, and an instance per concurrent execution."""
 
+import atexit
+import ctypes
 import os
 import time
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -26,6 +29,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Maximum number of concurrent executions, each with its own arena; others wait in order.
 _MAX_INSTANCES = max(4, len(os.sched_getaffinity(0)))
+#: Time that an exiting process waits for executions of daemon threads.
+_MAX_EXIT_S = 5.0
 
 
 class NativeModel:
@@ -62,6 +67,9 @@ class NativeModel:
         # A reference to this object would create a cycle and delay the release of its memory.
         new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
         self._instances = LendingPool([new_instance()], new_instance, _MAX_INSTANCES)
+        #: The cancellations of the last executions, by instance.
+        self._cancellations: dict[Instance, Cancellation | None] = {}
+        _models.add(self)
 
     def run(
         self,
@@ -88,6 +96,7 @@ class NativeModel:
         instance = self._instances.take(deadline_s, cancellation)
         if taken is not None:
             taken.append(time.monotonic_ns())
+        self._cancellations[instance] = cancellation
         try:
             stopped = instance.run(
                 binding,
@@ -122,10 +131,41 @@ class NativeModel:
             for result, port in zip(results, self.executable.outputs, strict=True)
         ]
 
+    def stop(self, deadline_s: float) -> None:
+        """Ends the executions of other threads, and leaves the model to the calling thread.
+
+        Memory that an execution may still use after the deadline is never freed.
+        """
+        if not self._instances.close(deadline_s, self._cancel):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+
+    def _cancel(self) -> None:
+        for cancellation in list(self._cancellations.values()):
+            if cancellation is not None:
+                cancellation.cancel()
+
     def profile(self) -> tuple[KernelTime, ...]:
         """Measures each kernel, in the order of `executable.calls`, on the arena's contents."""
         with self._instances.using() as instance:
             return instance.profile()
+
+
+#: The models of this process.
+_models: "weakref.WeakSet[NativeModel]" = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    """Ends native code before the interpreter exits.
+
+    Daemon threads may still execute models then. The interpreter frees their memory and code, under
+    native code that does not need the interpreter to continue.
+    """
+    deadline_s = time.monotonic() + _MAX_EXIT_S
+    for model in list(_models):
+        model.stop(deadline_s)
+
+
+atexit.register(_stop_all)
 
 
 def _name(call: KernelCall) -> str:

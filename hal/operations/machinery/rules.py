@@ -98,7 +98,7 @@ def known_activation(call: Call) -> None:
 
 
 def shape_of_input(call: Call) -> tuple[Shape, ...]:
-    """Returns the shape of `input`; the shape rule of operations that keep the shape of one tensor."""
+    """Returns the shape of `input`, for operations that keep the shape of their only tensor."""
     return (call.shape("input"),)
 
 

@@ -172,3 +172,41 @@ def test_a_lock() -> None:
     with pytest.raises(MissedDeadlineTransient):
         lock.acquire(time.monotonic() + 0.01)
     lock.release()
+
+
+def test_closing_waits_for_the_objects_in_use() -> None:
+    pool = LendingPool(["first"], lambda: "another", 2)
+    taken = [pool.take(), pool.take()]
+    interrupted = []
+
+    def interrupt() -> None:
+        interrupted.append(pool)
+        if taken:
+            pool.give_back(taken.pop())
+
+    assert pool.close(time.monotonic() + 30, interrupt)
+    assert len(interrupted) == 2
+
+
+def test_closing_gives_up_at_its_deadline() -> None:
+    pool = LendingPool(["thing"], str, 1)
+    pool.take()
+    assert not pool.close(time.monotonic() + 0.01, lambda: None)
+
+
+def test_a_closed_pool_serves_only_the_thread_that_closed_it() -> None:
+    pool = LendingPool(["thing"], lambda: "new", 1)
+    assert pool.close(time.monotonic() + 30, lambda: None)
+    late: list[object] = []
+
+    def take() -> None:
+        try:
+            late.append(pool.take(time.monotonic() + 0.05))
+        except MissedDeadlineTransient as error:
+            late.append(error)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    assert isinstance(late[0], MissedDeadlineTransient)
+    assert pool.take() == "new"

@@ -75,7 +75,7 @@ def test_groups_that_cannot_run_are_never_handed_out(policy: str, monkeypatch: p
 
 
 def test_no_device() -> None:
-    with pytest.raises(BadData, match="no device"):
+    with pytest.raises(BadData, match="there are no candidates"):
         split(chain(ADD), [])
 
 

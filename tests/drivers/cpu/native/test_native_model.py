@@ -1,5 +1,7 @@
 """Compiled steps on aligned and unaligned memory, which is used in place or copied."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -132,3 +134,59 @@ def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in threads:
         thread.join()
     assert results == [1, 1, 1]
+
+
+_EXITING = """
+import atexit, os, threading
+
+ended, runs = threading.Event(), [0]
+
+def check():
+    before = runs[0]
+    if not ended.wait(3) and runs[0] > before:
+        os._exit(3)
+
+# Registered first, so it runs last.
+atexit.register(check)
+
+import numpy as np
+import neurald as nd
+
+builder = nd.ModelBuilder()
+tensor = nd.OperandType.TENSOR_FLOAT32
+x, weights = (builder.add_operand(tensor, (1536, 1536)) for _ in range(2))
+bias = builder.add_operand(tensor, (1536,))
+builder.set_operand_value(bias, np.zeros(1536, np.float32))
+activation = builder.add_operand(nd.OperandType.INT32)
+builder.set_operand_value(activation, 0)
+y = builder.add_operand(tensor, (1536, 1536))
+builder.add_operation(nd.OperationType.FULLY_CONNECTED, [x, weights, bias, activation], [y])
+builder.identify_inputs_and_outputs([x, weights], [y])
+builder = nd.CompilationBuilder(builder.finish(), [nd.devices()[0]], threads=1)
+builder.set_caching(None)
+compilation, ones = builder.finish(), np.ones((1536, 1536), np.float32)
+
+def execute():
+    try:
+        while True:
+            compilation.run(ones, ones)
+            runs[0] += 1
+    except nd.Error:
+        ended.set()
+
+threading.Thread(target=execute, daemon=True).start()
+while not runs[0]:
+    threading.Event().wait(0.01)
+"""
+
+
+def test_executions_of_daemon_threads_end_before_the_interpreter_does() -> None:
+    """The interpreter would free memory and code under threads that run native code."""
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", _EXITING],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr

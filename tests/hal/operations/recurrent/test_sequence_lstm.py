@@ -342,7 +342,7 @@ def test_refuses_shapes_in_both_directions(linking: int) -> None:
         wrong = list(inputs)
         for axis in range(source.value.ndim):
             wrong[position] = given(FLOAT32, np.repeat(source.value, 2, axis=axis))
-            if position or axis:  # The number of steps of the input alone does not affect the cells.
+            if position or axis:  # The number of steps alone does not affect the cells.
                 with pytest.raises(BadData, match=r"operand \d+ \(\w+ of BIDIR.*\) has shape"):
                     check(BIDIRECTIONAL, wrong, *wanted_all(FLOAT32, 2, 4))
         wrong[position] = given(FLOAT32, source.value[np.newaxis])

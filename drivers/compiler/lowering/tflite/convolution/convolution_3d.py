@@ -67,7 +67,7 @@ def _convolve(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CONV_3D_TRANSPOSE as a 2D convolution per depth that computes a stride's outputs at once.
+    """Lowers CONV_3D_TRANSPOSE as 2D convolutions that compute a stride's outputs at once.
 
     See `neurald.drivers.compiler.lowering.convolution.transpose_convolution`. The window's depth is
     in the channels of the images, as in CONV_3D. A dilated window has weights of 0 in its gaps.
