@@ -1,4 +1,4 @@
-"""Admission to a device: calls are counted, a drain waits for them, and hanging executions are given up."""
+"""Admission to a device: calls under way, the end of a daemon, and hanging executions."""
 
 import threading
 import time
