@@ -35,7 +35,8 @@ from neurald.hal.process.heap import HeapTrimmer
 from neurald.hal.process.private_directory import make_directory, open_private
 from neurald.hal.process.runtime_directory import address_of, runtime_directory
 from neurald.hal.registry import create_device, is_served
-from neurald.hal.rpc.server.server import SERVICE, DeviceServer
+from neurald.hal.rpc.server.grpc_service import SERVICE
+from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import abort, parse
 from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory

@@ -37,7 +37,7 @@ from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.channel import ChannelClient
-from neurald.hal.rpc.server.server import SERVICE
+from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.transport.status import SESSION_KEY
 from neurald.hal.rpc.wire.model import model_to_wire
 from neurald.hal.sync.fence import Fence

@@ -213,6 +213,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/client/fenced_execution.py": "tests/hal/execution/test_fenced_execution.py",
     "hal/rpc/client/connection_life.py": "tests/hal/rpc/test_death.py",
     "hal/rpc/server/burst_server.py": "tests/hal/rpc/test_burst_hostile.py",
+    "hal/rpc/server/grpc_service.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/server/handler.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/transport/access_token.py": "tests/hal/admission/test_access.py",
     "hal/rpc/transport/burst_packet.py": "tests/hal/rpc/test_burst_hostile.py",

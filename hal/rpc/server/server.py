@@ -1,31 +1,22 @@
 """Serves any device over gRPC and, on a UNIX socket, over the side channel.
 
-The calls themselves are in `neurald.hal.rpc.server.handler`. This module decodes messages, finds
-sessions and reports errors: an `Error` with its code and text; any other exception is logged with
-its traceback, and reported without any detail.
+The calls themselves are in `neurald.hal.rpc.server.handler`, and their gRPC side is in
+`neurald.hal.rpc.server.grpc_service`.
 """
 
 import contextlib
-import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import cast
 
 import grpc
-from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 
-from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.accounting.pacing import step
-from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS, AccessInterceptor
+from neurald.hal.admission.access import AccessInterceptor
 from neurald.hal.admission.message_limits import MAX_AWAITED_MESSAGES, MessageLimitInterceptor
-from neurald.hal.admission.message_reader import MessageReader
-from neurald.hal.admission.peer_user import peer_user
 from neurald.hal.admission.session import Session
-from neurald.hal.admission.streams import Stream, StreamLimiter
+from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import Device
@@ -34,25 +25,16 @@ from neurald.hal.errors import (
     BadState,
     DeadObject,
     Error,
-    OpFailed,
-    OutOfMemory,
-    ResourceExhaustedTransient,
-    error_for,
 )
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import require_grpc
 from neurald.hal.process.workers import WorkerThreads
 from neurald.hal.rpc.server.channel import ChannelServer
+from neurald.hal.rpc.server.grpc_service import SERVICE, GrpcService
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.access_token import create_token, remove_token, token_path
-from neurald.hal.rpc.transport.status import CHUNK_BYTES, abort, parse, server_options, set_status, token_of
-from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.rpc.transport.status import server_options
 
-logger = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
-
-SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
 #: How many calls are served at the same time, and how many more wait for a thread; others are
 #: refused. There are more threads than the limits let one user have, so that other users, and
 #: status calls, find threads.
@@ -64,8 +46,6 @@ _MAX_STREAMS = 96
 _PATIENCE_S = 10.0
 #: How long a stream must have stalled to be cut off for another one, if there are too many.
 _GRACE_S = 1.0
-#: The time that the threads that serve all clients spend on a byte of memory sent over gRPC.
-_BYTE_S = 1e-3 / CHUNK_BYTES
 #: The calls that need no session.
 _SESSIONLESS_CALLS = ("Describe", "GetCapabilities", "GetStatus", "OpenSession")
 #: Part of the name of gRPC's serving thread.
@@ -135,7 +115,7 @@ class DeviceServer:
         self.streams = StreamLimiter(
             limit=_MAX_STREAMS, owner_limit=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
         )
-        self._service = _GrpcService(self.handler, self.streams, has_channel=address.path is not None)
+        self._service = GrpcService(self.handler, self.streams, has_channel=address.path is not None)
         self.grpc.add_generic_rpc_handlers((self._service.handlers(),))
         self._channel: ChannelServer | None = None
         self._serving: tuple[threading.Thread, ...] = ()
@@ -239,283 +219,3 @@ class DeviceServer:
 
     def _stop_grpc(self) -> None:
         self.grpc.stop(_FLUSH_S).wait(_STOP_S)
-
-
-class _GrpcService:
-    """The gRPC side of the calls."""
-
-    def __init__(self, handler: DeviceHandler, streams: StreamLimiter, *, has_channel: bool) -> None:
-        self._handler = handler
-        self._streams = streams
-        self._has_channel = has_channel
-        self._reader = MessageReader()
-        #: The actual port, once it is known; 0 on UNIX sockets.
-        self.port = 0
-        self._ends: dict[Session, Callable[[None], None]] = {}
-        self._peers: dict[Session, str] = {}
-        self._peers_lock = threading.Lock()
-        self._watches: dict[Session, _SessionWatch] = {}
-        handler.admission.on_hang = self._tell_end
-
-    def handlers(self) -> grpc.GenericRpcHandler:
-        """Returns handlers for all calls of the contract; requests arrive as bytes."""
-        handler = self._handler
-        unary: dict[str, _CallHandler] = {
-            "Describe": lambda message, context: _answer_empty(message, handler.describe),
-            "GetCapabilities": lambda message, context: _answer_empty(message, handler.get_capabilities),
-            "GetStatus": lambda message, context: _answer_empty(message, handler.get_status),
-            "ReleaseMemory": self._in_session(handler.release_memory),
-            "GetSupportedOperations": self._limited(handler.get_supported_operations),
-            "PrepareModel": lambda message, context: self._limited(
-                lambda session, message: handler.prepare_model(session, message, _cancellation(context))
-            )(message, context),
-            "GetArtifact": self._limited(handler.get_artifact),
-            "PrepareModelFromCache": self._limited(handler.prepare_model_from_cache),
-            "ReleasePreparedModel": self._in_session(handler.release_prepared_model),
-            "Profile": self._limited(handler.profile),
-            "Allocate": self._limited(handler.allocate),
-            "CopyToBuffer": self._limited(handler.copy_to_buffer),
-            "CopyFromBuffer": self._limited(handler.copy_from_buffer),
-            "ReleaseBuffer": self._in_session(handler.release_buffer),
-            "Execute": lambda message, context: self._limited(
-                lambda session, message: handler.execute(session, message, _cancellation(context))
-            )(message, context),
-            "ExecuteFenced": self._in_session(handler.execute_fenced),
-            "GetFencedExecutionInfo": self._in_session(handler.get_fenced_execution_info),
-        }
-        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-            "OpenSession": grpc.unary_stream_rpc_method_handler(
-                _without_thread(self._open_session), None, _encode
-            ),
-            "Watch": grpc.unary_stream_rpc_method_handler(_without_thread(self._watch), None, _encode),
-            "WriteMemory": grpc.stream_unary_rpc_method_handler(self._write_memory, None, _encode),
-            "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
-        }
-        contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
-        for name, answer in unary.items():
-            behaviour = _answering(self._reader, GetMessageClass(contract[name].input_type), answer)
-            methods[name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
-        return grpc.method_handlers_generic_handler(SERVICE, methods)
-
-    def session(self, context: grpc.ServicerContext) -> Session:
-        """Returns the session that a call carries.
-
-        Raises:
-            DeadObject: it carries none that is open.
-        """
-        try:
-            token = bytes.fromhex(token_of(context) or "")
-        except ValueError:
-            token = b""
-        if not token:
-            raise DeadObject("the call carries no session")
-        return self._handler.sessions.find(token)
-
-    def _in_session(self, call: Callable[[Session, Any], Message]) -> "_CallHandler":
-        # The session is checked before the message is decoded: calls without a session cost
-        # nothing.
-        return lambda message, context: call(self.session(context), message())
-
-    def _limited(self, call: Callable[[Session, Any], Message]) -> "_CallHandler":
-        """Like `_in_session`, for calls that take long: a session may have only so many of them."""
-
-        def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
-            session = self.session(context)
-            with session.call(), self._handler.admission.interpreter.working(session.token):
-                return call(session, message())
-
-        return counted
-
-    def _write_memory(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Message:
-        def write() -> Message:
-            session = self.session(context)
-            with (
-                self._streams.open(session, context) as stream,
-                self._handler.admission.interpreter.working(session.token),
-            ):
-                return self._handler.write_memory(session, moving(stream))
-
-        def moving(stream: Stream) -> Iterator[device_pb2.WriteMemoryRequest]:
-            for part in parts:
-                stream.moves(len(part))
-                yield parse(device_pb2.WriteMemoryRequest, part)
-                step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
-
-        return _run_or_abort(context, write)
-
-    def _read_memory(self, data: bytes, context: grpc.ServicerContext) -> Iterator[Message]:
-        try:
-            session = self.session(context)
-            message = parse(device_pb2.ReadMemoryRequest, data)
-            with (
-                self._streams.open(session, context) as stream,
-                self._handler.admission.interpreter.working(session.token),
-            ):
-                for part in self._handler.read_memory(session, message):
-                    yield part
-                    size = part.ByteSize()
-                    stream.moves(size)
-                    step(is_interpreted=True, beside_s=size * _BYTE_S)
-        except Exception as error:
-            failure = _failure(error)
-        else:
-            return
-        abort(context, failure)
-
-    def _open_session(
-        self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
-    ) -> None:
-        """Opens a session for as long as the call stays open, which needs no thread."""
-
-        def open_session() -> None:
-            parse(device_pb2.OpenSessionRequest, data)
-            if self._has_channel:
-                raise BadState("sessions of a UNIX socket are opened over the side channel")
-            session = self._open_counted(context)
-            self._ends[session] = send
-            if not context.add_callback(lambda: self._end(session)):
-                self._end(session)
-            with self._streams.open(session, context):
-                send(device_pb2.OpenSessionReply(session=session.token))
-
-        _run_or_abort(context, open_session)
-
-    def _open_counted(self, context: grpc.ServicerContext) -> Session:
-        """Opens a session; raises ResourceExhaustedTransient if its connection has too many."""
-        peer = context.peer()
-        with self._peers_lock:
-            if tuple(self._peers.values()).count(peer) >= MAX_CONNECTION_SESSIONS:
-                raise ResourceExhaustedTransient(
-                    f"{MAX_CONNECTION_SESSIONS} sessions of one connection are open, which is the most that it may have"
-                )
-            session = self._handler.sessions.open(peer_user(peer, self.port))
-            self._peers[session] = peer
-        return session
-
-    def _end(self, session: Session) -> None:
-        self._ends.pop(session, None)
-        with self._peers_lock:
-            self._peers.pop(session, None)
-        self._handler.sessions.close(session)
-
-    def _watch(
-        self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
-    ) -> None:
-        """Keeps the call open, without a thread, until the session or the daemon ends."""
-
-        def watch() -> None:
-            parse(device_pb2.WatchRequest, data)
-            session = self.session(context)
-            watch = _SessionWatch(context, send)
-            if self._watches.setdefault(session, watch) is not watch:
-                raise BadState("the session is watched already")
-
-            def forget() -> None:
-                self._watches.pop(session, None)
-
-            if not context.add_callback(forget):
-                forget()
-
-        _run_or_abort(context, watch)
-
-    def _tell_end(self, session: Session, error: Error) -> None:
-        """Tells the client of a session that has ended why it has."""
-        watch = self._watches.pop(session, None)
-        if watch is not None:
-            watch.end(error)
-
-    def end_sessions(self) -> None:
-        """Ends the sessions that calls hold open; tells all other clients that the daemon stops."""
-        for watch in tuple(self._watches.values()):
-            watch.end(None)
-        for session, send in tuple(self._ends.items()):
-            self._end(session)
-            send(None)
-
-
-class _SessionWatch:
-    """The call that tells a client about the end of its session."""
-
-    def __init__(self, context: grpc.ServicerContext, send: Callable[[Message | None], None]) -> None:
-        self._context = context
-        self._send = send
-
-    def end(self, error: Error | None) -> None:
-        """Ends the call, with an error, or normally when the daemon stops."""
-        if error is not None:
-            set_status(self._context, error)
-        self._send(None)
-
-
-def _cancellation(context: grpc.ServicerContext) -> Cancellation:
-    """Returns a cancellation that is cancelled once the client no longer waits for the reply."""
-    cancellation = Cancellation()
-    if not context.add_callback(cancellation.cancel):
-        cancellation.cancel()
-    return cancellation
-
-
-def _encode(message: Message) -> bytes:
-    return message.SerializeToString()
-
-
-def _without_thread(behaviour: Callable[..., None]) -> Callable[..., None]:
-    """Makes gRPC pass a function that sends replies, instead of iterating in a thread."""
-
-    def call(*arguments: Any) -> None:
-        behaviour(*arguments)
-
-    call.experimental_non_blocking = True  # type: ignore[attr-defined]
-    return call
-
-
-def _run_or_abort(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
-    """Returns the result of `call`; if it raises, the gRPC call ends with the error for the client.
-
-    Ending the call raises another exception, which gRPC keeps for a while. This happens outside of
-    the `except` block: an exception that is kept also keeps the one during which it was raised,
-    with its frames and the memory of the call.
-    """
-    try:
-        return call()
-    except Exception as error:
-        failure = _failure(error)
-    return abort(context, failure)
-
-
-def _failure(error: Exception) -> Error:
-    """Returns the error that the client is sent.
-
-    Raises:
-        RpcError: it is `error`: the client has gone, and its stream with it.
-    """
-    if isinstance(error, Error):
-        # Not the error itself, which refers to the frames that it passed.
-        return error_for(error.code, str(error))
-    if isinstance(error, MemoryError):
-        return OutOfMemory("the daemon has no memory left for this call")
-    if isinstance(error, grpc.RpcError):
-        # gRPC expects this very exception, and keeps it.
-        raise error.with_traceback(None)
-    logger.error("a call failed", exc_info=error)
-    return OpFailed("internal error of the daemon; its log has the details")
-
-
-#: Answers a call; the message is decoded when the function in the first argument is called.
-_CallHandler = Callable[[Callable[[], Any], grpc.ServicerContext], Message]
-
-
-def _answering(
-    reader: MessageReader, kind: type[Message], answer: _CallHandler
-) -> Callable[[bytes, grpc.ServicerContext], Message]:
-    def call(data: bytes, context: grpc.ServicerContext) -> Message:
-        with reader.reading(kind, data, context) as message:
-            return _run_or_abort(context, lambda: answer(message, context))
-
-    return call
-
-
-def _answer_empty(message: Callable[[], Any], answer: Callable[[], Message]) -> Message:
-    """Decodes a message that has no content, and returns the answer."""
-    message()
-    return answer()

@@ -23,7 +23,7 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald._proto import device_pb2
-from neurald.hal.rpc.server.server import SERVICE
+from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.transport.channel_messages import ANSWER, GREETING, REGISTER
 from neurald.hal.rpc.transport.status import SESSION_KEY, error_from
 

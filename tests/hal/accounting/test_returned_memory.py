@@ -24,7 +24,8 @@ from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.device import RemoteDevice, connect
-from neurald.hal.rpc.server.server import SERVICE, DeviceServer
+from neurald.hal.rpc.server.grpc_service import SERVICE
+from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import SESSION_KEY
 from neurald.hal.sync.cancellation import Cancellation
 

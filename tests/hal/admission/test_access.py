@@ -24,7 +24,8 @@ from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
-from neurald.hal.rpc.server.server import SERVICE, DeviceServer
+from neurald.hal.rpc.server.grpc_service import SERVICE
+from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.access_token import (
     TOKEN_BYTES,
     TOKEN_KEY,

@@ -19,7 +19,8 @@ from neurald.hal.admission import message_limits
 from neurald.hal.admission.message_limits import MessageLimitInterceptor
 from neurald.hal.errors import BadData, DeadObject, ResultCode
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.server.server import SERVICE, DeviceServer
+from neurald.hal.rpc.server.grpc_service import SERVICE
+from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import SESSION_KEY, error_from
 
 

@@ -10,7 +10,8 @@ from neurald._proto import device_pb2, types_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.client.channel import ChannelClient
-from neurald.hal.rpc.server.server import SERVICE, DeviceServer
+from neurald.hal.rpc.server.grpc_service import SERVICE
+from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.status import SESSION_KEY, error_from
 from neurald.hal.rpc.wire.model import model_to_wire
