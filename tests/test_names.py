@@ -1,4 +1,4 @@
-"""One name per concept and one concept per name: public classes and limit constants of the sources."""
+"""Public classes and limit constants: one name per concept, and one concept per name."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The page on the architecture lists every room of `hal` and `runtime`, in the order that import-linter enforces."""
+"""The page on the architecture lists every room of `hal` and `runtime` in layer order."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""The mutants: faults that a careless change could make, over the parts of hal, runtime and drivers.
+"""The mutants: plausible faults in all parts of hal, runtime and drivers.
 
 Texts are as short as uniqueness allows, so that renaming does not break them needlessly.
 """

@@ -1,7 +1,7 @@
 """Applies mutants one at a time and reports whether their tests fail, as they must.
 
     .venv/bin/python tests/mutation/run.py
-    .venv/bin/python tests/mutation/run.py --only arena --only fusion     # names that contain a text
+    .venv/bin/python tests/mutation/run.py --only arena --only fusion     # by parts of names
     .venv/bin/python tests/mutation/run.py --jobs 2 --json > report.json
 
 Every job works on its own copy of the repository in a temporary folder, so the sources that it was
