@@ -114,7 +114,7 @@ class TfliteTarget:
         has_state = bool(model.state) or any(
             operand.type is OperandType.TENSOR_STRING for operand in model.main.operands
         )
-        if elements > _LARGEST_COMPARED or has_state:
+        if elements > _LARGEST_COMPARED or has_state or not _has_finite_constants(model):
             return "ran, and is not compared"
         try:
             outputs = _executed(_compilation(model, self._compiled), arrays)
@@ -178,6 +178,20 @@ def _io_bytes(model: Model) -> int:
         operand = model.main.operands[index]
         total += math.prod(d or 1 for d in operand.dimensions or ()) * operand.type.dtype.itemsize
     return total
+
+
+def _has_finite_constants(model: Model) -> bool:
+    """Returns False if a constant is infinite or NaN.
+
+    Its products with the zeros of padding are NaN on references, and left out by kernels.
+    """
+    graphs = (model.main, *model.referenced)
+    constants = (model.constant(operand) for graph in graphs for operand in graph.operands)
+    return all(
+        bool(np.isfinite(values).all())
+        for values in constants
+        if values is not None and values.dtype.kind in "fc"
+    )
 
 
 def _check_peak(before: int, size_bytes: int) -> None:
