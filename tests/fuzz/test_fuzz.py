@@ -20,7 +20,7 @@ from support.sweeps import sweep
 import neurald as nd
 
 #: Number of cases of each target, and minimum number of kinds of outcomes.
-SLICES = {"tflite": (400, 20), "requests": (150, 30), "ring": (40, 5), "cache": (30, 10), "npz": (400, 20)}
+SLICES = {"tflite": (200, 20), "requests": (150, 30), "ring": (40, 5), "cache": (30, 10), "npz": (400, 20)}
 
 
 @pytest.mark.slow

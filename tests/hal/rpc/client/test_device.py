@@ -459,7 +459,7 @@ def test_nothing_leaks(server: DeviceServer) -> None:
     wait_until(settled)
     time.sleep(0.2)
     before, threads = descriptors(), lasting_threads()
-    for _ in range(100):
+    for _ in range(40):
         visit()
     wait_until(settled)
     wait_until(lambda: descriptors() <= before and lasting_threads() <= threads)
