@@ -363,7 +363,7 @@ class KernelTime:
 
     @property
     def is_reference(self) -> bool:
-        """Whether this is the reference of an operation, not a kernel."""
+        """True if this is the reference of an operation, not a kernel."""
         return self.label == REFERENCE
 
 
@@ -446,7 +446,7 @@ class PreparedModel(Protocol):
 
     @property
     def tolerates_changing_inputs(self) -> bool:
-        """Whether an execution stays inside its memories even if a process changes its inputs.
+        """True if an execution stays inside its memories even if a process changes its inputs.
 
         True only if no address is ever computed from the value of an input or of a view of one.
         Outputs are never read back.
@@ -578,7 +578,7 @@ class Device(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether the device is in another process, which can use only shared memory uncopied."""
+        """True if the device is in another process, which can use only shared memory uncopied."""
         ...
 
     @property

@@ -73,17 +73,17 @@ class Admission:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the device has anything to do."""
+        """True if the device has anything to do."""
         return self._calls > 0
 
     @property
     def is_draining(self) -> bool:
-        """Whether the daemon is about to stop."""
+        """True if the daemon is about to stop."""
         return self._is_draining
 
     @property
     def is_hanging(self) -> bool:
-        """Whether executions that were given up are still under way."""
+        """True if executions that were given up are still under way."""
         return self._watchdog.hanging > 0
 
     def require_responsive(self) -> None:

@@ -221,7 +221,7 @@ class Session:
 
     @property
     def has_unread(self) -> bool:
-        """Whether results wait to be read."""
+        """True if results wait to be read."""
         return any(kept.is_result for kept in self._memories.values())
 
     # Fences and fenced executions

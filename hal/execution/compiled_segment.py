@@ -28,7 +28,7 @@ class CompiledSegment(Protocol):
 
     @property
     def is_tolerant(self) -> bool:
-        """Whether executions stay inside their memory even if inputs change meanwhile."""
+        """True if executions stay inside their memory even if inputs change meanwhile."""
         ...
 
     def run(

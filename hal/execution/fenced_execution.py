@@ -124,7 +124,7 @@ class FencedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether `outcome` is available without waiting."""
+        """True if `outcome` is available without waiting."""
         return self._is_over.is_set()
 
     @property

@@ -97,7 +97,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this host can reach the address."""
+        """True if only this host can reach the address."""
         if self.path is not None or self.host == "localhost":
             return True
         try:

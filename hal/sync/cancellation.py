@@ -41,12 +41,12 @@ class Cancellation:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether `cancel` was called."""
+        """True if `cancel` was called."""
         return self._is_cancelled
 
     @property
     def is_unused(self) -> bool:
-        """Whether it was neither cancelled nor given a callback."""
+        """True if it was neither cancelled nor given a callback."""
         return not self._is_cancelled and not self._callbacks
 
     def cancel(self) -> None:

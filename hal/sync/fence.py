@@ -54,7 +54,7 @@ class Fence:
 
     @property
     def is_signalled(self) -> bool:
-        """Whether the work is done."""
+        """True if the work is done."""
         return self.wait(0)
 
     def signal(self) -> None:

@@ -24,8 +24,9 @@ _LOG = logging.getLogger(__name__)
 #: is free.
 _lock = threading.RLock()
 hold_over_fork(_lock)
-#: Time that an exiting process waits for the module that another thread compiles.
-_MAX_EXIT_S = 5.0
+#: Time that an exiting process waits for the module that another thread compiles, and for
+#: executions of daemon threads.
+MAX_EXIT_S = 5.0
 
 
 def _keep_lock() -> None:
@@ -33,7 +34,7 @@ def _keep_lock() -> None:
 
     A daemon thread that compiles while the process exits would use objects that LLVM destroys.
     """
-    _lock.acquire(timeout=_MAX_EXIT_S)
+    _lock.acquire(timeout=MAX_EXIT_S)
 
 
 atexit.register(_keep_lock)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
-from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.llvm import MAX_EXIT_S, LoadedCode
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, KernelCall
@@ -29,8 +29,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Maximum number of concurrent executions, each with its own arena; others wait in order.
 _MAX_INSTANCES = max(4, len(os.sched_getaffinity(0)))
-#: Time that an exiting process waits for executions of daemon threads.
-_MAX_EXIT_S = 5.0
 
 
 class NativeModel:
@@ -160,7 +158,7 @@ def _stop_all() -> None:
     Daemon threads may still execute models then. The interpreter frees their memory and code, under
     native code that does not need the interpreter to continue.
     """
-    deadline_s = time.monotonic() + _MAX_EXIT_S
+    deadline_s = time.monotonic() + MAX_EXIT_S
     for model in list(_models):
         model.stop(deadline_s)
 

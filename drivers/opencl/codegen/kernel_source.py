@@ -62,7 +62,7 @@ class Source:
 
     @property
     def waits(self) -> bool:
-        """Whether the function contains `WAIT`."""
+        """True if the function contains `WAIT`."""
         return WAIT in self.text
 
     @property

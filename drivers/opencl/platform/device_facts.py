@@ -119,7 +119,7 @@ class DeviceFacts:
 
     @property
     def is_cpu(self) -> bool:
-        """Whether kernels run on the host's cores, with buffers in the host's memory."""
+        """True if kernels run on the host's cores, with buffers in the host's memory."""
         return self.kind is DeviceKind.CPU
 
     def has_nvidia_capability(self, capability: tuple[int, int]) -> bool:

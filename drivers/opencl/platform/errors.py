@@ -144,7 +144,7 @@ class DeviceState:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device was lost; this is permanent."""
+        """True if the device was lost; this is permanent."""
         return self._lost is not None
 
     def check(self) -> None:

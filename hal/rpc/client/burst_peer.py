@@ -131,7 +131,7 @@ class BurstPeer:
 
     @property
     def is_done(self) -> bool:
-        """Whether `complete` would return at once.
+        """True if `complete` would return at once.
 
         Raises:
             OpFailed: the daemon broke the protocol.

@@ -182,7 +182,7 @@ class ChannelClient:
 
     @property
     def is_open(self) -> bool:
-        """Whether neither side has closed the channel."""
+        """True if neither side has closed the channel."""
         if not self._lock.acquire(blocking=False):
             return True  # another thread waits for an answer
         try:

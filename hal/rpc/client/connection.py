@@ -183,12 +183,12 @@ class Connection:
 
     @property
     def is_local(self) -> bool:
-        """Whether memory can be shared with the daemon."""
+        """True if memory can be shared with the daemon."""
         return self._side_channel is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether neither side has ended the session, as far as is known here."""
+        """True if neither side has ended the session, as far as is known here."""
         if self._is_closed or self.life.is_over:
             return False
         return (
@@ -197,7 +197,7 @@ class Connection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether this side has closed the connection."""
+        """True if this side has closed the connection."""
         return self._is_closed
 
     def call(

@@ -57,7 +57,7 @@ class ConnectionLife:
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection has ended, for whatever reason."""
+        """True if the connection has ended, for whatever reason."""
         return self._over.is_set()
 
     def forked(self) -> None:

@@ -277,12 +277,12 @@ class RemoteDevice:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the session still exists, as far as is known without a call."""
+        """True if the session still exists, as far as is known without a call."""
         return self._connection.is_open
 
     @property
     def is_closed(self) -> bool:
-        """Whether the application has ended the session, and no call has opened another."""
+        """True if the application has ended the session, and no call has opened another."""
         return self._connection.is_closed
 
     def close(self) -> None:

@@ -136,7 +136,7 @@ class DeviceServer:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the threads that accept calls and connections are alive.
+        """True if the threads that accept calls and connections are alive.
 
         Without them the sockets remain, but no client is served.
         """

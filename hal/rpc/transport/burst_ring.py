@@ -119,7 +119,7 @@ class RingEnd:
 
     @property
     def has_entry(self) -> bool:
-        """Whether the peer's next entry has arrived.
+        """True if the peer's next entry has arrived.
 
         Raises:
             BadData: its number is not the next one.
@@ -198,5 +198,5 @@ class RingEnd:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the client has cancelled the last submission that was taken."""
+        """True if the client has cancelled the last submission that was taken."""
         return self._words[_CANCELLED] == self._taken_number

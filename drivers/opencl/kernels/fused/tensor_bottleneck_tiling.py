@@ -65,12 +65,12 @@ class FusedBlockTiling:
 
     @property
     def is_split(self) -> bool:
-        """Whether elements are represented as sums of two that tensor cores multiply."""
+        """True if elements are represented as sums of two that tensor cores multiply."""
         return self.size == 4
 
     @property
     def adds(self) -> bool:
-        """Whether groups add their shares to the output."""
+        """True if groups add their shares to the output."""
         return self.shares > 1 and self.operands.adds
 
     @property

@@ -76,7 +76,7 @@ class GemmView:
 
     @property
     def is_integer(self) -> bool:
-        """Whether accumulators are integers."""
+        """True if accumulators are integers."""
         return self.sum_type is Scalar.INT32
 
     @property
