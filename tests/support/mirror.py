@@ -33,6 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
     "drivers/compiler/ir/expression_nodes.py": "tests/drivers/compiler/ir/test_expression.py",
     "drivers/compiler/ir/kernel_rewriting.py": "tests/drivers/cpu/schedule/test_axis_rewriting.py",

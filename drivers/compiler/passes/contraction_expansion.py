@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import (
+    Attention,
     Contraction,
     Convolution,
     DepthwiseConvolution,
@@ -23,8 +24,9 @@ def expand_contraction(kernel: Kernel) -> Kernel:
     contraction = kernel.contraction
     if contraction is None:
         return kernel
-    # A compiler either has kernels for all top-k operations or has expanded them before.
-    assert not isinstance(contraction, TopK)  # noqa: S101
+    # A compiler either has kernels for all top-k operations or has expanded them before. It only
+    # makes attention kernels that it has routines for.
+    assert not isinstance(contraction, TopK | Attention)  # noqa: S101
     total = _sum_of_products(contraction, kernel.axes)
 
     def replacement(expression: Expression) -> Expression | None:

@@ -295,14 +295,14 @@ class FloatMicroKernel:
     ) -> None:
         code, v, tile, product = self._code, self._vector, self._tile, self._product
         columns = []
-        for number, start in enumerate(self._weights.vectors):
+        for vector, start in enumerate(self._weights.vectors):
             at = address(code, weights, str(term * self._weights.term_bytes + start))
             kind = v.type(stored(self._weights.type))
             loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
             if self._scales:
                 whole = v.cast("sext", "i8", loaded, "i32")
                 loaded = v.binary(
-                    "fmul", "float", v.cast("sitofp", "i32", whole, "float"), self._scales[number]
+                    "fmul", "float", v.cast("sitofp", "i32", whole, "float"), self._scales[vector]
                 )
             columns.append(from_stored(v, self._weights.type, loaded))
         if self._prefetches_inputs:
