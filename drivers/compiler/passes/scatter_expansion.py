@@ -6,6 +6,7 @@ its row.
 
 from neurald.drivers.compiler.ir.algorithm import Scatter
 from neurald.drivers.compiler.ir.expression import (
+    Axis,
     Expression,
     axis,
     constant,
@@ -86,7 +87,7 @@ def _expanded(node: Procedure) -> Compute:
     return Compute(output=node.output, axes=(row, column), body=body, operations=node.operations)
 
 
-def _combined(how: ReductionOp, initial: Expression, update: Expression, number: Expression) -> Expression:
+def _combined(how: ReductionOp, initial: Expression, update: Expression, number: Axis) -> Expression:
     """Combines the initial element with the reduction of all updates."""
     kind = update.type
     wide = _WIDER.get(kind, kind)

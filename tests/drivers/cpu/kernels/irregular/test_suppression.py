@@ -30,8 +30,8 @@ def _compare(result: Array, expected: Array) -> None:
     limit = len(result) // 2
     np.testing.assert_array_equal(result[:limit], expected[:limit])
     np.testing.assert_array_equal(result[-1], expected[-1])
-    scores = (each[limit:-1].view(np.float32) for each in (result, expected))
-    np.testing.assert_allclose(*scores, rtol=1e-5)
+    scores, wanted = (each[limit:-1].view(np.float32) for each in (result, expected))
+    np.testing.assert_allclose(scores, wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.3, -1.0])
