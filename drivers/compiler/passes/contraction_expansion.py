@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.graph import (
     DepthwiseConvolution,
     MatrixProduct,
     Pair,
-    TopK,
+    Selection,
     inside,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -24,9 +24,8 @@ def expand_contraction(kernel: Kernel) -> Kernel:
     contraction = kernel.contraction
     if contraction is None:
         return kernel
-    # A compiler either has kernels for all top-k operations or has expanded them before. It only
-    # makes attention kernels that it has routines for.
-    assert not isinstance(contraction, TopK | Attention)  # noqa: S101
+    # A compiler either has kernels for all of these or has expanded them before.
+    assert not isinstance(contraction, Selection | Attention)  # noqa: S101
     total = _sum_of_products(contraction, kernel.axes)
 
     def replacement(expression: Expression) -> Expression | None:

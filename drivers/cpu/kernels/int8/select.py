@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, TopK
+from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, Selection
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -44,7 +44,7 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
     node = kernel.contraction
     if (
         node is None
-        or isinstance(node, TopK | Attention)
+        or isinstance(node, Selection | Attention)
         or node.output.type not in (Scalar.INT32, Scalar.INT64)
     ):
         return None

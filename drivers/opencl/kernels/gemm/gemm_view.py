@@ -18,7 +18,7 @@ from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Convolution,
     MatrixProduct,
-    TopK,
+    Selection,
     delinearize,
     linearize,
 )
@@ -111,7 +111,7 @@ class GemmView:
 def gemm_view(kernel: Kernel) -> GemmView | None:
     """Returns the contraction of a kernel as matrix products; None if no kernel supports it."""
     contraction = kernel.contraction
-    if contraction is None or isinstance(contraction, TopK | Attention):
+    if contraction is None or isinstance(contraction, Selection | Attention):
         return None
     if not _is_supported(contraction, kernel):
         return None
