@@ -20,7 +20,7 @@ from agreement import disagreement
 from bursts import take_turns
 from folder_tables import folder_tables
 from model_folder import FolderModel, OpenShapes, Unusable
-from process import Failed, Task, Worker
+from process import Failed, Task, Worker, readable_files
 from report import SUBJECT, TRUTH, milliseconds, say, summarise
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -126,8 +126,7 @@ class FolderSession:
     ) -> dict[str, Worker]:
         workers = {}
         for engine in self.engines:
-            paths = self._paths(model, engine)
-            for path in paths:
+            for path in readable_files(engine, model.tflite, model.onnx):
                 try:
                     workers[engine] = worker = Worker(self._task(engine, path, threads, folder), self.peers)
                 except Failed as error:
@@ -138,13 +137,6 @@ class FolderSession:
                 self.versions[engine] = worker.report["version"]
                 break
         return workers
-
-    def _paths(self, model: FolderModel, engine: str) -> list[Path]:
-        """Returns the files that an engine can read, the preferred one first."""
-        onnx = [model.onnx] if model.onnx is not None else []
-        if engine == "onnxruntime":
-            return onnx
-        return [model.tflite, *onnx] if engine == "openvino" else [model.tflite]
 
     def _task(self, engine: str, path: Path, threads: int, folder: Path) -> Task:
         return Task(

@@ -126,6 +126,14 @@ class Worker:
             os.kill(self._process.pid, number)
 
 
+def readable_files(engine: str, tflite: Path, onnx: Path | None) -> list[Path]:
+    """Returns the files of a model that an engine may be able to read, the preferred one first."""
+    others = [onnx] if onnx is not None else []
+    if engine == "onnxruntime":
+        return others
+    return [tflite, *others] if engine == "openvino" else [tflite]
+
+
 def can_import(python: Path, package: str) -> bool:
     """Returns True if an interpreter has a package."""
     code = f"import importlib.metadata as m; m.version({package!r})"

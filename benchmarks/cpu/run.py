@@ -16,8 +16,8 @@ is faster. If other programs use cores, the ratio of the tenth percentiles is mo
 with one thread that of the processor times.
 
 Networks are built here with random weights, real models come from the data folder. OpenVINO reads
-`.tflite` files too; ONNX Runtime gets the networks as `.onnx`, so it cannot run the real models.
-Failures of an engine are reported.
+`.tflite` files too, and the networks as `.onnx` where it refuses these; ONNX Runtime gets the
+networks as `.onnx`, so it cannot run the real models. Failures of an engine are reported.
 
 With a folder, all `.tflite` files in it are measured, beside an `.onnx` file of the same name where
 there is one. The tables are by family of models, see `model_folder.py`. Results are compared first:
@@ -31,7 +31,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from folder_tables import folder_tables
 from model_folder import OpenShapes, folder_models
 from models import Case, Skipped, all_cases, build, inputs_of, multiplications
 from peak import measure_peak
-from process import Failed, Task, Worker, can_import
+from process import Failed, Task, Worker, can_import, readable_files
 from report import (
     SUBJECT,
     TRUTH,
@@ -93,14 +93,15 @@ class Session:
 
     def engines_for(self, case: Case) -> list[str]:
         """Returns the engines that can read a case's files."""
-        return [engine for engine in self.engines if engine != "onnxruntime" or case.onnx is not None]
+        return [engine for engine in self.engines if readable_files(engine, case.tflite, case.onnx)]
 
-    def task(self, case: Case, engine: str, threads: int, **options: Any) -> Task:
-        """Returns the task of a worker."""
-        path = case.onnx if engine == "onnxruntime" and case.onnx is not None else case.tflite
+    def task(
+        self, case: Case, engine: str, threads: int, *, model: Path | None = None, **options: Any
+    ) -> Task:
+        """Returns the task of a worker; the model is the first file that the engine may read."""
         return Task(
             engine=engine,
-            model=path,
+            model=model or readable_files(engine, case.tflite, case.onnx)[0],
             threads=threads,
             inputs=self.folder / "inputs.npz",
             outputs=self.folder / f"{engine}.npz",
@@ -162,25 +163,28 @@ class Session:
 
     def _started(self, stack: ExitStack, case: Case, threads: int, *, prepare: bool) -> dict[str, Worker]:
         """Starts the engines that can run a model, optionally after a cold preparation."""
-        workers = {}
+        workers: dict[str, Worker] = {}
         for engine in self.engines_for(case):
-            try:
-                cache = self.folder / case.name / engine
-                cache.mkdir(parents=True, exist_ok=True)
-                task = self.task(case, engine, threads, cache=cache)
-                cold = self._cold(case, engine, threads, cache) if prepare else None
-                workers[engine] = worker = Worker(task, self.peers)
+            cache = self.folder / case.name / engine
+            cache.mkdir(parents=True, exist_ok=True)
+            for path in readable_files(engine, case.tflite, case.onnx):
+                task = self.task(case, engine, threads, model=path, cache=cache)
+                try:
+                    cold = self._cold(task) if prepare else None
+                    workers[engine] = worker = Worker(task, self.peers)
+                except Failed as error:
+                    self.skip(case, f"{engine} with {path.suffix}", str(error))
+                    continue
                 stack.callback(worker.close)
                 self.versions[engine] = worker.report["version"]
                 if cold is not None:
                     warm = {**worker.report, **worker.ask("memory")}
                     self.preparations.setdefault(case.name, {})[engine] = {"cold": cold, "warm": warm}
-            except Failed as error:
-                self.skip(case, engine, str(error))
+                break
         return workers
 
-    def _cold(self, case: Case, engine: str, threads: int, cache: Path) -> dict[str, Any]:
-        worker = Worker(self.task(case, engine, threads, cache=cache, again=True), self.peers)
+    def _cold(self, task: Task) -> dict[str, Any]:
+        worker = Worker(replace(task, again=True), self.peers)
         try:
             return {**worker.report, **worker.ask("memory")}
         finally:
