@@ -33,10 +33,10 @@ def write_dense(
     model = TfliteModel()
     graph = model.subgraph()
     signature = (batch, 4) if batch < 0 else None
-    scale = {"scale": 0.1} if activations != "FLOAT32" else {}
+    scale: Any = {"scale": 0.1} if activations != "FLOAT32" else {}
     x = graph.tensor((abs(batch), 4), activations, name="x", shape_signature=signature, **scale)
     data = np.arange(8).reshape(2, 4)
-    scale_w = {"scale": 0.01} if weights != "FLOAT32" else {}
+    scale_w: Any = {"scale": 0.01} if weights != "FLOAT32" else {}
     w = graph.tensor((2, 4), weights, name="w", data=data, **scale_w)
     out = None if batch > 0 else (-1, 2)
     y = graph.tensor((abs(batch), 2), activations, name="y", shape_signature=out, **scale)

@@ -1,5 +1,6 @@
 """Networks of sequences: their `.tflite` files compute what the building blocks say."""
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +20,7 @@ def networks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The package `benchmarks/networks`."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import networks
-
-    yield networks
+    yield importlib.import_module("networks")
     for name in set(sys.modules) - before:
         if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
             del sys.modules[name]
