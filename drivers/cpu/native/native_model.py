@@ -1,10 +1,8 @@
 """A compiled step in memory: code, constants, and an instance per concurrent execution."""
 
-import atexit
 import ctypes
 import os
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
-from neurald.drivers.cpu.native.llvm import MAX_EXIT_S, LoadedCode
+from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
@@ -28,6 +26,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
 )
 from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
@@ -82,7 +81,7 @@ class NativeModel:
         self._is_measured = False
         #: The cancellations of the last executions, by instance.
         self._cancellations: dict[Instance, Cancellation | None] = {}
-        _models.add(self)
+        stop_at_exit(self)
 
     def run(
         self,
@@ -174,17 +173,15 @@ class NativeModel:
         instance = self._for_short_calls()
         if instance is not None:
             return instance.short_array_call(binding, (self, keep))
-        instances, cancellations = self._instances, self._cancellations
+        return partial(self._run_on_arrays, binding, keep)
 
-        def run(*arrays: Array) -> list[Array] | None:
-            instance = instances.take()
-            cancellations[instance] = instance.cancellation
-            try:
-                return instance.run_arrays(binding, arrays)
-            finally:
-                instances.give_back(instance)
-
-        return run
+    def _run_on_arrays(self, binding: ArgumentBinding, _: object, *arrays: Array) -> list[Array] | None:
+        instance = self._instances.take()
+        self._cancellations[instance] = instance.cancellation
+        try:
+            return instance.run_arrays(binding, arrays)
+        finally:
+            self._instances.give_back(instance)
 
     def _for_short_calls(self) -> Instance | None:
         """Returns an instance whose functions never release the GIL; None if a call takes too long.
@@ -209,10 +206,7 @@ class NativeModel:
         return not is_shared and sum(call.cost_ns for call in calls) <= _MAX_OVERESTIMATE * _MAX_SHORT_NS
 
     def stop(self, deadline_s: float) -> None:
-        """Ends the executions of other threads, and leaves the model to the calling thread.
-
-        Memory that an execution may still use after the deadline is never freed.
-        """
+        """See `Stoppable.stop`. The model is left to the calling thread."""
         if not self._instances.close(deadline_s, self._cancel):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
@@ -225,24 +219,6 @@ class NativeModel:
         """Measures each kernel, in the order of `executable.calls`, on the arena's contents."""
         with self._instances.using() as instance:
             return instance.profile()
-
-
-#: The models of this process.
-_models: "weakref.WeakSet[NativeModel]" = weakref.WeakSet()
-
-
-def _stop_all() -> None:
-    """Ends native code before the interpreter exits.
-
-    Daemon threads may still execute models then. The interpreter frees their memory and code, under
-    native code that does not need the interpreter to continue.
-    """
-    deadline_s = time.monotonic() + MAX_EXIT_S
-    for model in list(_models):
-        model.stop(deadline_s)
-
-
-atexit.register(_stop_all)
 
 
 def _name(call: KernelCall) -> str:
