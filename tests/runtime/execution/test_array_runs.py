@@ -225,13 +225,14 @@ def test_a_short_execution_is_not_repeated_after_other_ways_to_compute() -> None
     compilation = compiled_add()
     execution, output = bound_execution(compilation, reusable=True)
     with compilation.create_burst() as burst:
+        ways: tuple[Callable[[], object], ...] = (
+            execution.compute,
+            lambda: execution.compute(burst=burst),
+            lambda: execution.start_compute().wait(),
+            lambda: execution.start_compute_with_dependencies().wait(),
+        )
         for turn in range(4):
-            for compute in (
-                execution.compute,
-                lambda: execution.compute(burst=burst),
-                lambda: execution.start_compute().wait(),
-                lambda: execution.start_compute_with_dependencies().wait(),
-            ):
+            for compute in ways:
                 output[:] = turn
                 compute()
                 assert (output == 3).all()

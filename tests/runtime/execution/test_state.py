@@ -67,7 +67,7 @@ def test_a_reusable_execution_uses_the_same_memories_again(
     execution = nd.Execution(compilation, reusable=True)
     execution.set_input(0, ones())
     execution.set_output(0, output)
-    places = set()
+    places = set[int]()
     for turn in range(6):
         if turn == 2:
             places.clear()

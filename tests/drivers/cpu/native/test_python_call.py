@@ -60,6 +60,12 @@ def on_arrays(model: NativeModel) -> Callable[..., list[Array] | None]:
     return function
 
 
+def called(function: Callable[..., list[Array] | None], *arrays: Array) -> list[Array]:
+    outputs = function(*arrays)
+    assert outputs is not None
+    return outputs
+
+
 def short(model: NativeModel, source: Array, target: Array) -> Callable[[], bool]:
     function = model.short_call(bound(source, target), (source, target))
     assert function is not None
@@ -115,10 +121,8 @@ def test_arrays_at_changing_alignments(count: int) -> None:
     for turn, offset in enumerate((0, 4, 0, 16, 60, 0, 0)):
         source = memory(offset, count)
         source[:] = np.arange(turn, turn + count)
-        outputs = function(source)
-        assert outputs is not None
-        assert len(outputs) == 1
-        kept.append((source.copy(), outputs[0]))
+        (output,) = called(function, source)
+        kept.append((source.copy(), output))
         source[:] = -1
     # No result shares memory with an input, or with what a later call writes.
     for source, output in kept:
@@ -170,9 +174,7 @@ def test_a_requirement_that_does_not_hold() -> None:
     source[0] = -1
     assert function(source) is None
     source[0] = 2
-    outputs = function(source)
-    assert outputs is not None
-    assert outputs[0][0] == 7
+    assert called(function, source)[0][0] == 7
 
 
 @pytest.mark.usefixtures("limit_ns")
@@ -182,7 +184,7 @@ def test_a_function_owns_what_it_uses() -> None:
     again = model.short_call(bound(source, target), (source, target))
     owners = [weakref.ref(each) for each in (model, source.base, target.base)]
     del model, source, target
-    (output,) = function(memory()) or ()
+    (output,) = called(function, memory())
     assert (output == 1).all()
     if again is not None:
         assert again()
@@ -235,7 +237,7 @@ def test_a_call_during_a_call() -> None:
         def __del__(self) -> None:
             other = memory(4)
             other[:] = 1000
-            found.extend(function(other) or ())
+            found.extend(called(function, other))
 
     source, threshold = memory(4), gc.get_threshold()
     gc.set_threshold(1, 1, 1)
@@ -243,7 +245,7 @@ def test_a_call_during_a_call() -> None:
         for turn in range(200):
             Finalized()
             source[:] = turn
-            (output,) = function(source) or ()
+            (output,) = called(function, source)
             assert (output == turn + 1).all()
     finally:
         gc.set_threshold(*threshold)
@@ -261,7 +263,7 @@ def test_threads_share_a_function() -> None:
         source = memory(4 * number)
         source[:] = number
         for _ in range(300):
-            (output,) = function(source) or ()
+            (output,) = called(function, source)
             if not (output == number + 3).all():
                 wrong.append(number)
 
@@ -275,7 +277,7 @@ def test_steps_with_workers_in_a_forked_child() -> None:
 
     def check() -> None:
         for _ in range(10):
-            (output,) = function(source) or ()
+            (output,) = called(function, source)
             assert (output == 45).all()
 
     check()
