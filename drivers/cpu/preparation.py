@@ -12,6 +12,7 @@ from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
+from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels.select import routine_for
@@ -94,7 +95,7 @@ class Preparation:
                 executable.unshared_bytes,
                 (time.monotonic() - started) * 1e3,
             )
-            return CpuPreparedModel(
+            return whole_model(
                 native,
                 lambda: ReferenceModel(model),
                 keeps_artifact=self._keeps_artifact and not _can_omit(whole),

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
+from neurald.drivers.compiler.frontend.bounded_shapes import BoundedShapes
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
@@ -45,6 +46,8 @@ def build_graph(
     model: Model,
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
+    *,
+    has_bounds: bool = False,
 ) -> Graph:
     """Builds the graph of a model's main graph.
 
@@ -53,6 +56,8 @@ def build_graph(
         input_shapes: shapes of inputs that the model leaves open, by operand.
         evaluate: computes float arithmetic on constants, so that folding an operation gives the
             same result as running it. By default the references compute it.
+        has_bounds: True if kernels may compute results of which only some rows exist, see
+            `Graph.bounded`.
 
     Raises:
         BadData: an operation has no lowering, or its arguments are invalid.
@@ -75,10 +80,11 @@ def build_graph(
     def value_of(index: int) -> Value:
         if index not in values:
             values[index] = _value(main.operands[index], shapes.get(index), known.get(index), index)
-        return values[index]
+        return bounds.replaced.get(index, values[index])
 
     graph = Graph(inputs=[], outputs=[])
     builder = Builder(graph, value_of)
+    bounds = BoundedShapes(builder, shapes)
     for position, (operation, binding) in enumerate(zip(main.operations, bindings, strict=True)):
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
@@ -88,9 +94,13 @@ def build_graph(
                 known.update(zip(operation.outputs, constants, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
                 continue
-            for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
-                shapes[index] = shape
-            results = _lowered(call, builder)
+            if has_bounds and bounds.concerns(call):
+                results = bounds.lower_all(operation, call, _lowered)
+                shapes.update((i, each.shape) for i, each in zip(operation.outputs, results, strict=True))
+            else:
+                for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
+                    shapes[index] = shape
+                results = _lowered(call, builder)
         except Unsupported as error:
             raise at_operation(main, position, BadData(str(error))) from None
         for index, result in zip(operation.outputs, results, strict=True):
@@ -102,6 +112,7 @@ def build_graph(
     try:
         graph.inputs = [value_of(index) for index in main.inputs]
         graph.outputs = [value_of(index) for index in main.outputs]
+        bounds.add_counts(graph, main.outputs)
     except Unsupported as error:
         raise BadData(str(error)) from None
     graph.remove_unused()

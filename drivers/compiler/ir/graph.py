@@ -243,6 +243,21 @@ class Procedure:
     operations: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundedOutput:
+    """An output of a graph whose shape is an upper bound.
+
+    Attributes:
+        output: its position among the outputs.
+        dimension: the dimension of its rows; those before it have length 1.
+        count: the position of the output with the number of its rows, INT32 ().
+    """
+
+    output: int
+    dimension: int
+    count: int
+
+
 Contraction: TypeAlias = Convolution | DepthwiseConvolution | MatrixProduct
 #: Nodes with kernels of their own that are not sums of products.
 Selection: TypeAlias = TopK | Procedure
@@ -255,12 +270,14 @@ class Graph:
 
     Attributes:
         inputs, outputs: the values in the model's order. Outputs may repeat a value and may include
-            inputs and constants.
+            inputs and constants. The numbers of rows of `bounded` follow them.
+        bounded: outputs whose shapes are upper bounds.
     """
 
     inputs: list[Value]
     outputs: list[Value]
     nodes: list[Node] = field(default_factory=list)
+    bounded: tuple["BoundedOutput", ...] = ()
 
     def producers(self) -> Mapping[Value, Node]:
         """Maps each value to the node that computes it."""
