@@ -61,8 +61,19 @@ _ROW_WISE: frozenset[OperationType] = frozenset(
 )
 _CONCATENATIONS = frozenset((T.CONCATENATION, T.TFLITE_CONCATENATION))
 _STRIDED = frozenset((T.STRIDED_SLICE, T.TFLITE_STRIDED_SLICE))
-#: Operations along the last dimension.
-_ALONG_LAST = frozenset((T.TFLITE_SOFTMAX, T.TFLITE_LOG_SOFTMAX, T.TFLITE_L2_NORMALIZATION))
+#: Operations along one dimension, by default the last one.
+_ALONG_AXIS = frozenset(
+    (
+        T.SOFTMAX,
+        T.LOG_SOFTMAX,
+        T.L2_NORMALIZATION,
+        T.TFLITE_SOFTMAX,
+        T.TFLITE_LOG_SOFTMAX,
+        T.TFLITE_L2_NORMALIZATION,
+    )
+)
+#: Operations that compute each row from the same row, unless their results have no rows.
+_FOLDING = frozenset((T.MEAN, T.ARGMAX, T.ARGMIN, T.TFLITE_MEAN, T.TFLITE_ARG_MAX, T.TFLITE_ARG_MIN))
 #: Reductions of all rows if their results have none, and what combines elements.
 _REDUCTIONS: Mapping[OperationType, ReductionOp] = {
     T.REDUCE_SUM: ReductionOp.SUM,
@@ -88,15 +99,16 @@ class BoundedShapes:
 
     Args:
         builder: of the graph.
-        shapes: the shapes of operands, by index; upper bounds of those in `limits`.
+        shape_of: returns the shape of an operand, by index, if it is known; the upper bound of those in
+            `limits`.
     """
 
-    def __init__(self, builder: Builder, shapes: Mapping[int, Shape]) -> None:
+    def __init__(self, builder: Builder, shape_of: Callable[[int], Shape | None]) -> None:
         self.limits: dict[int, Limit] = {}
         #: Values that replace those of operands while an operation is lowered.
         self.replaced: dict[int, Value] = {}
         self._builder = builder
-        self._shapes = shapes
+        self._shape_of = shape_of
 
     def concerns(self, call: Call) -> bool:
         """Returns True if an operation has an input or result with a limit."""
@@ -117,6 +129,7 @@ class BoundedShapes:
         for index, result in zip(operation.outputs, results, strict=True):
             if result.limit is not None:
                 self.limits[index] = result.limit
+                self._builder.restrict(result.value, result.limit)
         return [result.value for result in results]
 
     def add_counts(self, graph: Graph, outputs: Sequence[int]) -> None:
@@ -179,7 +192,7 @@ class BoundedShapes:
         for change in _CHANGES:
 
             def shape_of(index: int, change: Callable[[int], int] = change) -> Shape | None:
-                shape = self._shapes.get(index)
+                shape = self._shape_of(index)
                 if index not in limited or shape is None:
                     return shape
                 at = self.limits[index].dimension
@@ -197,18 +210,21 @@ class BoundedShapes:
         """Lowers an operation that computes each row from the same row of its inputs."""
         self._require_row_wise(call)
         found = [self._rows(call, limit, each) for each in zip(*shapes, strict=True)]
+        # Before the results, whose computation is limited by them.
+        limits = [self._multiplied(limit, dimension, factor) for dimension, factor in found]
         self._builder.limit = limit
         try:
             results = lower(call, self._builder)
         finally:
             self._builder.limit = None
-        limits = [self._multiplied(limit, dimension, factor) for dimension, factor in found]
         return [BoundedValue(value=value, limit=each) for value, each in zip(results, limits, strict=True)]
 
     def _require_row_wise(self, call: Call) -> None:
         kind = call.binding.type
-        limited = {self.limits[index].dimension: len(self._shapes[index]) for index in self._limited(call)}
-        if kind in _ROW_WISE:
+        limited = {
+            self.limits[index].dimension: len(self._shape_of(index) or ()) for index in self._limited(call)
+        }
+        if kind in _ROW_WISE or kind in _FOLDING or kind in _REDUCTIONS:
             return
         if kind in _CONCATENATIONS:
             (rank,) = set(limited.values())
@@ -217,8 +233,11 @@ class BoundedShapes:
                 return
         if kind in _STRIDED and (call.array("strides") > 0).all():
             return
-        if kind in _ALONG_LAST and all(dimension < rank - 1 for dimension, rank in limited.items()):
-            return
+        if kind in _ALONG_AXIS:
+            ((dimension, rank),) = limited.items()
+            axis = call.scalar("axis")
+            if (-1 if axis is None else axis) % rank != dimension:
+                return
         raise self._unsupported(call)
 
     def _rows(self, call: Call, limit: Limit, shapes: Sequence[Shape]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from neurald.drivers.compiler.ir.graph import (
     Node,
     Pair,
     Procedure,
+    RowLimit,
     TopK,
     delinearize,
     linearize,
@@ -128,6 +129,19 @@ class Builder:
                 operations=(self._operation,),
             )
         )
+
+    def restrict(self, value: Value, limit: Limit) -> None:
+        """Computes only the rows of a value that exist, if an expression computes it.
+
+        Nothing else may read the other rows.
+        """
+        for position in range(len(self._graph.nodes) - 1, -1, -1):
+            node = self._graph.nodes[position]
+            if node.output is value:
+                if isinstance(node, Compute) and limit.bound:
+                    rows = RowLimit(count=limit.count, bound=limit.bound)
+                    self._graph.nodes[position] = replace(node, limit=rows)
+                return
 
     def reshape(self, value: Value, shape: Shape) -> Value:
         """Returns the value with another shape of the same number of elements."""

@@ -20,6 +20,19 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 Pair = tuple[int, int]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowLimit:
+    """How many rows of a value are needed; the others may have any contents.
+
+    Attributes:
+        count: INT32 (), the number of rows that are needed, which are the first ones.
+        bound: the number of equal parts, in row-major order, that are the rows.
+    """
+
+    count: Value
+    bound: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Compute:
     """Computes each element of `output` by an expression of its index.
@@ -30,6 +43,7 @@ class Compute:
         requirements: conditions that must hold at every index, each with the error message of the
             execution that violates it.
         operations: positions in the model of the operations that this node implements.
+        limit: the rows that are needed; None for all.
     """
 
     output: Value
@@ -37,6 +51,7 @@ class Compute:
     body: Expression
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
+    limit: RowLimit | None = None
     _inputs: list[tuple[Value, ...]] = field(default_factory=list, init=False, repr=False)
 
     @property
@@ -45,7 +60,9 @@ class Compute:
         if not self._inputs:
             # Cached, because it is read often and never changes.
             roots = (self.body, *(condition for condition, _ in self.requirements))
-            loaded = (each.value for each in walk(*roots) if isinstance(each, Load))
+            loaded = [each.value for each in walk(*roots) if isinstance(each, Load)]
+            if self.limit is not None:
+                loaded.append(self.limit.count)
             self._inputs.append(tuple(dict.fromkeys(loaded)))
         return self._inputs[0]
 

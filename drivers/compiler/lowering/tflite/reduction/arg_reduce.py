@@ -31,12 +31,9 @@ def _where(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
             result = select(dimension.equals(number), coordinate.to(Scalar.INT64), result)
         return result
 
-    value = builder.compute((count, len(shape)), body)
-    return (
-        BoundedValue(
-            value=value, limit=Limit(dimension=0, bound=count, count=_number(builder, found, count))
-        ),
-    )
+    # Before the value, whose computation is limited by it.
+    limit = Limit(dimension=0, bound=count, count=_number(builder, found, count))
+    return (BoundedValue(value=builder.compute((count, len(shape)), body), limit=limit),)
 
 
 def _unique(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
@@ -49,8 +46,8 @@ def _unique(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
     def element(at: Expression) -> Expression:
         return load(source, (clamp(load(found, (at + count,)).to(Scalar.INDEX), 0, max(0, count - 1)),))
 
-    numbers = builder.compute((count,), lambda at: load(found, (at,)).to(kind))
     limit = Limit(dimension=0, bound=count, count=_number(builder, found, 2 * count))
+    numbers = builder.compute((count,), lambda at: load(found, (at,)).to(kind))
     return BoundedValue(value=builder.compute((count,), element), limit=limit), BoundedValue(value=numbers)
 
 
