@@ -7,7 +7,7 @@ that exist are then copied to the request's memory, if they fit.
 import ctypes
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,7 +20,8 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
 from neurald.hal.errors import MissedDeadlinePersistent
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.memory.pool import Memory, aligned_zeros
 from neurald.hal.model.types import Operand, Request
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -109,6 +110,22 @@ class BoundedModel(CpuPreparedModel):
                 raise RowsChanged
 
         return execute
+
+    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+        """See `CallsDirectly.create_short_execution`. Other shapes than before are failures."""
+        if any(argument.pool is None for argument in request.inputs):
+            return None
+        bound = self._bound(request)
+        short, expected = self.native.short_call(bound.binding, (request, bound)), bound.result
+        if short is None:
+            return None
+        return lambda: short() and bound.finish() is expected
+
+    def create_array_function(
+        self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """See `CallsDirectly.create_array_function`. Returns None, because outputs have no fixed size."""
+        return None
 
     def _bound(self, request: Request) -> "_BoundRequest":
         """Returns the buffers and addresses for a request; the request keeps its memory alive."""
