@@ -13,7 +13,7 @@ import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
@@ -88,7 +88,11 @@ def _digest(content: bytes | memoryview) -> bytes:
 
 def _check(executable: Executable, constants_bytes: int) -> None:
     """Checks that locations are inside their buffers and that argument numbers are valid."""
-    sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
+    sizes = {
+        Base.ARENA: executable.arena_bytes,
+        Base.CONSTANTS: executable.constants_bytes,
+        Base.EXTENTS: WORD_BYTES * len(executable.extents),
+    }
     if constants_bytes != executable.constants_bytes:
         raise BadData(f"expected {executable.constants_bytes} bytes of constants, got {constants_bytes}")
     if min(executable.arena_bytes, executable.scratch_bytes) < 0:

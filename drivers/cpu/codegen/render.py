@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
@@ -104,11 +105,12 @@ class _Loops:
         )
         with code.loop(first, last, may_be_empty=True) as unit:
             rest = unit.index
-            begin, end = "0", str(layout.iterations(layout.order[-1]))
-            if layout.blocks > 1:
+            iterations = layout.iterations(layout.order[-1])
+            begin, end = "0", str(iterations)
+            if isinstance(layout.blocks, Extent) or layout.blocks > 1:
                 part, rest = self._split(rest, layout.blocks)
                 begin = code.value(f"mul i64 {part}, {layout.block}")
-                end = self._least(code.value(f"add i64 {begin}, {layout.block}"), int(end))
+                end = self._least(code.value(f"add i64 {begin}, {layout.block}"), iterations)
             for axis in reversed(layout.order[1 : layout.outer]):
                 self._counters[axis], rest = self._split(rest, layout.iterations(axis))
             if layout.outer:
@@ -149,7 +151,9 @@ class _Loops:
         if lanes > 1:
             offset = self._code.value(f"mul i64 {names[along]}, {lanes}")
             # If the last vector is incomplete, it starts earlier and computes some elements again.
-            names[along] = self._least(offset, along.extent - lanes) if along.extent % lanes else offset
+            rest = along.extent % lanes
+            is_overlapping = isinstance(rest, Extent) or rest
+            names[along] = self._least(offset, along.extent - lanes) if is_overlapping else offset
         statements = Statements(
             self._code,
             self._target,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from neurald.drivers.compiler.ir.extent_text import NAME_PREFIX
 from neurald.drivers.cpu.target.routine import Subroutine
 
 _NAME = re.compile(r"%[\w.]+")
@@ -111,7 +112,11 @@ class Instructions:
         depth, here = 0, len(self._scopes) - 1
         for each in names:
             home = self._homes.get(each)
-            known = here if home is None else home.depth
+            if home is not None:
+                known = home.depth
+            else:
+                # Extents are visible everywhere.
+                known = 0 if each.startswith(NAME_PREFIX) else here
             if known > depth:
                 depth = known
         return depth

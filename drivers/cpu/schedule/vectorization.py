@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -56,6 +57,7 @@ class LoopSchedule:
         outer: number of loops that units iterate over.
         blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
             all other loops.
+        block: number of iterations of the last loop in each part but the last.
         units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
     """
@@ -65,17 +67,13 @@ class LoopSchedule:
     order: tuple[Axis, ...]
     outer: int
     blocks: int
+    block: int
     units_per_work_item: int
     cost_ns: float
 
     def iterations(self, axis: Axis) -> int:
         """Returns the number of iterations of an axis' loop."""
         return -(-axis.extent // self.lanes) if axis is self.kernel.axes[-1] else axis.extent
-
-    @property
-    def block(self) -> int:
-        """Number of iterations of the last loop in a block."""
-        return -(-self.iterations(self.order[-1]) // self.blocks)
 
     @property
     def units(self) -> int:
@@ -101,24 +99,35 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
     wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
     order = _order(kernel, lanes)
     layout = LoopSchedule(
-        kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_work_item=1, cost_ns=cost
+        kernel=kernel,
+        lanes=lanes,
+        order=order,
+        outer=0,
+        blocks=1,
+        block=1,
+        units_per_work_item=1,
+        cost_ns=cost,
     )
     outer, units = 0, 1
     while outer < len(order) - 1 and units < wanted:
-        units *= layout.iterations(order[outer])
+        units *= estimate(layout.iterations(order[outer]))
         outer += 1
+    block = iterations = layout.iterations(order[-1])
     blocks = 1
     if outer == len(order) - 1 and units < wanted:
-        iterations = layout.iterations(order[-1])
-        block = -(-iterations // min(iterations, -(-wanted // units)))
+        known = estimate(iterations)
+        block = -(-known // min(known, -(-wanted // units)))
         blocks = -(-iterations // block)
+        if not isinstance(blocks, Extent):
+            block = -(-iterations // blocks)
     return LoopSchedule(
         kernel=kernel,
         lanes=lanes,
         order=order,
         outer=outer,
         blocks=blocks,
-        units_per_work_item=-(-units * blocks // wanted),
+        block=block,
+        units_per_work_item=-(-units * estimate(blocks) // wanted),
         cost_ns=cost,
     )
 

@@ -5,9 +5,15 @@ outputs have locations there too, but kernels access a request's own memory dire
 suitably aligned.
 """
 
+from typing import Final
+
 import msgspec
 
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
+
+
+#: Size of an extent that kernels read.
+WORD_BYTES: Final = 8
 
 
 class KernelCall(msgspec.Struct, frozen=True, array_like=True):
@@ -44,6 +50,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
         scratch_bytes: additional memory per thread.
         unshared_bytes: size of the arena if no values shared bytes.
         is_tolerant: True if no access leaves its memory even if inputs change during the execution.
+        extents: lengths that kernels read at run time, each in a word of 64 bits.
     """
 
     target: str
@@ -57,3 +64,4 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     scratch_bytes: int
     unshared_bytes: int
     is_tolerant: bool
+    extents: tuple[int, ...] = ()

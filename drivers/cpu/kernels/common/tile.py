@@ -1,10 +1,11 @@
 """Choice of the register tile of a product."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
-from neurald.drivers.cpu.kernels.common.window import tile_runs
+from neurald.drivers.cpu.kernels.common.window import estimated, tile_runs
 from neurald.drivers.cpu.target.target import Target
 
 #: Assumed clock of processors under wide vector load.
@@ -70,7 +71,9 @@ def _tiles(product: WindowedProduct, target: Target) -> Iterator[Tile]:
     # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
     for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
-        positions = min(registers // vectors - 1, product.columns.positions * product.rows.positions)
+        positions = registers // vectors - 1
+        if not isinstance(product.columns.positions, Extent):
+            positions = min(positions, product.columns.positions * product.rows.positions)
         if positions < 1:
             continue
         panels = -(-needed // vectors)
@@ -79,6 +82,7 @@ def _tiles(product: WindowedProduct, target: Target) -> Iterator[Tile]:
 
 
 def _panel_cycles(product: WindowedProduct, target: Target, vectors: int, positions: int) -> float:
+    product = replace(product, rows=estimated(product.rows), columns=estimated(product.columns))
     rows = rows_of_tile(product, positions)
     if rows == 1:
         tiles = [
@@ -87,9 +91,9 @@ def _panel_cycles(product: WindowedProduct, target: Target, vectors: int, positi
     else:
         across = product.columns.positions
         tiles = [(run.length * across, run.count) for run in tile_runs(product.rows, rows)]
-    images = product.images
+    images = estimate(product.images)
     for dimension in product.batches:
-        images *= dimension.extent
+        images *= estimate(dimension.extent)
     each_product = 0.5 if target.has_fma else 1.0
     cycles = 0.0
     for length, count in tiles:
@@ -108,6 +112,8 @@ def rows_of_tile(product: WindowedProduct, positions: int) -> int:
     Border rows of a tile need their own instructions, so this is limited to small windows.
     """
     rows = product.rows
+    if any(isinstance(each.positions, Extent) for each in (rows, product.columns)):
+        return 1
     if rows.positions == 1 or (rows.taps > _MAX_ROW_TAPS and not rows.is_inside):
         return 1
     return max(1, min(positions // product.columns.positions, product.rows.positions))

@@ -20,6 +20,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     accumulator,
 )
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -30,7 +31,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.op_table import computed
 from neurald.drivers.cpu.emit.reductions import combine, identity_text, reduce_lanes
-from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
@@ -194,7 +195,8 @@ class _RowWriter:
         self._rows, self._target, self._code = rows, target, code
         self._pointers = pointer_names(arguments_of(rows.kernel))
         native, length = target.lanes(_LANE_BYTES), rows.length
-        self._is_written_out = length <= _MAX_UNROLLED_VECTORS * native
+        self._is_open = isinstance(length, Extent)
+        self._is_written_out = not self._is_open and length <= _MAX_UNROLLED_VECTORS * native
         #: Number of elements computed at once.
         if self._is_written_out:
             self.lanes = min(native, 1 << (length.bit_length() - 1))
@@ -202,7 +204,7 @@ class _RowWriter:
             # Balances idle lanes at the end of a row against fewer, wider iterations.
             self.lanes = min(
                 (native * count for count in (4, 2, 1)),
-                key=lambda lanes: -(-length // lanes) * (lanes / native + 0.5),
+                key=lambda lanes: -(-estimate(length) // lanes) * (lanes / native + 0.5),
             )
         self._v = Vector(code, target, self.lanes)
         #: Kept vectors by their start in the row.
@@ -222,7 +224,7 @@ class _RowWriter:
             names: dict[Expression, str] = dict(zip(kernel.axes[:-1], position[:-1], strict=True))
             for reduction in self._rows.reductions:
                 names[reduction] = self._reduced(reduction, names)
-            self._over_parts([], lambda _, begin, __: self._finish(names, begin))
+            self._over_parts([], lambda _, begin, is_new: self._finish(names, begin, is_new))
 
     def _over_parts(self, carried: Sequence[tuple[str, str]], write: _Part) -> list[str]:
         """Writes instructions for each vector of a row.
@@ -240,16 +242,20 @@ class _RowWriter:
             for begin in range(0, whole, lanes):
                 state = write(state, str(begin), None)
         else:
-            with self._code.loop("0", str(whole), carried, step=lanes) as loop:
+            with self._code.loop("0", str(whole), carried, step=lanes, may_be_empty=self._is_open) as loop:
                 loop.results = write(loop.carried, loop.index, None)
             state = loop.results
+        if self._is_open:
+            return write(state, str(whole), first_lanes(self._v, length % lanes))
         if whole < length:
             first = length - lanes
             is_new = self._v.numbers("i1", [first + lane >= whole for lane in range(lanes)])
             state = write(state, str(first), is_new)
         return state
 
-    def _statements(self, names: Mapping[Expression, str], along: Axis, begin: str) -> Statements:
+    def _statements(
+        self, names: Mapping[Expression, str], along: Axis, begin: str, is_new: str | None
+    ) -> Statements:
         return Statements(
             self._code,
             self._target,
@@ -257,6 +263,8 @@ class _RowWriter:
             {**names, along: begin},
             lanes=self.lanes,
             along=along,
+            # The last vector of a row of open length does not overlap the one before.
+            mask=is_new if self._is_open else None,
         )
 
     def _reduced(self, reduction: Reduce, names: Mapping[Expression, str]) -> str:
@@ -265,7 +273,7 @@ class _RowWriter:
         element, start = computed(reduction, self.lanes), identity_text(v, reduction)
 
         def part(totals: Sequence[str], begin: str, is_new: str | None) -> list[str]:
-            value = self._statements(names, along, begin).value(reduction.body)
+            value = self._statements(names, along, begin, is_new).value(reduction.body)
             if reduction is self._rows.kept:
                 self._keep(begin, value)
             if is_new is not None:
@@ -290,13 +298,13 @@ class _RowWriter:
         at = address(self._code, "%scratch", multiple(self._code, begin, _LANE_BYTES))
         return self._code.fresh(f"load {self._v.type('float')}, ptr {at}, align {_LANE_BYTES}")
 
-    def _finish(self, names: Mapping[Expression, str], begin: str) -> list[str]:
+    def _finish(self, names: Mapping[Expression, str], begin: str, is_new: str | None) -> list[str]:
         """Computes the elements of a vector of the row."""
         kernel = self._rows.kernel
         known = dict(names)
         known.update(
             (each, self._kept(begin)) for each in walk(kernel.body) if isinstance(each, AccumulatorRef)
         )
-        statements = self._statements(known, kernel.axes[-1], begin)
+        statements = self._statements(known, kernel.axes[-1], begin, is_new)
         finish(statements, kernel, self._pointers[kernel.output], linearize(kernel.axes, kernel.shape))
         return []
