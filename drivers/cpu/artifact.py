@@ -73,7 +73,7 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     except msgspec.DecodeError as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
-    _check(stored.executable, constants.nbytes)
+    check_executable(stored.executable, constants.nbytes)
     return ArtifactContents(
         executable=stored.executable,
         codes=stored.codes,
@@ -86,8 +86,12 @@ def _digest(content: bytes | memoryview) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
-def _check(executable: Executable, constants_bytes: int) -> None:
-    """Checks that locations are inside their buffers and that argument numbers are valid."""
+def check_executable(executable: Executable, constants_bytes: int) -> None:
+    """Checks that locations are inside their buffers and that argument numbers are valid.
+
+    Raises:
+        BadData: they are not.
+    """
     sizes = {
         Base.ARENA: executable.arena_bytes,
         Base.CONSTANTS: executable.constants_bytes,
