@@ -127,8 +127,12 @@ class Preparation:
         except BadData as error:
             _LOG.info("the model is not compiled for open dimensions: %s", error)
             return None
-        except KernelFailed as error:
-            _LOG.info("no kernel for open dimensions: %s", error)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            # Not everything that compiles for known lengths does for open ones.
+            _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
+            _LOG.debug("the error was raised here:", exc_info=error)
             return None
         pinned = [symbol for symbol, _ in enumerate(scope.hints) if len(set(scope.bounds(symbol))) == 1]
         if pinned or compiled.opened is None:
@@ -140,7 +144,9 @@ class Preparation:
             [scope.bounds(symbol) for symbol, _ in enumerate(scope.hints)],
             (time.monotonic() - started) * 1e3,
         )
-        return CpuOpenModel(model, self._linked(model, compiled), compiled.opened)
+        native = self._linked(model, compiled)
+        opened = msgspec.structs.replace(compiled.opened, template=native.executable)
+        return CpuOpenModel(model, native, opened)
 
     def _in_parts(
         self, model: Model, shapes: Mapping[int, Shape] | None, failed: frozenset[int]

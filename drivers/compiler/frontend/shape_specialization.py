@@ -1,12 +1,15 @@
-"""Compiles models with unspecified dimensions once for each set of input shapes."""
+"""Compiles models with unspecified dimensions, for any lengths of them or for those of an execution."""
 
+import logging
+import os
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, cast
 
+from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.in_process import InProcessModel
@@ -17,11 +20,15 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.shape_inference import bind_operations, declared_shape, infer_shapes
 
-#: Number of compiled variants of a model; the least recently used one is dropped.
+_LOG = logging.getLogger(__name__)
+
+#: Number of prepared variants of a model; the least recently used one is dropped.
 _VARIANT_CACHE_SIZE = 8
+#: Number of times that a model is compiled for any lengths. Each covers a range of them.
+_MAX_OPEN_MODELS = 4
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
 _ASSUMED_LENGTH = 1
-#: Interval at which an execution that waits for the lock checks cancellation and deadline.
+#: Interval at which an execution that waits for another one checks cancellation and deadline.
 _POLL_S = 0.02
 
 
@@ -33,6 +40,34 @@ class PreparedWithOperands(PreparedModel, Protocol):
 
         Raises:
             BadData: the index is out of range.
+        """
+        ...
+
+
+class OpenModel(Protocol):
+    """A model compiled for any lengths of its open dimensions, within the limits of its code."""
+
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> PreparedWithOperands | None:
+        """Returns the model for these shapes of its inputs, without compiling anything.
+
+        Returns None if its code does not support them.
+        """
+        ...
+
+
+class OpenModels(Protocol):
+    """Compiles a model for any lengths of its open dimensions. They are numbered from 0."""
+
+    def load(self, number: int) -> OpenModel | None:
+        """Returns the model with this number from the cache, if it is there."""
+        ...
+
+    def compile(
+        self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions
+    ) -> OpenModel | None:
+        """Compiles the model, so that it is fast for some shapes of its inputs (by operand).
+
+        Returns None if it cannot be compiled, or only for these shapes.
         """
         ...
 
@@ -78,8 +113,73 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
     return replace(model, main=replace(main, operands=operands))
 
 
+def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope, dict[int, Shape]]:
+    """Returns input shapes with extents for the dimensions that the model leaves open.
+
+    Dimensions at the same position of several inputs have the same length if they have it here.
+    Lengths of 0 and 1 are not open.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand, which are the hints of the extents.
+    """
+    main = model.main
+    symbols: dict[tuple[int, int], int] = {}
+    for index, shape in shapes.items():
+        for position in _open_positions(main.operands[index], shape):
+            symbols.setdefault((position, shape[position]), len(symbols))
+    scope = ExtentScope(length for _, length in symbols)
+    opened: dict[int, Shape] = {}
+    for index, shape in shapes.items():
+        lengths = list(shape)
+        for position in _open_positions(main.operands[index], shape):
+            symbol = scope.symbols[symbols[position, shape[position]]]
+            # Compilers take an extent for a number.
+            lengths[position] = cast("int", symbol)
+        opened[index] = tuple(lengths)
+    return scope, opened
+
+
+def _open_positions(operand: Operand, shape: Shape) -> list[int]:
+    declared = operand.dimensions
+    if declared is None or len(declared) != len(shape):
+        return []
+    return [
+        position
+        for position, (length, given) in enumerate(zip(declared, shape, strict=True))
+        if not length and given >= MIN_LENGTH
+    ]
+
+
+class _Pending:
+    """A variant that an execution prepares, for which others with the same shapes wait."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+
+    def finish(self) -> None:
+        """Lets the others continue."""
+        self._done.set()
+
+    def wait(self, options: ExecuteOptions) -> None:
+        """Waits for the execution.
+
+        Raises:
+            Cancelled: the waiting execution was cancelled.
+            MissedDeadlineTransient: its deadline passed.
+        """
+        while not self._done.wait(_POLL_S):
+            if options.cancellation is not None:
+                options.cancellation.require_not_cancelled("while another one compiled")
+            if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+                raise MissedDeadlineTransient("the deadline passed while another execution compiled")
+
+
 class SpecializingModel(InProcessModel):
     """Implements `PreparedModel` with one prepared model per set of input shapes.
+
+    Executions with known shapes never wait for others. For new shapes the model is compiled, unless
+    code for any lengths of its open dimensions covers them.
 
     Args:
         model: the model, with unspecified dimensions.
@@ -87,6 +187,7 @@ class SpecializingModel(InProcessModel):
             It raises BadData if the model does not support the shapes.
         owner: the device that owns the model.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
+        open_models: compiles the model for any lengths; None if the device cannot.
     """
 
     def __init__(
@@ -96,12 +197,18 @@ class SpecializingModel(InProcessModel):
         *,
         owner: object,
         tolerant: bool,
+        open_models: OpenModels | None = None,
     ) -> None:
         self.owner = owner
         self._model = model
         self._prepare = prepare
+        self._open_models = open_models
+        self._opened: list[OpenModel] = []
+        #: Held only for a moment, never while something is compiled.
         self._lock = forkable_lock()
+        self._process = os.getpid()
         self._variants: OrderedDict[tuple[Shape | None, ...], PreparedWithOperands] = OrderedDict()
+        self._pending: dict[tuple[Shape | None, ...] | None, _Pending] = {}
         self.tolerates_changing_inputs = tolerant
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
@@ -119,7 +226,7 @@ class SpecializingModel(InProcessModel):
         return main.operands[indexes[index]]
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. The first execution with these shapes compiles the model."""
+        """See `PreparedModel.execute`. The first execution with these shapes may compile the model."""
         return self._variant(self._shapes(request), options).execute(request, options)
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
@@ -136,41 +243,90 @@ class SpecializingModel(InProcessModel):
         )
 
     def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
-        with self._locked(options):
-            variant = self._variants.get(shapes)
-            if variant is None:
-                known = {
-                    index: shape
-                    for index, shape in zip(self._model.main.inputs, shapes, strict=True)
-                    if shape is not None
-                }
-                try:
-                    variant = self._prepare(self._model, known, options)
-                except BadData as error:
-                    raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
-                self._variants[shapes] = variant
-                while len(self._variants) > _VARIANT_CACHE_SIZE:
-                    self._variants.popitem(last=False)
-            self._variants.move_to_end(shapes)
-            return variant
+        while True:
+            with self._lock:
+                variant = self._variants.get(shapes)
+                if variant is not None:
+                    self._variants.move_to_end(shapes)
+                    return variant
+            if not self._begin(shapes, options):
+                continue
+            try:
+                variant = self._prepared(shapes, options)
+                with self._lock:
+                    self._variants[shapes] = variant
+                    while len(self._variants) > _VARIANT_CACHE_SIZE:
+                        self._variants.popitem(last=False)
+                return variant
+            finally:
+                self._end(shapes)
 
-    @contextmanager
-    def _locked(self, options: ExecuteOptions) -> Iterator[None]:
-        """Holds the lock, for which it waits while another execution compiles.
+    def _begin(self, what: tuple[Shape | None, ...] | None, options: ExecuteOptions) -> bool:
+        """Returns True if this execution is to prepare something.
 
-        Raises:
-            Cancelled: the execution was cancelled meanwhile.
-            MissedDeadlineTransient: its deadline passed meanwhile.
+        If another one does, waits for it and returns False.
         """
-        while not self._lock.acquire(timeout=_POLL_S):
-            if options.cancellation is not None:
-                options.cancellation.require_not_cancelled("while another one compiled")
-            if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-                raise MissedDeadlineTransient("the deadline passed while another execution compiled")
+        with self._lock:
+            if self._process != os.getpid():
+                # The threads that prepared something do not exist in a forked child.
+                self._process = os.getpid()
+                self._pending.clear()
+            pending = self._pending.get(what)
+            if pending is None:
+                self._pending[what] = _Pending()
+                return True
+        pending.wait(options)
+        return False
+
+    def _end(self, what: tuple[Shape | None, ...] | None) -> None:
+        with self._lock:
+            self._pending.pop(what).finish()
+
+    def _prepared(
+        self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
+    ) -> PreparedWithOperands:
+        known = {
+            index: shape
+            for index, shape in zip(self._model.main.inputs, shapes, strict=True)
+            if shape is not None
+        }
         try:
-            yield
-        finally:
-            self._lock.release()
+            return self._from_open(shapes, known, options) or self._prepare(self._model, known, options)
+        except BadData as error:
+            raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
+
+    def _from_open(
+        self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
+    ) -> PreparedWithOperands | None:
+        """Returns the model for these shapes from code for any lengths.
+
+        Compiles such code if there is none for these lengths yet. Returns None if there cannot be.
+        """
+        while True:
+            count = len(self._opened)
+            for opened in self._opened[:count]:
+                variant = opened.for_shapes(shapes)
+                if variant is not None:
+                    return variant
+            open_models = self._open_models
+            if open_models is None or count >= _MAX_OPEN_MODELS or len(known) < len(shapes):
+                return None
+            if not any(
+                _open_positions(self._model.main.operands[index], shape) for index, shape in known.items()
+            ):
+                return None
+            if not self._begin(None, options):
+                continue
+            try:
+                if count < len(self._opened):
+                    continue
+                found = open_models.load(count) or open_models.compile(count, known, options)
+                if found is None:
+                    self._open_models = None
+                    return None
+                self._opened.append(found)
+            finally:
+                self._end(None)
 
     def artifact(self) -> Artifact | None:
         """Returns None, because the input shapes are not known in advance."""
