@@ -185,7 +185,7 @@ def _assembled(
         found = assignment.of(routine.arguments)
         if routine.extents:
             found += (BufferLocation(Base.EXTENTS, WORD_BYTES * len(extents)),)
-            extents.extend(map(estimate, routine.extents))
+            extents.extend(each.hint for each in routine.extents)
         return found
 
     calls = tuple(

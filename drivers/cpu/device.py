@@ -210,9 +210,7 @@ class CpuDevice:
             return preparation.open(model, shapes)
 
     @contextmanager
-    def _preparation(
-        self, model: Model, threads: int, *, keeps_artifact: bool
-    ) -> "Iterator[Preparation]":
+    def _preparation(self, model: Model, threads: int, *, keeps_artifact: bool) -> "Iterator[Preparation]":
         from neurald.drivers.compiler.support.gc_pause import paused_gc
         from neurald.drivers.cpu.native.compile_helper import start_ahead
 

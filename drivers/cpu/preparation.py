@@ -226,9 +226,7 @@ class Preparation:
     ) -> NativeModel:
         helper, self._helper = self._helper, None
         try:
-            return self._linked(
-                model, self._compiled(model, shapes, positions=positions, helper=helper)
-            )
+            return self._linked(model, self._compiled(model, shapes, positions=positions, helper=helper))
         except (Error, KernelFailed):
             raise
         except MemoryError as error:
@@ -238,7 +236,6 @@ class Preparation:
             everything = everything_here if positions is None else positions
             text = f"{operations_name(model.main, everything_here)}: {type(error).__name__}: {error}"
             raise KernelFailed(text, tuple(everything)) from error
-
 
     def _compiled(
         self,

@@ -62,9 +62,7 @@ class OpenModels(Protocol):
         """Returns the model with this number from the cache, if it is there."""
         ...
 
-    def compile(
-        self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions
-    ) -> OpenModel | None:
+    def compile(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> OpenModel | None:
         """Compiles the model, so that it is fast for some shapes of its inputs (by operand).
 
         Returns None if it cannot be compiled, or only for these shapes.
@@ -282,9 +280,7 @@ class SpecializingModel(InProcessModel):
         with self._lock:
             self._pending.pop(what).finish()
 
-    def _prepared(
-        self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
-    ) -> PreparedWithOperands:
+    def _prepared(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
         known = {
             index: shape
             for index, shape in zip(self._model.main.inputs, shapes, strict=True)

@@ -114,8 +114,8 @@ class Expression:
         """Converts the number to another type; see the module's rules."""
         if self.type is type:
             return self
-        is_known = isinstance(self, Constant) and not isinstance(self.value, Extent)
-        if is_known and (type.is_float or (type is Scalar.INDEX and self.type.is_integer)):
+        is_kept = type.is_float or (type is Scalar.INDEX and self.type.is_integer)
+        if isinstance(self, Constant) and is_kept and not isinstance(self.value, Extent):
             return constant(self.value, type)
         if type is Scalar.INDEX:
             low, high = _bounds_as_index(self.type)

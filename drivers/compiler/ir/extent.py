@@ -113,7 +113,9 @@ class ExtentScope:
     def _symbol(self, number: int, hint: int) -> "Extent":
         if not MIN_LENGTH <= hint <= MAX_LENGTH:
             raise ValueError(f"the length {hint} cannot be open")
-        atom = self.atom(AtomKind.SYMBOL, f"n{number}", lambda: Atom(f"n{number}", AtomKind.SYMBOL, hint, number))
+        atom = self.atom(
+            AtomKind.SYMBOL, f"n{number}", lambda: Atom(f"n{number}", AtomKind.SYMBOL, hint, number)
+        )
         extent = self.extent({(atom,): 1})
         assert isinstance(extent, Extent)  # noqa: S101 - it has a symbol
         return extent
@@ -134,14 +136,16 @@ class ExtentScope:
             known = self._atoms[key] = make()
         return known
 
-    def extent(self, terms: Terms) -> "int | Extent":
+    def extent(self, terms: Terms) -> Any:
         """Returns the sum of terms: an int if it does not depend on any symbol."""
         kept = {product: factor for product, factor in terms.items() if factor}
         if not kept:
             return 0
         if len(kept) == 1 and () in kept:
             return kept[()]
-        ordered = sorted((".".join(atom.key for atom in product), factor, product) for product, factor in kept.items())
+        ordered = sorted(
+            (".".join(atom.key for atom in product), factor, product) for product, factor in kept.items()
+        )
         key = "+".join(f"{factor}*{name}" if name else str(factor) for name, factor, _ in ordered)
         known = self._known.get(key)
         if known is None:
@@ -232,7 +236,9 @@ class Extent:
         self.scope = scope
         self.key = key
         self.terms = terms
-        self.hint = sum(factor * math.prod(atom.hint for atom in product) for product, factor in terms.items())
+        self.hint = sum(
+            factor * math.prod(atom.hint for atom in product) for product, factor in terms.items()
+        )
         self._range = (-1, 0, 0)
 
     def range(self) -> tuple[int, int]:
@@ -309,7 +315,7 @@ class Extent:
         if not isinstance(other, float | int | Extent):
             return NotImplemented
         if self.scope.estimates:
-            return calculate(float(self.hint), float(estimate(other)))
+            return calculate(float(self.hint), float(other.hint if isinstance(other, Extent) else other))
         return calculate(float(self), float(other))
 
     # Numbers. Each of these pins the extent.
@@ -363,26 +369,26 @@ class Extent:
             return isinstance(other, float) and other.is_integer() and self == int(other)
         if isinstance(other, Extent) and other.scope is not self.scope:
             return False
-        return _decided(self.scope, self - other, Relation.ZERO)  # type: ignore[operator]
+        return _decided(self.scope, self - other, Relation.ZERO)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __lt__(self, other: Any) -> bool:
         if not _is_integer(other):
-            return float(self) < other
+            return bool(float(self) < other)
         return _decided(self.scope, self - other, Relation.NEGATIVE)
 
     def __ge__(self, other: Any) -> bool:
-        return float(self) >= other if not _is_integer(other) else not self < other
+        return not self < other if _is_integer(other) else bool(float(self) >= other)
 
     def __gt__(self, other: Any) -> bool:
         if not _is_integer(other):
-            return float(self) > other
+            return bool(float(self) > other)
         return _decided(self.scope, other - self, Relation.NEGATIVE)
 
     def __le__(self, other: Any) -> bool:
-        return float(self) <= other if not _is_integer(other) else not self > other
+        return not self > other if _is_integer(other) else bool(float(self) <= other)
 
     # Text.
 
@@ -446,14 +452,14 @@ def _terms(number: Any) -> Terms:
     return number.terms if isinstance(number, Extent) else {(): int(number)}
 
 
-def _sum(scope: ExtentScope, first: Any, second: Any, sign: int) -> "int | Extent":
+def _sum(scope: ExtentScope, first: Any, second: Any, sign: int) -> Any:
     total = dict(_terms(first))
     for product, factor in _terms(second).items():
         total[product] = total.get(product, 0) + sign * factor
     return scope.extent(total)
 
 
-def _product(scope: ExtentScope, first: Any, second: Any) -> "int | Extent":
+def _product(scope: ExtentScope, first: Any, second: Any) -> Any:
     found: dict[tuple[Atom, ...], int] = {}
     for one, factor in _terms(first).items():
         for other, other_factor in _terms(second).items():
@@ -475,7 +481,7 @@ def _decided(scope: ExtentScope, difference: Any, relation: Relation) -> bool:
     return scope.guarded(difference, relation)
 
 
-def _quotient(scope: ExtentScope, dividend: Any, divisor: Any) -> "int | Extent":
+def _quotient(scope: ExtentScope, dividend: Any, divisor: Any) -> Any:
     """Returns dividend // divisor in a canonical form."""
     if divisor < 0:
         return _quotient(scope, -dividend, -divisor)
@@ -494,7 +500,7 @@ def _quotient(scope: ExtentScope, dividend: Any, divisor: Any) -> "int | Extent"
     return whole + _atom(scope, AtomKind.QUOTIENT, rest, divisor)
 
 
-def _remainder(scope: ExtentScope, dividend: Any, divisor: Any) -> "int | Extent":
+def _remainder(scope: ExtentScope, dividend: Any, divisor: Any) -> Any:
     """Returns dividend % divisor in a canonical form."""
     if divisor < 0:
         return -_remainder(scope, -dividend, -divisor)

@@ -8,7 +8,6 @@
 Quotients round towards minus infinity, as in Python.
 """
 
-import math
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.expression_nodes import (

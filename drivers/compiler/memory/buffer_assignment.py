@@ -204,6 +204,8 @@ def _lifespans(
         last[value] = len(uses) + 1
     values = list(first)
     return values, [
-        Lifespan(value=number, size_bytes=max(1, estimate(value.size_bytes)), first=first[value], last=last[value])
+        Lifespan(
+            value=number, size_bytes=max(1, estimate(value.size_bytes)), first=first[value], last=last[value]
+        )
         for number, value in enumerate(values)
     ]

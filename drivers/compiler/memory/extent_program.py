@@ -63,9 +63,7 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
 
     def evaluate(self, lengths: Sequence[int]) -> list[int] | None:
         """Returns the numbers; None if the code is not valid for these lengths."""
-        if any(
-            not low <= length <= high for length, (low, high) in zip(lengths, self.bounds, strict=True)
-        ):
+        if any(not low <= length <= high for length, (low, high) in zip(lengths, self.bounds, strict=True)):
             return None
         atoms = list(lengths)
         for division in self.divisions:
@@ -84,7 +82,7 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
         """Raises BadData unless every sum refers to atoms before it, and is small."""
         if len(self.bounds) + len(self.divisions) > _MAX_ATOMS:
             raise BadData(f"a program has {len(self.divisions)} divisions; at most {_MAX_ATOMS} are expected")
-        if any(not 0 < low for low, _ in self.bounds):
+        if any(low < 1 for low, _ in self.bounds):
             raise BadData("an open dimension may be empty")
         count = len(self.bounds)
         for number, division in enumerate(self.divisions, start=count):
@@ -134,9 +132,9 @@ class ProgramBuilder:
         self._values: list[Sum] = []
         self._numbers: dict[int | str, int] = {}
 
-    def number(self, value: int) -> int:
+    def number(self, value: "int | Extent") -> int:
         """Returns the position of a number among the values of the program."""
-        key = value.key if _is_extent(value) else int(value)
+        key = int(value) if isinstance(value, int) else value.key
         if key not in self._numbers:
             self._numbers[key] = len(self._values)
             self._values.append(self._sum(value))
@@ -156,8 +154,8 @@ class ProgramBuilder:
         )
 
     def _sum(self, value: "int | Extent") -> Sum:
-        if not _is_extent(value):
-            return ((int(value), ()),)
+        if isinstance(value, int):
+            return ((value, ()),)
         return tuple(
             (factor, tuple(self._atom(atom) for atom in product)) for product, factor in value.terms.items()
         )
@@ -170,7 +168,3 @@ class ProgramBuilder:
             self._atoms[atom] = len(self._scope.hints) + len(self._divisions)
             self._divisions.append(division)
         return self._atoms[atom]
-
-
-def _is_extent(value: object) -> bool:
-    return hasattr(value, "terms")

@@ -500,10 +500,10 @@ class Statements:
                 self._names[along] = loop.index
                 loop.results.append(self._accumulate(expression, expression.body, loop.carried[0], element))
             total = loop.results[0]
-        rest = along.extent % count
-        if is_open or rest:
+        left = along.extent % count
+        if is_open or left:
             self._names[along] = str(whole)
-            lanes.mask = first_lanes(lanes.v, rest)
+            lanes.mask = first_lanes(lanes.v, left)
             lanes.known.clear()
             self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
             total = self._accumulate(expression, expression.body, total, element)

@@ -112,11 +112,10 @@ class Instructions:
         depth, here = 0, len(self._scopes) - 1
         for each in names:
             home = self._homes.get(each)
-            if home is not None:
-                known = home.depth
-            else:
+            known = here if home is None else home.depth
+            if home is None and each.startswith(NAME_PREFIX):
                 # Extents are visible everywhere.
-                known = 0 if each.startswith(NAME_PREFIX) else here
+                known = 0
             if known > depth:
                 depth = known
         return depth

@@ -11,7 +11,6 @@ import msgspec
 
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 
-
 #: Size of an extent that kernels read.
 WORD_BYTES: Final = 8
 

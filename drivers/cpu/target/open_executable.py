@@ -82,7 +82,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         """
         if len(shapes) != len(self.inputs):
             return None
-        found = []
+        found: list[int] = []
         for places in self.symbols:
             lengths = set()
             for number, dimension in places:
@@ -106,7 +106,9 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             return None
         plan = plan_memory(
             [
-                Lifespan(value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last)
+                Lifespan(
+                    value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last
+                )
                 for n, value in enumerate(self.values)
             ],
             alignment=ALIGNMENT,
@@ -171,9 +173,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             (len(template.inputs), len(self.inputs)),
             (len(template.outputs), len(self.outputs)),
             (len(template.extents), len(self.extents)),
-            *zip(
-                (len(call.locations) for call in template.calls), map(len, self.locations), strict=False
-            ),
+            *zip((len(call.locations) for call in template.calls), map(len, self.locations), strict=False),
         ]
         if any(one != other for one, other in shapes):
             raise BadData("the open parts of an executable do not match its calls and ports")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 
-
 #: Length of tiles if there are too few positions for long ones.
 _SHORT_TILE = 4
 

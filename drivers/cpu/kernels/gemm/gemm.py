@@ -94,16 +94,21 @@ class GemmWriter:
         self._offsets = tile.offsets(product.channels)
         tiles = estimate(self._units * product.images * self._tiles)
         is_prefetched = tiles > 1 and weights.is_panel_major and weights.panel_bytes > 0
-        self._new_sums = lambda positions: FloatMicroKernel(
-            code,
-            target,
-            product,
-            replace(tile, positions=positions),
-            weights,
-            tiles=tiles if is_prefetched else 0,
-            prefetches_inputs=tiles > 1 and self._is_one_row and not is_prefetched,
-        )
+        self._prefetched_tiles = tiles if is_prefetched else 0
+        self._prefetches_inputs = tiles > 1 and self._is_one_row and not is_prefetched
         self._sums = self._new_sums(tile.positions)
+
+    def _new_sums(self, positions: int) -> FloatMicroKernel:
+        """Returns the micro-kernel of tiles with this many positions."""
+        return FloatMicroKernel(
+            self._code,
+            self._target,
+            self._product,
+            replace(self._tile, positions=positions),
+            self._weights,
+            tiles=self._prefetched_tiles,
+            prefetches_inputs=self._prefetches_inputs,
+        )
 
     @property
     def extents(self) -> tuple[int, ...]:
