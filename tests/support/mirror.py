@@ -34,6 +34,11 @@ def _has_code(path: Path) -> bool:
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/ir/extent_text.py": "tests/drivers/compiler/ir/test_extent.py",
+    "drivers/cpu/codegen/run_time_extents.py": "tests/drivers/cpu/test_open_model.py",
+    "drivers/cpu/open_variants.py": "tests/drivers/cpu/test_variants.py",
+    "drivers/cpu/opening.py": "tests/drivers/cpu/test_open_model.py",
+    "drivers/cpu/target/open_executable.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/compiler/ir/expression_nodes.py": "tests/drivers/compiler/ir/test_expression.py",
     "drivers/compiler/ir/kernel_rewriting.py": "tests/drivers/cpu/schedule/test_axis_rewriting.py",
     "drivers/compiler/ir/op.py": "tests/drivers/compiler/analysis/test_interpreter.py",

@@ -26,6 +26,8 @@ _LOG = logging.getLogger(__name__)
 _VARIANT_CACHE_SIZE = 8
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
+#: Shortest length of an open dimension in examples.
+_USUAL = 64
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
 _ASSUMED_LENGTH = 1
 #: Interval at which an execution that waits for another one checks cancellation and deadline.
@@ -56,16 +58,19 @@ class OpenModel(Protocol):
 
 
 class OpenModels(Protocol):
-    """Compiles a model for any lengths of its open dimensions. They are numbered from 0."""
+    """Compiles a model for any lengths of its open dimensions."""
 
-    def load(self, number: int) -> OpenModel | None:
-        """Returns the model with this number from the cache, if it is there."""
-        ...
+    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> OpenModel | None:
+        """Returns the model from the cache, or compiles it.
 
-    def compile(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> OpenModel | None:
-        """Compiles the model, so that it is fast for some shapes of its inputs (by operand).
+        Args:
+            number: distinguishes models that were compiled for different examples, from 0.
+            shapes: an example of input shapes, by operand, which affects for which other shapes the
+                code is valid, and fast.
+            limits: of the execution that needs it.
 
-        Returns None if it cannot be compiled, or only for these shapes.
+        Returns:
+            None if the model cannot be compiled, or only for the example.
         """
         ...
 
@@ -138,6 +143,36 @@ def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope,
     return scope, opened
 
 
+def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
+    """Returns shapes with greater lengths of the open dimensions, which are multiples of nothing.
+
+    What is decided by such lengths is also right for most others. Equal lengths at the same position
+    stay equal.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand.
+    """
+    found: dict[tuple[int, int], int] = {}
+    usual: dict[int, Shape] = {}
+    for index, shape in shapes.items():
+        lengths = list(shape)
+        for position in _open_positions(model.main.operands[index], shape):
+            key = position, shape[position]
+            if key not in found:
+                length = max(shape[position], _USUAL) | 1
+                while length in found.values() or any(length % factor == 0 for factor in (3, 5, 7)):
+                    length += 2
+                found[key] = length
+            lengths[position] = found[key]
+        usual[index] = tuple(lengths)
+    return usual
+
+
+def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> list[int]:
+    return [shapes[index][position] for index, position in positions]
+
+
 def _open_positions(operand: Operand, shape: Shape) -> list[int]:
     declared = operand.dimensions
     if declared is None or len(declared) != len(shape):
@@ -201,7 +236,8 @@ class SpecializingModel(InProcessModel):
         self._model = model
         self._prepare = prepare
         self._open_models = open_models
-        self._opened: list[OpenModel] = []
+        #: With the inputs and dimensions that are open.
+        self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
         #: Held only for a moment, never while something is compiled.
         self._lock = forkable_lock()
         self._process = os.getpid()
@@ -298,31 +334,38 @@ class SpecializingModel(InProcessModel):
 
         Compiles such code if there is none for these lengths yet. Returns None if there cannot be.
         """
+        positions = {
+            (index, position)
+            for index, shape in known.items()
+            for position in _open_positions(self._model.main.operands[index], shape)
+        }
         while True:
             count = len(self._opened)
-            for opened in self._opened[:count]:
+            for opened, _ in self._opened[:count]:
                 variant = opened.for_shapes(shapes)
                 if variant is not None:
                     return variant
             open_models = self._open_models
-            if open_models is None or count >= _MAX_OPEN_MODELS or len(known) < len(shapes):
-                return None
-            if not any(
-                _open_positions(self._model.main.operands[index], shape) for index, shape in known.items()
-            ):
+            if open_models is None or count >= _MAX_OPEN_MODELS or len(known) < len(shapes) or not positions:
                 return None
             if not self._begin(None, options):
                 continue
             try:
                 if count < len(self._opened):
                     continue
-                found = open_models.load(count) or open_models.compile(count, known, options)
+                # The code for an example of usual lengths is valid for most others.
+                is_known = any(other == positions for _, other in self._opened)
+                example = known if is_known else usual_shapes(self._model, known)
+                found = open_models.get(count, example, options)
                 if found is None:
                     self._open_models = None
                     return None
-                self._opened.append(found)
+                self._opened.append((found, positions))
             finally:
                 self._end(None)
+            if not is_known and found.for_shapes(shapes) is None and min(_lengths(known, positions)) < _USUAL:
+                # Few lengths are that short.
+                return None
 
     def artifact(self) -> Artifact | None:
         """Returns None, because the input shapes are not known in advance."""

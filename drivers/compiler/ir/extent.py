@@ -171,9 +171,9 @@ class ExtentScope:
                 caller = caller.f_back
             where = f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller else "?"
             self.pins.append((extent.key, where))
-            difference = extent - extent.hint
-            if isinstance(difference, Extent):
-                self.guarded(difference, Relation.ZERO)
+            terms = {**extent.terms, (): extent.terms.get((), 0) - extent.hint}
+            # The extent may be too long to be kept.
+            self.guarded(Extent(self, f"{extent.key}-{extent.hint}", terms), Relation.ZERO)
         return extent.hint
 
     def _restrict(self, extent: "Extent", relation: Relation, holds: bool) -> bool:
@@ -507,8 +507,9 @@ def _remainder(scope: ExtentScope, dividend: Any, divisor: Any) -> Any:
     if not divisor > 0:
         raise ZeroDivisionError("an extent is divided by zero")
     _, rest = _split(scope, dividend, divisor)
-    if _is_below(scope, rest, divisor):
-        return rest
+    for found in (rest, rest + divisor):
+        if _is_below(scope, found, divisor):
+            return found
     rest, divisor, common, offset = _reduced(scope, rest, divisor)
     if not isinstance(divisor, Extent) and divisor == 1:
         return offset
@@ -585,11 +586,34 @@ def _atom(scope: ExtentScope, kind: AtomKind, dividend: Any, divisor: Any) -> An
 
 
 def _range_of(extent: Extent) -> tuple[int, int]:
+    # Bounds of n · n - n are those of n, times those of n - 1.
+    common = _common_atoms(extent.terms)
+    scope = extent.scope
+    low, high = _range_of_sum(scope, {_without(each, common): n for each, n in extent.terms.items()})
+    for atom in common:
+        corners = [one * other for one in (low, high) for other in _atom_range(scope, atom)]
+        low, high = min(corners), max(corners)
+    return low, high
+
+
+def _common_atoms(terms: Terms) -> tuple[Atom, ...]:
+    """Returns a product that divides all products."""
+    first, *others = terms
+    if not others:
+        return ()
+    common: list[Atom] = []
+    for atom in first:
+        if all(each.count(atom) > common.count(atom) for each in others):
+            common.append(atom)
+    return tuple(common)
+
+
+def _range_of_sum(scope: ExtentScope, terms: Mapping[Any, int]) -> tuple[int, int]:
     low = high = 0
-    for product, factor in extent.terms.items():
+    for product, factor in terms.items():
         smallest = largest = 1
         for atom in product:
-            ends = _atom_range(extent.scope, atom)
+            ends = _atom_range(scope, atom)
             corners = [one * other for one in (smallest, largest) for other in ends]
             smallest, largest = min(corners), max(corners)
         low += min(factor * smallest, factor * largest)

@@ -62,7 +62,7 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
     values: tuple[Sum, ...]
 
     def evaluate(self, lengths: Sequence[int]) -> list[int] | None:
-        """Returns the numbers; None if the code is not valid for these lengths."""
+        """Returns the numbers; None if the code is not valid for these lengths, or one is too large."""
         if any(not low <= length <= high for length, (low, high) in zip(lengths, self.bounds, strict=True)):
             return None
         atoms = list(lengths)
@@ -71,12 +71,16 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
             if divisor <= 0:
                 return None
             dividend = _total(division.dividend, atoms)
-            atoms.append(dividend // divisor if division.kind == _QUOTIENT else dividend % divisor)
+            atom = dividend // divisor if division.kind == _QUOTIENT else dividend % divisor
+            if abs(atom) > _MAX_FACTOR:
+                return None
+            atoms.append(atom)
         for guard in self.guards:
             value = _total(guard.value, atoms)
             if (value < 0 if guard.relation == _NEGATIVE else value == 0) is not guard.holds:
                 return None
-        return [_total(value, atoms) for value in self.values]
+        numbers = [_total(value, atoms) for value in self.values]
+        return None if any(abs(number) > _MAX_FACTOR for number in numbers) else numbers
 
     def check(self) -> None:
         """Raises BadData unless every sum refers to atoms before it, and is small."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
@@ -42,15 +42,18 @@ def render(kernel: Kernel, target: Target) -> Routine:
     work_items, cost_ns, label = 0, 0.0, "nothing"
     if math.prod(kernel.shape):
         layouts = [
-            schedule_loops(simplify_axes(each), target)
-            for each in split_into_sections(narrow_int64(kernel), target)
+            each
+            for section in split_into_sections(narrow_int64(kernel), target)
+            for each in _schedules(simplify_axes(section), target)
         ]
-        for layout in layouts:
-            _Loops(layout, code, target, pointer_names(values), work_items).write()
-            work_items, cost_ns = work_items + layout.work_items, cost_ns + layout.cost_ns
-        lanes = max(layout.lanes for layout in layouts)
+        for layout, share in layouts:
+            _Loops(layout, code, target, pointer_names(values), (work_items, share)).write()
+            work_items += layout.work_items * share
+            cost_ns += layout.cost_ns * estimate(share)
+        lanes = max(layout.lanes for layout, _ in layouts)
+        count = len({id(layout.kernel) for layout, _ in layouts})
         label = f"{lanes} elements at once" if lanes > 1 else "element by element"
-        label += f", in {len(layouts)} sections" if len(layouts) > 1 else ""
+        label += f", in {count} sections" if count > 1 else ""
     lines = [
         *code.globals,
         f"define void @{NAME}({parameters(values)}) nounwind {{",
@@ -70,6 +73,20 @@ def render(kernel: Kernel, target: Target) -> Routine:
     )
 
 
+def _schedules(kernel: Kernel, target: Target) -> list[tuple[LoopSchedule, int]]:
+    """Returns the schedules of a kernel, each with 1 if it computes the elements, or else 0.
+
+    There are two if it is not known whether a row fills a vector.
+    """
+    layout = schedule_loops(kernel, target)
+    length = layout.kernel.axes[-1].extent
+    if layout.lanes == 1 or not isinstance(length, Extent) or length.range()[0] >= layout.lanes:
+        return [(layout, 1)]
+    is_long = at_least(length, layout.lanes)
+    single = schedule_loops(layout.kernel, target, is_single=True)
+    return [(layout, is_long), (single, 1 - is_long)]
+
+
 class _Loops:
     """Writes the loops of a schedule: over units, then over the remaining axes.
 
@@ -78,7 +95,8 @@ class _Loops:
         code: receives the instructions.
         target: the target of the code.
         pointers: names of the values' memory.
-        first: number of the first work item of this schedule in the function.
+        own: number of its first work item in the function, and 1 if it has any work items, or else
+            0.
     """
 
     def __init__(
@@ -87,10 +105,10 @@ class _Loops:
         code: Instructions,
         target: Target,
         pointers: Mapping[Value, str],
-        first: int,
+        own: tuple[int, int],
     ) -> None:
         self._layout = layout
-        self._first = first
+        self._first, self._share = own
         self._code = code
         self._target = target
         self._pointers = pointers
@@ -101,7 +119,8 @@ class _Loops:
         layout, code = self._layout, self._code
         first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_work_item}")
         last = self._least(
-            code.value(f"mul i64 {self._own('%end')}, {layout.units_per_work_item}"), layout.units
+            code.value(f"mul i64 {self._own('%end')}, {layout.units_per_work_item}"),
+            layout.units * self._share,
         )
         with code.loop(first, last, may_be_empty=True) as unit:
             rest = unit.index
@@ -119,7 +138,7 @@ class _Loops:
 
     def _own(self, work_item: str) -> str:
         """Converts a work item of the function to one of this schedule; 0 for earlier ones."""
-        if not self._first:
+        if not isinstance(self._first, Extent) and not self._first:
             return work_item
         self._code.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
         counted = self._code.value(f"sub i64 {work_item}, {self._first}")

@@ -23,7 +23,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     index,
 )
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -353,7 +353,7 @@ class Statements:
         v = self._lanes.v
         where = self._scalar(offset)
         if load.guard is None or load.otherwise is None:
-            streams = self._is_streaming and load.value.size_bytes >= _STREAM_BYTES
+            streams = self._is_streaming and estimate(load.value.size_bytes) >= _STREAM_BYTES
             # A looked-up offset has no predictable successor.
             if streams and not any(True for _ in _computed(offset)):
                 vector_memory.prefetch(

@@ -1,5 +1,6 @@
 """Specialised kernels for contractions, top-k and data movement. Other kernels use `render`."""
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Convolution,
@@ -56,6 +57,9 @@ def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
     from neurald.drivers.cpu.kernels.movement import range_copy, transposition
     from neurald.drivers.cpu.kernels.row_wise import rows
 
+    if any(isinstance(length, Extent) for value in (kernel.output, *kernel.inputs) for length in value.shape):
+        # The others divide ranges at compile time.
+        return rows.routine(kernel, target)
     moved = range_copy.routine(kernel, target) or transposition.routine(kernel, target)
     return moved or rows.routine(kernel, target)
 

@@ -52,7 +52,8 @@ class LoopSchedule:
 
     Attributes:
         kernel: the kernel, with its axes joined.
-        lanes: elements computed together along the last axis, which is at least as long.
+        lanes: elements computed together along the last axis, which is at least as long unless its
+            length is open.
         order: the axes, outermost loop first.
         outer: number of loops that units iterate over.
         blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
@@ -86,14 +87,16 @@ class LoopSchedule:
         return -(-self.units // self.units_per_work_item)
 
 
-def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
+def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -> LoopSchedule:
     """Chooses the loop nest of a kernel.
 
     Args:
         kernel: has at least one element; its axes are joined.
         target: the target of the code.
+        is_single: True to compute single elements. Otherwise, the last axis may be shorter than a
+            vector if its length is open.
     """
-    kernel, lanes = _with_lanes(kernel, target)
+    kernel, lanes = (kernel, 1) if is_single else _with_lanes(kernel, target)
     cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
     work_items = min(_MAX_GRAINS, math.ceil(cost / _WORK_ITEM_NS))
     wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
@@ -158,7 +161,7 @@ def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
     while (
         joins
         and len(kernel.axes) > 1
-        and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel, target)) // 2
+        and estimate(kernel.axes[-1].extent) < target.lanes(_lane_bytes(kernel, target)) // 2
     ):
         # Some loads gather then, but more lanes are used.
         kernel = join_axes(kernel, len(kernel.axes) - 2)
@@ -171,6 +174,9 @@ def _lanes(kernel: Kernel, target: Target) -> int:
     """Returns the best number of lanes along the last axis."""
     native = target.lanes(_lane_bytes(kernel, target))
     length, most = kernel.axes[-1].extent, _registers(kernel, target)
+    if isinstance(length, Extent):
+        # Shorter lengths than a vector get loops of their own.
+        length = max(native, length.hint)
     candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
     if not candidates:
         return 1 << (length.bit_length() - 1)

@@ -9,7 +9,7 @@ the next panel is prefetched meanwhile.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
@@ -137,7 +137,7 @@ class GemmWriter:
             *batches, first, second, third = position
             panel, image, unit = (first, second, third) if self._is_panel_major else (third, first, second)
             channel = multiple(code, panel, self._tile.width)
-            if self._tile.panels > 1:
+            if not is_one(self._tile.panels):
                 last = str(self._product.channels - self._tile.width)
                 channel = self._single.call("llvm.smin", "i64", channel, last)
             if self._pack_panel is not None:
@@ -235,7 +235,7 @@ class GemmWriter:
             ),
         )
         first = total(code, panel.position, multiple(code, row, product.columns.positions), column)
-        if product.terms <= _MAX_PREFETCHED_TERMS and self._kernel.output_offset is None:
+        if estimate(product.terms) <= _MAX_PREFETCHED_TERMS and self._kernel.output_offset is None:
             self._prefetch_output(shape, first, panel.channel)
         micro_kernel = self._sums
         if isinstance(product.columns.positions, Extent) and shape.positions < tile.positions:
