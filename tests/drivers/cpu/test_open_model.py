@@ -20,8 +20,12 @@ from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
 from neurald.hal.memory.pool import HostMemory
 
-Op, Kind = nd.OperationType, nd.OperandType
-FLOAT, INT8, INT32 = Kind.TENSOR_FLOAT32, Kind.TENSOR_QUANT8_ASYMM_SIGNED, Kind.TENSOR_INT32
+Op = nd.OperationType
+FLOAT, INT8, INT32 = (
+    nd.OperandType.TENSOR_FLOAT32,
+    nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    nd.OperandType.TENSOR_INT32,
+)
 Shape = tuple[int, ...]
 Array = np.ndarray[Any, np.dtype[Any]]
 LENGTHS = (2, 3, 4, 5, 7, 8, 13, 14, 15, 16, 17, 31, 33, 64, 100, 129)
@@ -35,11 +39,11 @@ class Net:
         self._inputs: list[int] = []
         self._random = np.random.default_rng(1)
 
-    def input(self, shape: Shape, kind: Kind = FLOAT, scale: float = 0.0, zero: int = 0) -> int:
+    def input(self, shape: Shape, kind: nd.OperandType = FLOAT, scale: float = 0.0, zero: int = 0) -> int:
         self._inputs.append(self.builder.add_operand(kind, shape, scale=scale, zero_point=zero))
         return self._inputs[-1]
 
-    def constant(self, array: Any, kind: Kind = FLOAT, scale: float = 0.0) -> int:
+    def constant(self, array: Any, kind: nd.OperandType = FLOAT, scale: float = 0.0) -> int:
         values = np.asarray(array, kind.dtype)
         index = self.builder.add_operand(kind, values.shape, scale=scale)
         self.builder.set_operand_value(index, values)
@@ -51,7 +55,7 @@ class Net:
     def bytes(self, *shape: int, scale: float) -> int:
         return self.constant(self._random.integers(-127, 128, shape), INT8, scale)
 
-    def number(self, value: float, kind: Kind = Kind.INT32) -> int:
+    def number(self, value: float, kind: nd.OperandType = nd.OperandType.INT32) -> int:
         index = self.builder.add_operand(kind)
         self.builder.set_operand_value(index, value)
         return index
@@ -61,7 +65,7 @@ class Net:
         operation: nd.OperationType,
         inputs: Sequence[int],
         shape: Shape,
-        kind: Kind = FLOAT,
+        kind: nd.OperandType = FLOAT,
         scale: float = 0.0,
         zero: int = 0,
     ) -> int:
@@ -107,12 +111,16 @@ def quantized_fully_connected() -> nd.Model:
 
 def softmax_of_rows() -> nd.Model:
     net = Net()
-    return net.finish(net.add(Op.SOFTMAX, [net.input((0, 50)), net.number(1.5, Kind.FLOAT32)], (0, 50)))
+    return net.finish(
+        net.add(Op.SOFTMAX, [net.input((0, 50)), net.number(1.5, nd.OperandType.FLOAT32)], (0, 50))
+    )
 
 
 def softmax_of_open_rows() -> nd.Model:
     net = Net()
-    return net.finish(net.add(Op.SOFTMAX, [net.input((3, 0)), net.number(1.5, Kind.FLOAT32)], (3, 0)))
+    return net.finish(
+        net.add(Op.SOFTMAX, [net.input((3, 0)), net.number(1.5, nd.OperandType.FLOAT32)], (3, 0))
+    )
 
 
 def mean_over_open_dimension() -> nd.Model:
@@ -209,9 +217,9 @@ def padded() -> nd.Model:
 def attention() -> nd.Model:
     net = Net()
     queries, keys, values = (net.input((2, 0, 16)) for _ in range(3))
-    no, yes = net.number(0, Kind.BOOL), net.number(1, Kind.BOOL)
+    no, yes = net.number(0, nd.OperandType.BOOL), net.number(1, nd.OperandType.BOOL)
     scores = net.add(Op.BATCH_MATMUL, [queries, keys, no, yes], (2, 0, 0))
-    weights = net.add(Op.SOFTMAX, [scores, net.number(0.25, Kind.FLOAT32)], (2, 0, 0))
+    weights = net.add(Op.SOFTMAX, [scores, net.number(0.25, nd.OperandType.FLOAT32)], (2, 0, 0))
     return net.finish(net.add(Op.BATCH_MATMUL, [weights, values, no, no], (2, 0, 16)))
 
 
@@ -333,7 +341,7 @@ def test_other_shapes_are_not_supported() -> None:
     model, artifact = cached_artifact()
     opened = CpuDevice()._restored_open(model, artifact, threads=1)
     for shapes in ([(5, 25)], [(5, 24, 1)], [None], [], [(0, 24)], [(1, 24)], [(1 << 40, 24)]):
-        assert opened.for_shapes(shapes) is None  # type: ignore[arg-type]
+        assert opened.for_shapes(shapes) is None
 
 
 def test_damaged_artifacts_are_refused() -> None:
