@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from neurald.drivers.compiler.ir.algorithm import Algorithm
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import walk
@@ -226,8 +227,64 @@ class TopK:
         return (self.input,)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Attention:
+    """Computes output[b, m, d] = Σ_n weights[b, m, n] · value[b, n, d].
+
+    The weights are computed from scores, such as by a softmax; score[b, m, n] is an expression of
+    Σ_k query[b, m, k] · key[b, n, k]. Neither scores nor weights are stored. It is part of fused
+    kernels only, not of graphs.
+
+    Attributes:
+        output: (batches, rows, features), FLOAT32.
+        axes: b, m, n, k and d.
+        query, key, value: loads at (b, m, k), (b, n, k) and (b, n, d), without guards.
+        score: at (b, m, n); an `AccumulatorRef` is the sum of products.
+        scores: stands for the scores (b, m, n). Only `weights` loads it, within its row.
+        weights: at (b, m, n).
+    """
+
+    output: Value
+    axes: tuple[Axis, Axis, Axis, Axis, Axis]
+    query: Load
+    key: Load
+    value: Load
+    score: Expression
+    scores: Value
+    weights: Expression
+
+    @property
+    def roots(self) -> tuple[Expression, ...]:
+        """The expressions that it computes."""
+        return self.query, self.key, self.value, self.score, self.weights
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        loaded = (each.value for each in walk(*self.roots) if isinstance(each, Load))
+        return tuple(value for value in dict.fromkeys(loaded) if value is not self.scores)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Procedure:
+    """Computes a value by an algorithm whose steps depend on each other.
+
+    Attributes:
+        output: the value.
+        inputs: the values that the algorithm reads; it reads nothing else, whatever they contain.
+        algorithm: the algorithm, which describes the inputs and the output.
+    """
+
+    output: Value
+    inputs: tuple[Value, ...]
+    algorithm: Algorithm
+    operations: tuple[int, ...] = ()
+
+
 Contraction: TypeAlias = Convolution | DepthwiseConvolution | MatrixProduct
-Node: TypeAlias = Compute | Contraction | TopK
+#: Nodes with kernels of their own that are not sums of products.
+Selection: TypeAlias = TopK | Procedure
+Node: TypeAlias = Compute | Contraction | Selection
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
