@@ -68,7 +68,7 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
 def _packed(product: WindowedProduct, constant: Array, tile: Tile, target: Target) -> Value:
     """Packs constant weights, in fewer bytes if reading them takes longer than the products."""
     operand, channels, terms = product.weights, product.channels, product.terms
-    is_streamed = product.positions <= _MAX_STREAMED_POSITIONS and target.has_fma
+    is_streamed = estimate(product.positions) <= _MAX_STREAMED_POSITIONS and target.has_fma
     if is_streamed and constant.size * _FLOAT_BYTES >= _MIN_STREAMED_BYTES:
         weights = by_channel(operand, constant, channels, terms).astype(np.float32)
         narrow = narrowed(weights, with_half=target.has_half)
