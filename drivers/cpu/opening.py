@@ -1,7 +1,6 @@
 """Describes a compiled step for all lengths of its open dimensions."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from neurald.drivers.compiler.ir.extent import ExtentScope
 from neurald.drivers.compiler.ir.value import Value
@@ -69,7 +68,7 @@ def opened_executable(
             (number, dimension)
             for number, value in enumerate(graph.inputs)
             for dimension, length in enumerate(value.shape)
-            if cast("object", length) is symbol
+            if length is symbol
         ]
         for symbol in scope.symbols
     ]

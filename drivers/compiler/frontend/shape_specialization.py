@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Protocol
 
 from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
@@ -138,9 +138,7 @@ def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope,
     for index, shape in shapes.items():
         lengths = list(shape)
         for position in _open_positions(main.operands[index], shape):
-            symbol = scope.symbols[symbols[position, shape[position]]]
-            # Compilers take an extent for a number.
-            lengths[position] = cast("int", symbol)
+            lengths[position] = scope.symbols[symbols[position, shape[position]]]
         opened[index] = tuple(lengths)
     return scope, opened
 

@@ -108,7 +108,10 @@ class ExtentScope:
         self._version = 0
         self._known: dict[str, Extent] = {}
         self._atoms: dict[str, Atom] = {}
-        self.symbols = tuple(self._symbol(number, hint) for number, hint in enumerate(self.hints))
+        # Compilers take them for ints.
+        self.symbols: tuple[Any, ...] = tuple(
+            self._symbol(number, hint) for number, hint in enumerate(self.hints)
+        )
 
     def _symbol(self, number: int, hint: int) -> "Extent":
         if not MIN_LENGTH <= hint <= MAX_LENGTH:

@@ -150,7 +150,7 @@ def test_guards_of_one_length_become_its_bounds() -> None:
 def test_a_number_that_python_or_numpy_needs_pins_the_extent() -> None:
     for use in (range, np.zeros, int, float, lambda length: [0] * length, lambda length: f"{length:d}"):
         scope = ExtentScope([37])
-        use(scope.symbols[0])  # type: ignore[operator]
+        use(scope.symbols[0])
         assert scope.bounds(0) == (37, 37)
         ((_, where),) = scope.pins
         assert "test_extent.py" in where or "numpy" in where
