@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
@@ -39,7 +40,7 @@ from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, KernelCall
+from neurald.drivers.cpu.target.executable import WORD_BYTES, BoundedPort, Executable, KernelCall
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
@@ -121,7 +122,7 @@ def compile_model(
         for unit in first:
             compilation.add(unit)
         folding = ConstantFolding(target, generate)
-        graph = build_graph(model, input_shapes, folding.graph)
+        graph = build_graph(model, input_shapes, folding.graph, has_bounds=True)
         transform(graph, folding.node)
         if scope is not None:
             scope.estimates = True
@@ -157,7 +158,12 @@ def compile_model(
                 if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
                     raise _failed(names, kernel, error) from error
             raise
-    executable = _assembled(model, target, assignment, kernels, routines, names)
+    bounded = tuple(
+        BoundedPort(output=each.output, dimension=each.dimension, count=each.count) for each in graph.bounded
+    )
+    executable = msgspec.structs.replace(
+        _assembled(model, target, assignment, kernels, routines, names), bounded=bounded
+    )
     opened = None
     if scope is not None:
         opened = opened_executable(executable, assignment, routines, scope)

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.cpu.artifact import check_executable
+from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import Executable
@@ -43,7 +44,7 @@ class CpuOpenModel:
         if executable is None:
             return None
         check_executable(executable, self._native.constants.nbytes)
-        return CpuPreparedModel(self._native.resized(executable), lambda: ReferenceModel(self._model))
+        return whole_model(self._native.resized(executable), lambda: ReferenceModel(self._model))
 
     def artifact(self) -> Artifact:
         """Returns the contents of cache files, see `read_open_artifact`."""

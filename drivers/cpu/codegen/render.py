@@ -46,8 +46,9 @@ def render(kernel: Kernel, target: Target) -> Routine:
             for section in split_into_sections(narrow_int64(kernel), target)
             for each in _schedules(simplify_axes(section), target)
         ]
+        end = _limited_end(kernel, [layout for layout, _ in layouts], code, pointer_names(values))
         for layout, share in layouts:
-            _Loops(layout, code, target, pointer_names(values), (work_items, share)).write()
+            _Loops(layout, code, target, pointer_names(values), (work_items, share), end).write()
             work_items += layout.work_items * share
             cost_ns += layout.cost_ns * estimate(share)
         lanes = max(layout.lanes for layout, _ in layouts)
@@ -87,6 +88,26 @@ def _schedules(kernel: Kernel, target: Target) -> list[tuple[LoopSchedule, int]]
     return [(layout, is_long), (single, 1 - is_long)]
 
 
+def _limited_end(
+    kernel: Kernel, layouts: Sequence[LoopSchedule], code: Instructions, pointers: Mapping[Value, str]
+) -> str:
+    """Returns the end of the work items, of which only those of needed rows are computed."""
+    limit = kernel.limit
+    if limit is None or len(layouts) > 1 or kernel.output_offset is not None:
+        return "%end"
+    (layout,) = layouts
+    if layout.order != layout.kernel.axes:
+        return "%end"
+    # Work items are parts of the elements in row-major order. None is larger than an earlier one.
+    count = code.value(f"sext i32 {code.load(f'load i32, ptr {pointers[limit.count]}, align 4')} to i64")
+    needed = code.value(f"mul i64 {count}, {layout.work_items}")
+    rounded = code.value(f"add i64 {needed}, {limit.bound - 1}")
+    code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
+    return code.value(
+        f"call i64 @llvm.smin.i64(i64 %end, i64 {code.value(f'sdiv i64 {rounded}, {limit.bound}')})"
+    )
+
+
 class _Loops:
     """Writes the loops of a schedule: over units, then over the remaining axes.
 
@@ -97,6 +118,7 @@ class _Loops:
         pointers: names of the values' memory.
         own: number of its first work item in the function, and 1 if it has any work items, or else
             0.
+        end: name of the end of the function's work items.
     """
 
     def __init__(
@@ -106,9 +128,11 @@ class _Loops:
         target: Target,
         pointers: Mapping[Value, str],
         own: tuple[int, int],
+        end: str,
     ) -> None:
         self._layout = layout
         self._first, self._share = own
+        self._end = end
         self._code = code
         self._target = target
         self._pointers = pointers
@@ -119,7 +143,7 @@ class _Loops:
         layout, code = self._layout, self._code
         first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_work_item}")
         last = self._least(
-            code.value(f"mul i64 {self._own('%end')}, {layout.units_per_work_item}"),
+            code.value(f"mul i64 {self._own(self._end)}, {layout.units_per_work_item}"),
             layout.units * self._share,
         )
         with code.loop(first, last, may_be_empty=True) as unit:
