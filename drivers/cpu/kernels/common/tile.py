@@ -24,9 +24,10 @@ class Tile:
     """Part of the output computed at once: `positions` × `vectors` registers of `lanes` channels.
 
     If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.
+    A single vector may have more lanes than there are channels; those beyond compute nothing.
 
     Attributes:
-        lanes: channels per vector; at most the number of channels.
+        lanes: channels per vector.
         vectors: number of vectors per panel.
         positions: maximum number of positions.
         panels: number of panels.
@@ -47,7 +48,7 @@ class Tile:
     def offsets(self, channels: int) -> tuple[int, ...]:
         """Returns the first channel of each vector, relative to the panel."""
         last = channels if self.panels == 1 else self.width
-        return tuple(min(each * self.lanes, last - self.lanes) for each in range(self.vectors))
+        return tuple(max(0, min(each * self.lanes, last - self.lanes)) for each in range(self.vectors))
 
     def start(self, panel: int, channels: int) -> int:
         """Returns the first channel of a panel."""
@@ -59,21 +60,30 @@ def lanes_for(channels: int, target: Target) -> int:
     return min(target.lanes(4), 1 << (channels.bit_length() - 1))
 
 
-def choose_tile(product: WindowedProduct, target: Target) -> Tile:
-    """Returns the fastest tile for a non-empty product, by estimate."""
-    return min(_tiles(product, target), key=lambda tile: tile.cycles)
+def choose_tile(product: WindowedProduct, target: Target, *, has_padding: bool = False) -> Tile:
+    """Returns the fastest tile for a non-empty product, by estimate.
+
+    Args:
+        product: the product to compute.
+        target: the target of the code.
+        has_padding: True if a vector may have more lanes than there are channels.
+    """
+    return min(_tiles(product, target, has_padding=has_padding), key=lambda tile: tile.cycles)
 
 
-def _tiles(product: WindowedProduct, target: Target) -> Iterator[Tile]:
+def _tiles(product: WindowedProduct, target: Target, *, has_padding: bool) -> Iterator[Tile]:
     lanes = lanes_for(product.channels, target)
     needed = -(-product.channels // lanes)
     # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
-    for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
+    choices = [(lanes, vectors) for vectors in range(1, min(needed, _MAX_VECTORS) + 1)]
+    if has_padding and lanes < product.channels < target.lanes(4):
+        choices.append((2 * lanes, 1))
+    for lanes, vectors in choices:
         positions = min(registers // vectors - 1, product.columns.positions * product.rows.positions)
         if positions < 1:
             continue
-        panels = -(-needed // vectors)
+        panels = -(-product.channels // (lanes * vectors))
         cycles = panels * _panel_cycles(product, target, vectors, positions)
         yield Tile(lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=cycles)
 
