@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -28,6 +26,7 @@ from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 
 _ACCUMULATOR_TYPES = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
 #: Operations whose operand types differ from the result's.
@@ -102,6 +101,11 @@ def _compute_errors(node: Compute) -> Iterator[str]:
         yield f"the axes have extents {list(extents)}; expected the output's shape"
     if node.body.type is not node.output.type:
         yield f"the body has type {node.body.type.name}; expected the output's type"
+    limit = node.limit
+    if limit is not None and (limit.count.type is not Scalar.INT32 or limit.count.shape):
+        yield f"its number of rows is {_text(limit.count)}"
+    if limit is not None and (limit.bound < 1 or node.output.count % limit.bound):
+        yield f"it cannot be divided into {limit.bound} rows"
     if any(condition.type is not Scalar.BOOL for condition, _ in node.requirements):
         yield "a requirement is not a BOOL"
     roots = (node.body, *(condition for condition, _ in node.requirements))
@@ -242,7 +246,7 @@ def _matrix_errors(node: MatrixProduct) -> Iterator[str]:
     rows, depth = left[:-3:-1] if node.left_transposed else left[-2:]
     columns, other = right[:-3:-1] if node.right_transposed else right[-2:]
     try:
-        batches = np.broadcast_shapes(left[:-2], right[:-2])
+        batches = broadcast_shapes(left[:-2], right[:-2])
     except ValueError:
         batches = ()
     if depth != other or node.output.shape != (*batches, rows, columns):

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -147,7 +148,9 @@ class _Depthwise:
         longest = max(run.length for run in self._runs)
         across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
         near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
-        self._is_far = self._width == 1 and node.input.size_bytes + node.output.size_bytes > _MAX_CACHED_BYTES
+        self._is_far = (
+            self._width == 1 and estimate(node.input.size_bytes + node.output.size_bytes) > _MAX_CACHED_BYTES
+        )
         self._blocks = -(-self._vectors // max(1, _MAX_TILE_INPUT_BYTES // near))
 
     @property
