@@ -54,8 +54,8 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
         product: its contraction, with at least one term.
         target: the target of the code.
     """
-    tile = choose_tile(product, target)
     operand = product.weights
+    tile = choose_tile(product, target, has_padding=operand.value.constant is not None)
     weights_value = operand.value
     if operand.value.constant is not None:
         weights_value = _packed(product, operand.value.constant, tile, target)
