@@ -75,7 +75,7 @@ class _Scores:
     def __init__(self, call: Call, builder: Builder) -> None:
         self._call, self._builder = call, builder
         _, self.anchors, columns = call.shape("scores")
-        self.classes = call.scalar("classes")
+        self.classes: int = call.scalar("classes")
         self._first = columns - self.classes
 
     def stored(self, anchor: Expression, kind: Expression) -> Expression:
@@ -143,7 +143,8 @@ def _results(
 
 def _by_anchor(call: Call, builder: Builder, boxes: Value, scores: _Scores) -> tuple[Value, ...]:
     """Suppresses boxes by each anchor's best score; each detection has several classes."""
-    anchors, classes, width = scores.anchors, scores.classes, call.scalar("classes_per_detection")
+    anchors, classes = scores.anchors, scores.classes
+    width: int = call.scalar("classes_per_detection")
     limit, ranks = min(call.scalar("detections"), anchors), min(classes, width)
 
     def best(_: Expression, anchor: Expression) -> Expression:
