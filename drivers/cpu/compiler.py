@@ -5,12 +5,14 @@ kernel, assignment of memory, and compilation to object code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.frontend.structured_model import Block, StructuredModel, Update
 from neurald.drivers.compiler.ir.expression import Expression, Load
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
@@ -27,6 +29,7 @@ from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
 from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.program.step import CompiledBlock, ProgramBuilder, Step, StepCall
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import Executable, KernelCall
@@ -34,7 +37,7 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
 from neurald.hal.model.numbering import operations_name
-from neurald.hal.model.types import Model
+from neurald.hal.model.types import Model, Subgraph
 
 #: Number of operations that a message names. The log has all of them at level DEBUG.
 _MAX_LISTED = 4
@@ -79,11 +82,12 @@ def compile_model(
     processes: int = 1,
     helper: CompileHelper | None = None,
     first: Sequence[Unit] = (),
+    structured: StructuredModel | None = None,
 ) -> Compiled:
     """Compiles a model.
 
     Args:
-        model: every operation has a lowering.
+        model: every operation has a lowering, apart from control flow.
         target: the target to generate code for.
         generate: makes the routine of a kernel.
         input_shapes: shapes of inputs that the model leaves open, by operand.
@@ -93,49 +97,97 @@ def compile_model(
         helper: a compiling process that was already started; it is ended.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
+        structured: the model's program, if it has control flow.
 
     Raises:
         BadData: an operation has no lowering.
         KernelFailed: code generation failed for a kernel.
     """
-    names = _Names(model, positions)
     with ObjectCompilation(target, processes=processes, helper=helper) as compilation:
         for unit in first:
             compilation.add(unit)
-        folding = ConstantFolding(target, generate)
-        graph = build_graph(model, input_shapes, folding.graph)
-        transform(graph, folding.node)
-        joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
-        fused = choose_storage_order(concat_in_place(joined, stores_runs), target)
-        kernels = tuple(
-            use_lookup_tables(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
-        )
-        routines: list[Routine] = []
-        called: set[Subroutine] = set()
-        for kernel in kernels:
-            try:
-                routines.append(generate(kernel, target))
-            except MemoryError:
-                raise
-            except Exception as error:
-                raise _failed(names, kernel, error) from error
-            charge(_packed_bytes(kernel, routines[-1]), "packed constants")
-            for subroutine in sorted(routines[-1].subroutines - called, key=lambda each: each.name):
-                compilation.add(routine_unit(subroutine))
-            compilation.add(routine_unit(routines[-1]))
-            called |= routines[-1].subroutines
-        compilation.add(callers_unit({len(routine.arguments) for routine in routines}))
-        assignment = assign_buffers(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
+        compiler = _Compiler(target, generate, compilation)
+        if structured is None:
+            names = _Names(model.main, positions)
+            step = compiler.straight(model, names, input_shapes)
+        else:
+            model = structured.model
+            charge(sum(pool.size for pool in model.pools), "compiling a model")
+            step = ProgramBuilder(structured, partial(compiler.block, structured), compiler.update).step()
+        compilation.add(callers_unit({len(call.routine.arguments) for call in step.calls}))
+        assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT)
         try:
             found = compilation.finish()
         except CompilationFailed as error:
-            for kernel, routine in zip(kernels, routines, strict=True):
+            for call in step.calls:
+                routine = call.routine
                 if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
-                    raise _failed(names, kernel, error) from error
+                    raise call.names.failed(call.kernel, error) from error
             raise
-    executable = _assembled(model, target, assignment, kernels, routines, names)
+    executable = _assembled(model, target, assignment, step)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
     return Compiled(executable=executable, constants=assignment.constants, codes=codes)
+
+
+class _Compiler:
+    """Compiles parts of a step to routines.
+
+    Args:
+        target, generate: see `compile_model`.
+        compilation: compiles the routines.
+    """
+
+    def __init__(self, target: Target, generate: Generate, compilation: ObjectCompilation) -> None:
+        self._target, self._generate, self._compilation = target, generate, compilation
+        self._folding = ConstantFolding(target, generate)
+        self._called: set[Subroutine] = set()
+
+    def straight(self, model: Model, names: "_Names", input_shapes: Mapping[int, Shape] | None) -> "Step":
+        """Compiles a model without control flow."""
+        fused, calls = self._fused(model, names, input_shapes)
+        return Step(graph=fused, calls=calls, uses=[call.routine.arguments for call in calls])
+
+    def block(self, structured: StructuredModel, block: Block, model: Model) -> "CompiledBlock":
+        """Compiles the model of a block."""
+        names = _StructuredNames(structured, block.operations)
+        fused, calls = self._fused(model, names, None, charges_constants=False)
+        return CompiledBlock(graph=fused, calls=calls)
+
+    def update(self, structured: StructuredModel, update: Update, kernel: Kernel) -> "StepCall":
+        """Compiles the kernel of an update."""
+        return self._call(kernel, _StructuredNames(structured, (update.operation,)))
+
+    def _fused(
+        self,
+        model: Model,
+        names: "_Names | _StructuredNames",
+        input_shapes: Mapping[int, Shape] | None,
+        *,
+        charges_constants: bool = True,
+    ) -> "tuple[FusedGraph, tuple[StepCall, ...]]":
+        folding, target = self._folding, self._target
+        graph = build_graph(model, input_shapes, folding.graph, charges_constants=charges_constants)
+        transform(graph, folding.node)
+        joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
+        fused = choose_storage_order(concat_in_place(joined, stores_runs), target)
+        kernels = (
+            use_lookup_tables(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
+        )
+        return fused, tuple(self._call(kernel, names) for kernel in kernels)
+
+    def _call(self, kernel: Kernel, names: "_Names | _StructuredNames") -> "StepCall":
+        try:
+            routine = self._generate(kernel, self._target)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise names.failed(kernel, error) from error
+        charge(_packed_bytes(kernel, routine), "packed constants")
+        for subroutine in sorted(routine.subroutines - self._called, key=lambda each: each.name):
+            self._compilation.add(routine_unit(subroutine))
+        self._compilation.add(routine_unit(routine))
+        self._called |= routine.subroutines
+        return StepCall(kernel=kernel, routine=routine, names=names)
 
 
 def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
@@ -144,33 +196,22 @@ def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
     return sum(value.size_bytes for value in own)
 
 
-def _failed(names: "_Names", kernel: Kernel, error: Exception) -> KernelFailed:
-    text = f"{names.text(kernel)}: {type(error).__name__}: {error}"
-    return KernelFailed(text, names.positions(kernel.operations))
-
-
-def _assembled(
-    model: Model,
-    target: Target,
-    assignment: BufferAssignment,
-    kernels: Sequence[Kernel],
-    routines: Sequence[Routine],
-    names: "_Names",
-) -> Executable:
+def _assembled(model: Model, target: Target, assignment: BufferAssignment, step: Step) -> Executable:
     calls = tuple(
         KernelCall(
-            function=routine.name,
-            locations=assignment.of(routine.arguments),
-            work_items=routine.work_items,
-            cost_ns=routine.cost_ns,
-            messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),
-            label=routine.label,
-            operations=names.positions(routine.operations or kernel.operations),
+            function=each.routine.name,
+            locations=assignment.of(each.routine.arguments),
+            work_items=each.routine.work_items,
+            cost_ns=each.routine.cost_ns,
+            messages=tuple(f"{each.names.text(each.kernel)}: {text}" for _, text in each.kernel.requirements),
+            label=each.routine.label,
+            operations=each.names.positions(each.routine.operations or each.kernel.operations),
         )
-        for kernel, routine in zip(kernels, routines, strict=True)
+        for each in step.calls
     )
     inputs, outputs = assignment.ports(model)
-    users, written = _users(assignment.graph, routines), _written(routines)
+    instructions = step.instructions(assignment)
+    users, written = _users(step), _written(step)
     return Executable(
         target=target.name,
         calls=calls,
@@ -183,43 +224,88 @@ def _assembled(
         ),
         arena_bytes=assignment.arena_bytes,
         constants_bytes=assignment.constants.nbytes,
-        scratch_bytes=max((routine.scratch_bytes for routine in routines), default=0),
+        scratch_bytes=max((each.routine.scratch_bytes for each in step.calls), default=0),
         unshared_bytes=assignment.unshared_bytes,
-        is_tolerant=all(_is_tolerant(kernel) for kernel in kernels),
+        is_tolerant=all(_is_tolerant(each.kernel) for each in step.calls),
+        instructions=instructions,
+        loops=step.loops,
     )
 
 
 class _Names:
     """Names and positions of a kernel's operations for messages."""
 
-    def __init__(self, model: Model, positions: Sequence[int] | None) -> None:
-        self._graph = model.main
+    def __init__(self, graph: Subgraph, positions: Sequence[int] | None) -> None:
+        self._graph = graph
         self._positions = positions
 
     def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
         if self._positions is None:
             return tuple(operations)
-        # Several inlined operations may originate from one.
-        return tuple(dict.fromkeys(self._positions[each] for each in operations))
+        return tuple(self._positions[each] for each in operations)
 
     def text(self, kernel: Kernel) -> str:
         return operations_name(self._graph, kernel.operations)
 
+    def failed(self, kernel: Kernel, error: Exception) -> KernelFailed:
+        """Returns the error for a kernel that cannot be compiled."""
+        return _failed(self, kernel, error)
 
-def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, list[int]]:
-    """Maps each value to its arguments, numbered over all routines."""
+
+class _StructuredNames:
+    """Names and positions of the operations of a part of a structured model."""
+
+    def __init__(self, structured: StructuredModel, operations: Sequence[int]) -> None:
+        self._structured = structured
+        self._operations = operations
+
+    def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
+        # Several inlined operations may originate from one.
+        origins = self._structured.origins
+        return tuple(dict.fromkeys(origins[self._operations[each]] for each in operations))
+
+    def text(self, kernel: Kernel) -> str:
+        graphs: dict[int, list[int]] = {}
+        for each in kernel.operations:
+            position = self._operations[each]
+            graphs.setdefault(self._structured.graphs[position], []).append(position)
+        main = self._structured.model.main
+        return ", ".join(
+            operations_name(replace(main, number=number), positions) for number, positions in graphs.items()
+        )
+
+    def failed(self, kernel: Kernel, error: Exception) -> KernelFailed:
+        """Returns the error for a kernel that cannot be compiled."""
+        return _failed(self, kernel, error)
+
+
+def _failed(names: _Names | _StructuredNames, kernel: Kernel, error: Exception) -> KernelFailed:
+    text = f"{names.text(kernel)}: {type(error).__name__}: {error}"
+    return KernelFailed(text, names.positions(kernel.operations))
+
+
+def _users(step: Step) -> Mapping[Value, list[int]]:
+    """Maps each value to its arguments, numbered over all calls, then over the instructions."""
     users: dict[Value, list[int]] = {}
-    number = 0
-    for routine in routines:
-        for argument in routine.arguments:
-            users.setdefault(graph.aliases.get(argument, argument), []).append(number)
-            number += 1
+    arguments = (
+        *(value for each in step.calls for value in each.routine.arguments),
+        *(value for values in step.accessed for value in values),
+    )
+    for number, argument in enumerate(arguments):
+        users.setdefault(step.graph.aliases.get(argument, argument), []).append(number)
     return users
 
 
-def _written(routines: Sequence[Routine]) -> frozenset[int]:
-    """Returns the arguments that routines write (their first), numbered over all routines."""
-    return frozenset(accumulate((len(routine.arguments) for routine in routines), initial=0))
+def _written(step: Step) -> frozenset[int]:
+    """Returns the arguments that are written: the first of each call and of each copy."""
+    owners = [*(each.routine.arguments for each in step.calls), *step.accessed]
+    starts = accumulate((len(each) for each in owners), initial=0)
+    calls = len(step.calls)
+    return frozenset(
+        start
+        for number, (start, values) in enumerate(zip(starts, owners, strict=False))
+        if number < calls or len(values) > 1
+    )
 
 
 def _is_tolerant(kernel: Kernel) -> bool:

@@ -43,7 +43,9 @@ class NativeSegment:
         if len(given) < len(inputs):
             return None
         reservations = [reserve(port.size_bytes, "results of a compiled step") for port in executable.outputs]
-        results = self.native.run_arrays(given, options.deadline_s, options.cancellation)
+        results = self.native.run_arrays(
+            given, options.deadline_s, options.cancellation, options.loop_timeout_s
+        )
         return list(zip(results, reservations, strict=True))
 
     def profile(self) -> Sequence[KernelTime]:

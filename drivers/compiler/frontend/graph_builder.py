@@ -45,6 +45,8 @@ def build_graph(
     model: Model,
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
+    *,
+    charges_constants: bool = True,
 ) -> Graph:
     """Builds the graph of a model's main graph.
 
@@ -53,6 +55,7 @@ def build_graph(
         input_shapes: shapes of inputs that the model leaves open, by operand.
         evaluate: computes float arithmetic on constants, so that folding an operation gives the
             same result as running it. By default the references compute it.
+        charges_constants: False if the model's constants are charged elsewhere.
 
     Raises:
         BadData: an operation has no lowering, or its arguments are invalid.
@@ -60,7 +63,7 @@ def build_graph(
             memory left.
     """
     main = model.main
-    constants_bytes = sum(pool.size for pool in model.pools)
+    constants_bytes = sum(pool.size for pool in model.pools) if charges_constants else 0
     charge(constants_bytes + _OPERATION_BYTES * len(main.operations), "compiling a model")
     bindings = [DEFINITIONS[each.type].bind(each, main.operands) for each in main.operations]
     shapes = infer_shapes(model, main, bindings, input_shapes)
@@ -83,7 +86,7 @@ def build_graph(
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
         try:
-            constants = _constant_results(call, main.operands, shapes, known, given, evaluate)
+            constants = constant_results(call, main.operands, shapes, known, given, evaluate)
             if constants is not None:
                 known.update(zip(operation.outputs, constants, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
@@ -227,7 +230,7 @@ def _has_reals(call: Call) -> bool:
     )
 
 
-def _constant_results(
+def constant_results(
     call: Call,
     operands: Sequence[Operand],
     shapes: Mapping[int, Shape],
