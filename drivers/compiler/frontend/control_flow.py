@@ -190,7 +190,11 @@ class _Structurer:
         self._left = _MAX_INLINED + _MAX_INLINED_PER_OPERATION * sum(len(each.operations) for each in graphs)
         for operand in model.main.operands:
             self._add_operand(operand)
-        self._shapes.update(input_shapes)
+        for index, shape in input_shapes.items():
+            self._shapes[index] = merge(
+                self._operands[index].dimensions, shape, operand_name(self._operands, index)
+            )
+            self._operands[index] = replace(self._operands[index], dimensions=shape)
 
     # ---------------------------------------------------------------- operands
 
@@ -377,6 +381,9 @@ class _Structurer:
             )
             mapping.update(zip(operation.outputs, results, strict=False))
             return
+        if graph is not self._model.main and self._is_identity(moved, call):
+            mapping[operation.outputs[0]] = moved.inputs[0]
+            return
         known = self._known_results(call)
         if known is not None:
             for index, result in zip(moved.outputs, known, strict=True):
@@ -388,9 +395,6 @@ class _Structurer:
             replaced = self._with_known_lengths(moved, call, graph, origin)
             if replaced is not None:
                 mapping[operation.outputs[0]] = replaced
-            return
-        if graph is not self._model.main and self._is_identity(moved, shapes):
-            mapping[operation.outputs[0]] = moved.inputs[0]
             return
         update = self._update_of(moved, call, graph, origin)
         if update is not None:
@@ -457,13 +461,17 @@ class _Structurer:
             level -= 1
         return level
 
-    def _is_identity(self, operation: Operation, shapes: Sequence[Shape]) -> bool:
+    def _is_identity(self, operation: Operation, call: Call) -> bool:
         """Returns True if the only result of an operation equals its first input."""
         if operation.type not in (*_RESHAPES, *_SLICES):
             return False
+        try:
+            (shape,) = DEFINITIONS[operation.type].output_shapes(call)
+        except (UnknownValue, BadData):
+            return False
         source, result = self._operands[operation.inputs[0]], self._operands[operation.outputs[0]]
         return (
-            self._shapes.get(operation.inputs[0]) == shapes[0]
+            self._shapes.get(operation.inputs[0]) == shape
             and source.type is result.type
             and (source.scale, source.zero_point, source.channel_quant)
             == (result.scale, result.zero_point, result.channel_quant)
