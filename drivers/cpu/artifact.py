@@ -114,7 +114,8 @@ def _check(executable: Executable, constants_bytes: int) -> None:
         _check_instruction(executable, instruction, sizes)
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
-    count = sum(len(each.locations) for each in (*executable.calls, *executable.instructions))
+    count = sum(len(call.locations) for call in executable.calls)
+    count += sum(len(instruction.locations) for instruction in executable.instructions)
     for ports, arguments in (
         (executable.inputs, executable.input_arguments),
         (executable.outputs, executable.output_arguments),

@@ -12,7 +12,7 @@ from itertools import accumulate
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
-from neurald.drivers.compiler.frontend.structured_model import Block, StructuredModel, Update
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
 from neurald.drivers.compiler.ir.expression import Expression, Load
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
@@ -147,7 +147,7 @@ class _Compiler:
         fused, calls = self._fused(model, names, input_shapes)
         return Step(graph=fused, calls=calls, uses=[call.routine.arguments for call in calls])
 
-    def block(self, structured: StructuredModel, block: Block, model: Model) -> "CompiledBlock":
+    def block(self, structured: StructuredModel, block: BasicBlock, model: Model) -> "CompiledBlock":
         """Compiles the model of a block."""
         names = _StructuredNames(structured, block.operations)
         fused, calls = self._fused(model, names, None, charges_constants=False)

@@ -10,7 +10,7 @@ import msgspec
 from neurald.drivers.compiler.frontend.control_flow import CONTROL_FLOW, structure_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
-from neurald.drivers.compiler.frontend.structured_model import Block, each_item
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, each_item
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.codegen.render import render
@@ -108,7 +108,7 @@ class Preparation:
     ) -> ReferenceModel:
         started = time.monotonic()
         steps = [self._steps(model, model.main, shapes, failed)]
-        steps += [range(len(graph.operations)) for graph in model.referenced]
+        steps += [list(range(len(graph.operations))) for graph in model.referenced]
         # Only graphs that control flow on references runs are compiled on their own.
         pending = [*_interpreted(model, model.main, steps[0])]
         done: set[int] = set()
@@ -178,7 +178,7 @@ class Preparation:
             structured = structure_control_flow(part, None, self._folding.graph)
             blocks = BlockModels(structured)
             for item in each_item(structured.items):
-                if isinstance(item, Block):
+                if isinstance(item, BasicBlock):
                     build_graph(blocks.of(item).model, charges_constants=False)
         except BadData as error:
             _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)

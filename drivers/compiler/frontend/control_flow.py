@@ -25,13 +25,13 @@ import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph, constant_results
 from neurald.drivers.compiler.frontend.structured_model import (
-    Block,
+    BasicBlock,
     Branch,
     Copy,
     Item,
-    Loop,
     StructuredModel,
     Update,
+    WhileLoop,
 )
 from neurald.drivers.compiler.frontend.symbolic_integers import (
     INTEGER_TYPES,
@@ -120,7 +120,7 @@ class _Region:
         repeats: True for the condition and the body of a loop.
     """
 
-    items: list[list[int] | Copy | Update | Loop | Branch]
+    items: list[list[int] | Copy | Update | WhileLoop | Branch]
     repeats: bool = False
 
     def append(self, position: int) -> None:
@@ -131,7 +131,9 @@ class _Region:
             self.items.append([position])
 
     def finished(self) -> tuple[Item, ...]:
-        return tuple(Block(operations=tuple(each)) if isinstance(each, list) else each for each in self.items)
+        return tuple(
+            BasicBlock(operations=tuple(each)) if isinstance(each, list) else each for each in self.items
+        )
 
 
 def structure_control_flow(
@@ -347,7 +349,8 @@ class _Structurer:
                 copy = self._variable(new)
                 self._regions[0].items.append(Copy(target=copy, source=new))
                 new = copy
-            self._operands[old] = replace(self._operands[old], lifetime=Lifetime.TEMPORARY_VARIABLE)
+            if self._operands[old].lifetime is Lifetime.SUBGRAPH_OUTPUT:
+                self._operands[old] = replace(self._operands[old], lifetime=Lifetime.TEMPORARY_VARIABLE)
             outputs.append(new)
         for new, name in zip(outputs, names, strict=True):
             self._operands[new] = replace(self._operands[new], lifetime=Lifetime.SUBGRAPH_OUTPUT, name=name)
@@ -597,10 +600,12 @@ class _Structurer:
             return self._integers([each.constant for each in sums])
         for name in ("begin", "start"):
             if name in call.binding.inputs:
-                existing = self._sums.get(call.index(name))
-                if existing is not None and existing.ndim == 1 and existing.tolist() == list(sums):
-                    if self._operands[call.index(name)].type is OperandType.TENSOR_INT32:
-                        return call.index(name)
+                index = call.index(name)
+                existing = self._sums.get(index)
+                is_vector = existing is not None and existing.ndim == 1
+                is_int32 = self._operands[index].type is OperandType.TENSOR_INT32
+                if existing is not None and is_vector and is_int32 and existing.tolist() == list(sums):
+                    return index
         vector = self._integers([each.constant for each in sums])
         for element in dict.fromkeys(key for each in sums for key, _ in each.terms):
             operand, number = element
@@ -868,7 +873,7 @@ class _Structurer:
         items = self._regions[-1].items
         items += copies
         items.append(
-            Loop(
+            WhileLoop(
                 condition=condition.finished(),
                 test=test,
                 body=body.finished(),
@@ -939,8 +944,7 @@ def _strided_axis(
             None if begin is None else begin.constant, None if end is None else end.constant, stride.constant
         )
         if shrinks and begin is not None:
-            first = begin.constant + (whole if begin.constant < 0 else 0)
-            return Sum(first), 1
+            return Sum(begin.constant + (whole if begin.constant < 0 else 0)), 1
         taken = range(*part.indices(whole))
         if len(taken) and stride.constant != 1:
             raise _ShapeChanges("a slice with steps begins at an index that depends on data")

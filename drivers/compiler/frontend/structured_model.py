@@ -13,7 +13,7 @@ from neurald.hal.model.types import Model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
+class BasicBlock:
     """Operations that run one after another, by their positions in the flat graph."""
 
     operations: tuple[int, ...]
@@ -48,7 +48,7 @@ class Update:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Loop:
+class WhileLoop:
     """Repeats a body while a condition holds.
 
     Attributes:
@@ -81,7 +81,7 @@ class Branch:
     origin: int
 
 
-Item: TypeAlias = Block | Copy | Update | Loop | Branch
+Item: TypeAlias = BasicBlock | Copy | Update | WhileLoop | Branch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +106,7 @@ def each_item(items: Sequence[Item]) -> Iterator[Item]:
     """Iterates over items and those inside of them, in the order in which they run."""
     for item in items:
         yield item
-        if isinstance(item, Loop):
+        if isinstance(item, WhileLoop):
             yield from each_item(item.condition)
             yield from each_item(item.body)
             yield from item.updates

@@ -122,7 +122,7 @@ class Instance:
         """Builds step, records and arguments for native code, all in the instance's own memory."""
         bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
         calls, team = self._executable.calls, self._team
-        owners = (*calls, *self._executable.instructions)
+        owners: list[KernelCall | Instruction] = [*calls, *self._executable.instructions]
         addresses = [
             bases[location.base] + location.offset for owner in owners for location in owner.locations
         ]

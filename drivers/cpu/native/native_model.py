@@ -172,9 +172,9 @@ atexit.register(_stop_all)
 
 
 def _name(stopped: KernelCall | Instruction) -> str:
-    if stopped.operations or isinstance(stopped, Instruction):
+    if stopped.operations:
         return f"operation {', '.join(map(str, stopped.operations))}"
-    return stopped.label
+    return "a copy" if isinstance(stopped, Instruction) else stopped.label
 
 
 def _aligned(contents: np.ndarray) -> np.ndarray:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.frontend.structured_model import (
-    Block,
+    BasicBlock,
     Branch,
     Copy,
-    Loop,
     StructuredModel,
     Update,
+    WhileLoop,
     each_item,
 )
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
@@ -42,7 +42,7 @@ class BlockModels:
         for index in self._graph.outputs:
             self._read(index, 2)
         for item in each_item(structured.items):
-            if isinstance(item, Block):
+            if isinstance(item, BasicBlock):
                 for index in self._read_by(item):
                     self._read(index, 1)
             else:
@@ -52,7 +52,7 @@ class BlockModels:
     def _read(self, index: int, times: int) -> None:
         self._readers[index] = self._readers.get(index, 0) + times
 
-    def _read_by(self, block: Block) -> Mapping[int, None]:
+    def _read_by(self, block: BasicBlock) -> Mapping[int, None]:
         """Returns the variables that the operations of a block read, in order."""
         return dict.fromkeys(
             index
@@ -61,7 +61,7 @@ class BlockModels:
             if self._graph.operands[index].lifetime in _VARIABLES
         )
 
-    def of(self, block: Block) -> BlockModel:
+    def of(self, block: BasicBlock) -> BlockModel:
         """Returns the model of a block. Its operations keep their order and their numbers."""
         graph, operations = self._graph, [self._graph.operations[each] for each in block.operations]
         computed = {index for operation in operations for index in operation.outputs}
@@ -113,13 +113,13 @@ class BlockModels:
         )
 
 
-def _controlling(item: Copy | Update | Loop | Branch) -> Iterator[int]:
+def _controlling(item: Copy | Update | WhileLoop | Branch) -> Iterator[int]:
     """Yields the operands that an item reads itself."""
     if isinstance(item, Copy):
         yield item.source
     elif isinstance(item, Update):
         yield from (item.source, item.part, item.start)
-    elif isinstance(item, Loop):
+    elif isinstance(item, WhileLoop):
         yield item.test
     else:
         yield item.condition

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from neurald.drivers.compiler.frontend.structured_model import Block, Branch, Copy, Item, Loop, Update
+from neurald.drivers.compiler.frontend.structured_model import (
+    BasicBlock,
+    Branch,
+    Copy,
+    Item,
+    Update,
+    WhileLoop,
+)
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.executable import Opcode
 
@@ -40,30 +47,33 @@ class Linearization:
     def __init__(
         self,
         variable: Callable[[int], Value],
-        calls: Callable[[Block | Update], Sequence[LinearInstruction]],
+        calls: Callable[[BasicBlock | Update], Sequence[LinearInstruction]],
     ) -> None:
         self._variable = variable
         self._calls = calls
         self.instructions: list[LinearInstruction] = []
         self.loops = 0
+        self._origins: tuple[int, ...] = ()
 
     def add(self, items: Sequence[Item]) -> None:
         """Appends the instructions of items."""
         for item in items:
-            if isinstance(item, Block):
+            if isinstance(item, BasicBlock):
                 self.instructions += self._calls(item)
             elif isinstance(item, Copy):
                 self._copy(self._variable(item.target), self._variable(item.source))
             elif isinstance(item, Update):
                 self._copy(self._variable(item.target), self._variable(item.source))
                 self.instructions += self._calls(item)
-            elif isinstance(item, Loop):
+            elif isinstance(item, WhileLoop):
                 self._loop(item)
             else:
                 self._branch(item)
 
     def _copy(self, target: Value, source: Value) -> None:
-        self.instructions.append(LinearInstruction(opcode=Opcode.COPY, reads=(source,), writes=(target,)))
+        self.instructions.append(
+            LinearInstruction(opcode=Opcode.COPY, reads=(source,), writes=(target,), origins=self._origins)
+        )
 
     def _append(self, instruction: LinearInstruction) -> int:
         self.instructions.append(instruction)
@@ -73,9 +83,10 @@ class Linearization:
         """Makes an earlier instruction jump behind the last one."""
         self.instructions[position] = replace(self.instructions[position], target=len(self.instructions))
 
-    def _loop(self, loop: Loop) -> None:
+    def _loop(self, loop: WhileLoop) -> None:
         number, self.loops = self.loops, self.loops + 1
-        origins = (loop.origin,)
+        before, origins = self._origins, (loop.origin,)
+        self._origins = origins
         self._append(LinearInstruction(opcode=Opcode.ENTER_LOOP, number=number, origins=origins))
         first = len(self.instructions)
         self.add(loop.condition)
@@ -90,6 +101,7 @@ class Linearization:
         )
         self._append(LinearInstruction(opcode=Opcode.JUMP, target=first, origins=origins))
         self._jumps_here(test)
+        self._origins = before
 
     def _copy_together(self, copies: Mapping[Value, Value]) -> None:
         """Copies as if at the same time, although a target may be the source of another copy."""
@@ -107,17 +119,16 @@ class Linearization:
                 pending = {each: kept if source is target else source for each, source in pending.items()}
 
     def _branch(self, branch: Branch) -> None:
-        origins = (branch.origin,)
-        condition = self._append(
-            LinearInstruction(
-                opcode=Opcode.BRANCH, reads=(self._variable(branch.condition),), origins=origins
-            )
-        )
+        before, origins = self._origins, (branch.origin,)
+        self._origins = origins
+        reads = (self._variable(branch.condition),)
+        condition = self._append(LinearInstruction(opcode=Opcode.BRANCH, reads=reads, origins=origins))
         self.add(branch.then)
-        if not branch.otherwise:
+        if branch.otherwise:
+            end = self._append(LinearInstruction(opcode=Opcode.JUMP, origins=origins))
             self._jumps_here(condition)
-            return
-        end = self._append(LinearInstruction(opcode=Opcode.JUMP, origins=origins))
-        self._jumps_here(condition)
-        self.add(branch.otherwise)
-        self._jumps_here(end)
+            self.add(branch.otherwise)
+            self._jumps_here(end)
+        else:
+            self._jumps_here(condition)
+        self._origins = before

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 from neurald.drivers.compiler.frontend.graph_builder import scalar_of
-from neurald.drivers.compiler.frontend.structured_model import Block, StructuredModel, Update
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
 from neurald.drivers.compiler.ir.complex_numbers import as_pairs, value_shape
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, index, load
 from neurald.drivers.compiler.ir.graph import linearize
@@ -106,7 +106,7 @@ class ProgramBuilder:
     def __init__(
         self,
         structured: StructuredModel,
-        block: Callable[[Block, Model], CompiledBlock],
+        block: Callable[[BasicBlock, Model], CompiledBlock],
         update: Callable[[StructuredModel, Update, Kernel], StepCall],
     ) -> None:
         self._structured = structured
@@ -167,10 +167,10 @@ class ProgramBuilder:
             operand.name or f"operand {index}",
         )
 
-    def _instructions(self, item: Block | Update) -> list[LinearInstruction]:
-        return self._block(item) if isinstance(item, Block) else [self._update(item)]
+    def _instructions(self, item: BasicBlock | Update) -> list[LinearInstruction]:
+        return self._block(item) if isinstance(item, BasicBlock) else [self._update(item)]
 
-    def _block(self, block: Block) -> list[LinearInstruction]:
+    def _block(self, block: BasicBlock) -> list[LinearInstruction]:
         part = self._models.of(block)
         if not part.outputs:
             return []
