@@ -14,10 +14,11 @@ import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.target.executable import Executable, Instruction, Opcode
+from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, Executable, Instruction, Opcode
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import OperandType
 
 _MAGIC = b"ncpu0003"
 _DIGEST_BYTES = 32
@@ -114,6 +115,7 @@ def _check(executable: Executable, constants_bytes: int) -> None:
         _check_instruction(executable, instruction, sizes)
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
+    _check_bounded(executable)
     count = sum(len(call.locations) for call in executable.calls)
     count += sum(len(instruction.locations) for instruction in executable.instructions)
     for ports, arguments in (
@@ -145,3 +147,16 @@ def _check_instruction(executable: Executable, instruction: Instruction, sizes: 
             raise BadData(f"{what} accesses {accessed} bytes at offset {location.offset}, outside its buffer")
     if opcode is Opcode.COPY and instruction.locations[0].base is not Base.ARENA:
         raise BadData(f"{what} writes to the constants")
+
+
+def _check_bounded(executable: Executable) -> None:
+    """Checks that bounded outputs have rows, and numbers of them."""
+    visible = executable.visible_outputs
+    for each in executable.bounded:
+        if not 0 <= each.output < len(visible) <= each.count < len(executable.outputs):
+            raise BadData(f"output {each.output} has the number of its rows in output {each.count}")
+        dimensions, number = visible[each.output].dimensions, executable.outputs[each.count]
+        if not 0 <= each.dimension < len(dimensions) or number.type != OperandType.TENSOR_INT32:
+            raise BadData(f"output {each.output} cannot have rows along dimension {each.dimension}")
+        if number.size_bytes != ROW_COUNT_BYTES:
+            raise BadData(f"the number of rows of output {each.output} has {number.size_bytes} bytes")

@@ -14,6 +14,7 @@ import numpy as np
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
 from neurald.drivers.compiler.ir.expression import Expression, Load
+from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -24,15 +25,16 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
-from neurald.drivers.cpu.kernels.select import stores_runs
+from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
 from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
 from neurald.drivers.cpu.native.unit_queue import Unit
-from neurald.drivers.cpu.program.step import CompiledBlock, ProgramBuilder, Step, StepCall
+from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, ProgramBuilder, Step
+from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import Executable, KernelCall
+from neurald.drivers.cpu.target.executable import BoundedPort, Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
@@ -144,38 +146,61 @@ class _Compiler:
 
     def straight(self, model: Model, names: "_Names", input_shapes: Mapping[int, Shape] | None) -> "Step":
         """Compiles a model without control flow."""
-        fused, calls = self._fused(model, names, input_shapes)
-        return Step(graph=fused, calls=calls, uses=[call.routine.arguments for call in calls])
+        graph = self._graph(model, input_shapes, has_bounds=True)
+        fused, calls = self._fused(graph, names)
+        return Step(
+            graph=fused,
+            calls=calls,
+            uses=[call.routine.arguments for call in calls],
+            bounded=tuple(
+                BoundedPort(output=each.output, dimension=each.dimension, count=each.count)
+                for each in graph.bounded
+            ),
+        )
 
     def block(self, structured: StructuredModel, block: BasicBlock, model: Model) -> "CompiledBlock":
         """Compiles the model of a block."""
         names = _StructuredNames(structured, block.operations)
-        fused, calls = self._fused(model, names, None, charges_constants=False)
+        fused, calls = self._fused(self._graph(model, None, charges_constants=False), names)
         return CompiledBlock(graph=fused, calls=calls)
 
-    def update(self, structured: StructuredModel, update: Update, kernel: Kernel) -> "StepCall":
+    def update(self, structured: StructuredModel, update: Update, kernel: Kernel) -> "KernelRoutine":
         """Compiles the kernel of an update."""
         return self._call(kernel, _StructuredNames(structured, (update.operation,)))
 
-    def _fused(
+    def _graph(
         self,
         model: Model,
-        names: "_Names | _StructuredNames",
         input_shapes: Mapping[int, Shape] | None,
         *,
         charges_constants: bool = True,
-    ) -> "tuple[FusedGraph, tuple[StepCall, ...]]":
+        has_bounds: bool = False,
+    ) -> Graph:
+        graph = build_graph(
+            model,
+            input_shapes,
+            self._folding.graph,
+            charges_constants=charges_constants,
+            has_bounds=has_bounds,
+        )
+        transform(graph, self._folding.node)
+        return graph
+
+    def _fused(
+        self, graph: Graph, names: "_Names | _StructuredNames"
+    ) -> "tuple[FusedGraph, tuple[KernelRoutine, ...]]":
         folding, target = self._folding, self._target
-        graph = build_graph(model, input_shapes, folding.graph, charges_constants=charges_constants)
-        transform(graph, folding.node)
         joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
-        fused = choose_storage_order(concat_in_place(joined, stores_runs), target)
+        merged = merge_attention(
+            concat_in_place(joined, stores_runs), lambda kernel: has_attention(kernel, target)
+        )
+        fused = choose_storage_order(merged, target)
         kernels = (
             use_lookup_tables(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
         )
         return fused, tuple(self._call(kernel, names) for kernel in kernels)
 
-    def _call(self, kernel: Kernel, names: "_Names | _StructuredNames") -> "StepCall":
+    def _call(self, kernel: Kernel, names: "_Names | _StructuredNames") -> "KernelRoutine":
         try:
             routine = self._generate(kernel, self._target)
         except MemoryError:
@@ -187,7 +212,7 @@ class _Compiler:
             self._compilation.add(routine_unit(subroutine))
         self._compilation.add(routine_unit(routine))
         self._called |= routine.subroutines
-        return StepCall(kernel=kernel, routine=routine, names=names)
+        return KernelRoutine(kernel=kernel, routine=routine, names=names)
 
 
 def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
@@ -229,6 +254,7 @@ def _assembled(model: Model, target: Target, assignment: BufferAssignment, step:
         is_tolerant=all(_is_tolerant(each.kernel) for each in step.calls),
         instructions=instructions,
         loops=step.loops,
+        bounded=step.bounded,
     )
 
 
@@ -310,9 +336,11 @@ def _written(step: Step) -> frozenset[int]:
 
 def _is_tolerant(kernel: Kernel) -> bool:
     """Returns True if indices that depend on data are clamped, so no load leaves its value."""
+    node = kernel.contraction
+    roots = (*kernel.roots, *node.roots) if isinstance(node, Attention) else kernel.roots
     return all(
         index.low >= 0 and index.high < length
-        for each in walk(*kernel.roots)
+        for each in walk(*roots)
         if isinstance(each, Load)
         for index, length in zip(each.index, each.value.shape, strict=True)
         if _follows_from_data(index)

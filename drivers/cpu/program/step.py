@@ -16,7 +16,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.program.block_model import BlockModels
 from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
-from neurald.drivers.cpu.target.executable import Instruction, Opcode
+from neurald.drivers.cpu.target.executable import BoundedPort, Instruction, Opcode
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.hal.model.types import Model
 
@@ -41,7 +41,7 @@ class Names(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StepCall:
+class KernelRoutine:
     """A kernel of a step and its routine."""
 
     kernel: Kernel
@@ -54,7 +54,7 @@ class CompiledBlock:
     """The kernels of a block. The inputs and outputs of its graph are in the order of its model."""
 
     graph: FusedGraph
-    calls: tuple[StepCall, ...]
+    calls: tuple[KernelRoutine, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,13 +67,15 @@ class Step:
         uses: the values that are in use at each position of the program.
         program: the instructions of a step with control flow.
         loops: number of loops.
+        bounded: outputs whose shapes are upper bounds.
     """
 
     graph: FusedGraph
-    calls: tuple[StepCall, ...]
+    calls: tuple[KernelRoutine, ...]
     uses: Sequence[Sequence[Value]]
     program: tuple[LinearInstruction, ...] = ()
     loops: int = 0
+    bounded: tuple[BoundedPort, ...] = ()
 
     @property
     def accessed(self) -> list[tuple[Value, ...]]:
@@ -107,7 +109,7 @@ class ProgramBuilder:
         self,
         structured: StructuredModel,
         block: Callable[[BasicBlock, Model], CompiledBlock],
-        update: Callable[[StructuredModel, Update, Kernel], StepCall],
+        update: Callable[[StructuredModel, Update, Kernel], KernelRoutine],
     ) -> None:
         self._structured = structured
         self._compile_block, self._compile_update = block, update
@@ -118,7 +120,7 @@ class ProgramBuilder:
         self._aliases: dict[Value, Value] = {}
         self._starts: dict[Value, int] = {}
         self._kernels: list[Kernel] = []
-        self._calls: list[StepCall] = []
+        self._calls: list[KernelRoutine] = []
 
     def step(self) -> Step:
         """Compiles everything and builds the step."""
@@ -188,7 +190,7 @@ class ProgramBuilder:
         written: set[Value] = set()
         return [self._called(call, written) for call in compiled.calls]
 
-    def _called(self, call: StepCall, written: set[Value]) -> LinearInstruction:
+    def _called(self, call: KernelRoutine, written: set[Value]) -> LinearInstruction:
         """Returns the call of a kernel.
 
         Args:
