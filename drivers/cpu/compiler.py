@@ -14,15 +14,22 @@ import numpy as np
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
 from neurald.drivers.compiler.ir.expression import Expression, Load
+from neurald.drivers.compiler.ir.extent import ExtentScope, estimate
 from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.buffer_assignment import (
+    Base,
+    BufferAssignment,
+    BufferLocation,
+    assign_buffers,
+)
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
+from neurald.drivers.cpu.codegen.run_time_extents import reads_extents
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
@@ -30,11 +37,13 @@ from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
 from neurald.drivers.cpu.native.unit_queue import Unit
-from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, ProgramBuilder, Step
+from neurald.drivers.cpu.opening import opened_executable
+from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
 from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import BoundedPort, Executable, KernelCall
+from neurald.drivers.cpu.target.executable import WORD_BYTES, BoundedPort, Executable, KernelCall
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
@@ -47,11 +56,16 @@ _MAX_LISTED = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """An executable with its object code and the contents of its constants."""
+    """An executable with its object code and the contents of its constants.
+
+    Attributes:
+        opened: the executable for other lengths of open dimensions; None if there are none.
+    """
 
     executable: Executable
     constants: np.ndarray
     codes: tuple[bytes, ...]
+    opened: OpenExecutable | None = None
 
 
 def listed(operations: Iterable[str]) -> str:
@@ -85,6 +99,7 @@ def compile_model(
     helper: CompileHelper | None = None,
     first: Sequence[Unit] = (),
     structured: StructuredModel | None = None,
+    scope: ExtentScope | None = None,
 ) -> Compiled:
     """Compiles a model.
 
@@ -99,6 +114,7 @@ def compile_model(
         helper: a compiling process that was already started; it is ended.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
+        scope: of the extents in `input_shapes`; None if there are none.
         structured: the model's program, if it has control flow.
 
     Raises:
@@ -108,15 +124,15 @@ def compile_model(
     with ObjectCompilation(target, processes=processes, helper=helper) as compilation:
         for unit in first:
             compilation.add(unit)
-        compiler = _Compiler(target, generate, compilation)
+        compiler = _Compiler(target, generate, compilation, scope)
         if structured is None:
             names = _Names(model.main, positions)
             step = compiler.straight(model, names, input_shapes)
         else:
             model = structured.model
             charge(sum(pool.size for pool in model.pools), "compiling a model")
-            step = ProgramBuilder(structured, partial(compiler.block, structured), compiler.update).step()
-        compilation.add(callers_unit({len(call.routine.arguments) for call in step.calls}))
+            step = StepBuilder(structured, partial(compiler.block, structured), compiler.update).step()
+        compilation.add(callers_unit({call.routine.pointers for call in step.calls}))
         assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT)
         try:
             found = compilation.finish()
@@ -127,20 +143,27 @@ def compile_model(
                     raise call.names.failed(call.kernel, error) from error
             raise
     executable = _assembled(model, target, assignment, step)
+    opened = None
+    if scope is not None:
+        routines = [call.routine for call in step.calls]
+        opened = opened_executable(executable, assignment, routines, scope)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
-    return Compiled(executable=executable, constants=assignment.constants, codes=codes)
+    return Compiled(executable=executable, constants=assignment.constants, codes=codes, opened=opened)
 
 
 class _Compiler:
     """Compiles parts of a step to routines.
 
     Args:
-        target, generate: see `compile_model`.
+        target, generate, scope: see `compile_model`.
         compilation: compiles the routines.
     """
 
-    def __init__(self, target: Target, generate: Generate, compilation: ObjectCompilation) -> None:
+    def __init__(
+        self, target: Target, generate: Generate, compilation: ObjectCompilation, scope: ExtentScope | None
+    ) -> None:
         self._target, self._generate, self._compilation = target, generate, compilation
+        self._scope = scope
         self._folding = ConstantFolding(target, generate)
         self._called: set[Subroutine] = set()
 
@@ -184,6 +207,8 @@ class _Compiler:
             has_bounds=has_bounds,
         )
         transform(graph, self._folding.node)
+        if self._scope is not None:
+            self._scope.estimates = True
         return graph
 
     def _fused(
@@ -203,6 +228,8 @@ class _Compiler:
     def _call(self, kernel: Kernel, names: "_Names | _StructuredNames") -> "KernelRoutine":
         try:
             routine = self._generate(kernel, self._target)
+            if self._scope is not None:
+                routine = reads_extents(routine, self._scope)
         except MemoryError:
             raise
         except Exception as error:
@@ -222,11 +249,20 @@ def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
 
 
 def _assembled(model: Model, target: Target, assignment: BufferAssignment, step: Step) -> Executable:
+    extents: list[int] = []
+
+    def locations(routine: Routine) -> tuple[BufferLocation, ...]:
+        found = assignment.of(routine.arguments)
+        if routine.extents:
+            found += (BufferLocation(Base.EXTENTS, WORD_BYTES * len(extents)),)
+            extents.extend(each.hint for each in routine.extents)
+        return found
+
     calls = tuple(
         KernelCall(
             function=each.routine.name,
-            locations=assignment.of(each.routine.arguments),
-            work_items=each.routine.work_items,
+            locations=locations(each.routine),
+            work_items=estimate(each.routine.work_items),
             cost_ns=each.routine.cost_ns,
             messages=tuple(f"{each.names.text(each.kernel)}: {text}" for _, text in each.kernel.requirements),
             label=each.routine.label,
@@ -249,9 +285,10 @@ def _assembled(model: Model, target: Target, assignment: BufferAssignment, step:
         ),
         arena_bytes=assignment.arena_bytes,
         constants_bytes=assignment.constants.nbytes,
-        scratch_bytes=max((each.routine.scratch_bytes for each in step.calls), default=0),
+        scratch_bytes=max((estimate(each.routine.scratch_bytes) for each in step.calls), default=0),
         unshared_bytes=assignment.unshared_bytes,
         is_tolerant=all(_is_tolerant(each.kernel) for each in step.calls),
+        extents=tuple(extents),
         instructions=instructions,
         loops=step.loops,
         bounded=step.bounded,
@@ -313,24 +350,28 @@ def _failed(names: _Names | _StructuredNames, kernel: Kernel, error: Exception) 
 def _users(step: Step) -> Mapping[Value, list[int]]:
     """Maps each value to its arguments, numbered over all calls, then over the instructions."""
     users: dict[Value, list[int]] = {}
-    arguments = (
-        *(value for each in step.calls for value in each.routine.arguments),
-        *(value for values in step.accessed for value in values),
-    )
-    for number, argument in enumerate(arguments):
-        users.setdefault(step.graph.aliases.get(argument, argument), []).append(number)
+    number = 0
+    for each in step.calls:
+        for argument in each.routine.arguments:
+            users.setdefault(step.graph.aliases.get(argument, argument), []).append(number)
+            number += 1
+        number += each.routine.pointers - len(each.routine.arguments)
+    for values in step.accessed:
+        for value in values:
+            users.setdefault(step.graph.aliases.get(value, value), []).append(number)
+            number += 1
     return users
 
 
 def _written(step: Step) -> frozenset[int]:
     """Returns the arguments that are written: the first of each call and of each copy."""
-    owners = [*(each.routine.arguments for each in step.calls), *step.accessed]
-    starts = accumulate((len(each) for each in owners), initial=0)
+    counts = [*(each.routine.pointers for each in step.calls), *map(len, step.accessed)]
+    starts = accumulate(counts, initial=0)
     calls = len(step.calls)
     return frozenset(
         start
-        for number, (start, values) in enumerate(zip(starts, owners, strict=False))
-        if number < calls or len(values) > 1
+        for number, (start, count) in enumerate(zip(starts, counts, strict=False))
+        if number < calls or count > 1
     )
 
 

@@ -127,15 +127,21 @@ class Instance:
 
     def _step(self, constants: int) -> Words:
         """Builds step, records and arguments for native code, all in the instance's own memory."""
-        bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
         calls, team = self._executable.calls, self._team
         owners: list[KernelCall | Instruction] = [*calls, *self._executable.instructions]
-        addresses = [
+        end = self._table + sum(len(owner.locations) for owner in owners)
+        step = np.zeros(end + len(self._executable.extents), np.int64)
+        step[end:] = self._executable.extents
+        begin = step.ctypes.data
+        bases = {
+            Base.ARENA: self._arena.address,
+            Base.CONSTANTS: constants,
+            # All copies of the step refer to the extents in this one.
+            Base.EXTENTS: begin + step.itemsize * end,
+        }
+        step[self._table : end] = [
             bases[location.base] + location.offset for owner in owners for location in owner.locations
         ]
-        step = np.zeros(self._table + len(addresses), np.int64)
-        step[self._table :] = addresses
-        begin = step.ctypes.data
         # The address of the arguments of each call, and then of each instruction.
         arguments, argument = [], begin + step.itemsize * self._table
         for owner in owners:

@@ -96,7 +96,7 @@ class Step:
         )
 
 
-class ProgramBuilder:
+class StepBuilder:
     """Builds the step of a structured model.
 
     Args:

@@ -25,7 +25,7 @@ from support.models.random_loops import random_loops
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.artifact import _check
+from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import Executable, Opcode
@@ -292,13 +292,13 @@ def _moved(by: int) -> Callable[[Any], Any]:
 )
 def test_inconsistent_artifacts(opcode: Opcode, fields: dict[str, Callable[[Any], Any]]) -> None:
     native = endless(1.0)[0].native
-    _check(native.executable, native.constants.nbytes)
+    check_executable(native.executable, native.constants.nbytes)
     with pytest.raises(BadData):
-        _check(changed(native.executable, opcode, **fields), native.constants.nbytes)
+        check_executable(changed(native.executable, opcode, **fields), native.constants.nbytes)
 
 
 def test_an_artifact_with_too_many_loops() -> None:
     native = endless(1.0)[0].native
     for loops in (-1, 1 << 30):
         with pytest.raises(BadData, match="loops"):
-            _check(msgspec.structs.replace(native.executable, loops=loops), native.constants.nbytes)
+            check_executable(msgspec.structs.replace(native.executable, loops=loops), native.constants.nbytes)
