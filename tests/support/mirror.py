@@ -33,6 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
     "drivers/compiler/analysis/procedures.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/ir/algorithm.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",

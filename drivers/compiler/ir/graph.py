@@ -228,6 +228,44 @@ class TopK:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Attention:
+    """Computes output[b, m, d] = Σ_n weights[b, m, n] · value[b, n, d].
+
+    The weights are computed from scores, such as by a softmax; score[b, m, n] is an expression of
+    Σ_k query[b, m, k] · key[b, n, k]. Neither scores nor weights are stored. It is part of fused
+    kernels only, not of graphs.
+
+    Attributes:
+        output: (batches, rows, features), FLOAT32.
+        axes: b, m, n, k and d.
+        query, key, value: loads at (b, m, k), (b, n, k) and (b, n, d), without guards.
+        score: at (b, m, n); an `AccumulatorRef` is the sum of products.
+        scores: stands for the scores (b, m, n). Only `weights` loads it, within its row.
+        weights: at (b, m, n).
+    """
+
+    output: Value
+    axes: tuple[Axis, Axis, Axis, Axis, Axis]
+    query: Load
+    key: Load
+    value: Load
+    score: Expression
+    scores: Value
+    weights: Expression
+
+    @property
+    def roots(self) -> tuple[Expression, ...]:
+        """The expressions that it computes."""
+        return self.query, self.key, self.value, self.score, self.weights
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        loaded = (each.value for each in walk(*self.roots) if isinstance(each, Load))
+        return tuple(value for value in dict.fromkeys(loaded) if value is not self.scores)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Procedure:
     """Computes a value by an algorithm whose steps depend on each other.
 
