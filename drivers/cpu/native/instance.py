@@ -9,10 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base
-from neurald.drivers.compiler.memory.buffer_assignment import Port as DescribedPort
+from neurald.drivers.compiler.memory.buffer_assignment import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
-from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, Port, Ports, StepCall, Words
+from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, caller_name
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import Executable, KernelCall
@@ -124,12 +123,12 @@ class Instance:
         #: Stops `run_arrays`.
         self.cancellation: Final = Cancellation()
 
-    def _new_ports(self) -> Ports:
+    def _new_ports(self) -> StepPorts:
         executable, arena = self._executable, self._arena.address
         table = self._own_address + self._own.itemsize * self._table
 
-        def port(described: DescribedPort, cells: Sequence[int], *, is_used: bool) -> Port:
-            return Port(
+        def port(described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
+            return StepPort(
                 dtype=described.operand.type.dtype,
                 shape=described.dimensions,
                 size_bytes=described.size_bytes,
@@ -137,7 +136,7 @@ class Instance:
                 cells=tuple(table + self._own.itemsize * cell for cell in cells),
             )
 
-        return Ports(
+        return StepPorts(
             [
                 port(each, cells, is_used=each.offset is not None and bool(cells))
                 for each, cells in zip(executable.inputs, executable.input_arguments, strict=True)

@@ -270,7 +270,7 @@ def _method(function: int, flags: int) -> _Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class StepPort:
     """An input or output of a step.
 
     Attributes:
@@ -286,14 +286,14 @@ class Port:
     cells: tuple[int, ...]
 
 
-class Ports:
+class StepPorts:
     """The inputs and outputs of a step in memory, in the form of native code.
 
     Args:
         inputs, outputs: the ports. The step's arguments refer to the arena.
     """
 
-    def __init__(self, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+    def __init__(self, inputs: Sequence[StepPort], outputs: Sequence[StepPort]) -> None:
         self.inputs = len(inputs)
         self.outputs = len(outputs)
         self.words = np.zeros((len(inputs) + len(outputs), len(_PORT)), np.int64)
@@ -338,7 +338,7 @@ class StepCall:
         program: Mapping[str, int],
         step: int,
         finished: int,
-        ports: Ports,
+        ports: StepPorts,
         *,
         binding: Words | None = None,
         releases_gil: bool,
