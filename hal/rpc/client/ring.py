@@ -1,9 +1,9 @@
-"""The client's end of a burst.
+"""The client's end of a ring, through which one thread at a time runs prepared models.
 
 Everything that an execution needs is sent to the daemon once; after that an execution costs two
 numbers and their signals. A repeated request, the same object or one with the same arguments, is
 only named by its number. Arguments in shared memory stay in place; others are copied to and from an
-arena of the burst.
+arena of the ring.
 """
 
 import contextlib
@@ -13,15 +13,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
 from neurald.hal.buffers.staging import ByteCopy, Staged, copy, stage
-from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import OperandType, Request
-from neurald.hal.process.fork import forkable_lock
-from neurald.hal.rpc.client.burst_peer import BurstPeer
-from neurald.hal.rpc.client.burst_slots import BurstSlots
-from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.transport.burst_packet import (
+from neurald.hal.rpc.client.ring_peer import RingConnection, RingPeer
+from neurald.hal.rpc.client.ring_slots import RingSlots
+from neurald.hal.rpc.transport.ring_packet import (
     MAX_ARGUMENTS,
     MAX_REQUESTS,
     MAX_SLOTS,
@@ -37,6 +35,19 @@ _SETTLE_S = 0.5
 _RUN = ExecuteOptions()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteModel:
+    """A prepared model in a daemon, as a ring runs it.
+
+    Attributes:
+        handle: of the prepared model in the daemon.
+        types: of its outputs.
+    """
+
+    handle: int
+    types: tuple[OperandType, ...]
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class _SentRequest:
     """A request that the daemon knows by number.
@@ -44,101 +55,114 @@ class _SentRequest:
     Attributes:
         number: None once the daemon no longer knows it.
         slots: the slots of its memories.
+        outputs: how many outputs its prepared model has.
         result: the last one that the daemon sent, without timing.
         is_sufficient: of that result.
     """
 
     number: int | None
     slots: frozenset[int]
+    outputs: int
     result: ExecutionResult | None = None
     is_sufficient: bool = False
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _StagedRequest:
-    """A request of the caller, as it is run. It is dropped with the request.
+class BoundRequest:
+    """A request of the caller, as a ring runs it. It is dropped with the request.
 
     Attributes:
+        model: that runs it.
         sent: what the daemon is asked to run.
         staged: how arguments are moved.
         result: the last one for which outputs were copied back.
         output_copies: the copies that were made for it.
     """
 
+    model: RemoteModel
     sent: _SentRequest
     staged: Staged
     result: ExecutionResult | None = None
     output_copies: list[ByteCopy] = field(default_factory=list)
 
 
-class RemoteBurst:
-    """Implements `neurald.hal.device.Burst` for a prepared model in a daemon on this host.
+class Ring:
+    """One ring of a connection. Not thread-safe, except `shut_down`.
 
     After a deadline that the daemon did not keep, or a cancellation that it did not notice, the
-    burst cannot be used until the daemon has finished that execution.
+    ring cannot be used until the daemon has finished that execution.
 
     Args:
-        prepared_model: whose executions these are; runs the requests that a burst cannot take.
-        connection: to the daemon.
-        handle: of the prepared model in the daemon.
-        types: of its outputs.
+        connection: to a daemon on this host.
+
+    Attributes:
+        used_s: when it was last used, on the clock of `time.monotonic()`, for its owner.
 
     Raises:
         DeadObject: the daemon is gone.
-        Error: the daemon refuses the burst.
+        Error: the daemon refuses the ring.
     """
 
-    def __init__(
-        self,
-        prepared_model: PreparedModel,
-        connection: Connection,
-        handle: int,
-        types: tuple[OperandType, ...],
-    ) -> None:
-        self._prepared_model = prepared_model
-        self._types = types
-        self._peer = BurstPeer(connection, handle, len(types))
-        self._slots = BurstSlots(self._peer.socket, self._peer.ask)
-        self._lock = forkable_lock()
-        self._sent: OrderedDict[bytes, _SentRequest] = OrderedDict()
+    def __init__(self, connection: RingConnection) -> None:
+        self.used_s = 0.0
+        self._peer = RingPeer(connection)
+        self._slots = RingSlots(self._peer.socket, self._peer.ask)
+        self._sent: OrderedDict[tuple[int, bytes], _SentRequest] = OrderedDict()
         self._free_numbers = list(range(MAX_REQUESTS))
-        self._staged_requests: dict[int, tuple[weakref.ref[Request], _StagedRequest]] = {}
+        self._bound: dict[int, tuple[weakref.ref[Request], BoundRequest]] = {}
         self._arena: SharedMemory | None = None
-        self._under_way: _StagedRequest | None = None
+        self._under_way: _SentRequest | None = None
 
     @property
     def slots_assigned(self) -> int:
         """How many memories were sent to the daemon so far."""
         return self._slots.assigned
 
-    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `Burst.execute`.
+    @property
+    def is_usable(self) -> bool:
+        """True if the next request can run at once, as far as is known here."""
+        return self._under_way is None and self._peer.is_open
+
+    def knows(self, request: Request) -> bool:
+        """Returns whether the ring has run this request object before."""
+        return id(request) in self._bound
+
+    def bind(self, model: RemoteModel, request: Request) -> BoundRequest:
+        """Prepares a request that is `is_for_rings`, and copies its inputs; `run` follows.
 
         Raises:
-            BadState: another thread uses the burst, or the daemon has not finished an execution
-                that was late or cancelled.
+            BadState: a memory of the request is closed.
+            DeadObject: the daemon is gone.
+            Error: the daemon refuses the request, or one of its memories.
+        """
+        known = self._bound.get(id(request))
+        if known is not None and known[1].sent.number is not None and known[1].model is model:
+            copy(known[1].staged.input_copies)
+            return known[1]
+        staged = stage(request, is_passthrough=_is_shared, allocate=self._allocate)
+        slots = tuple(
+            self._slots.assign(pool, self._forget)
+            for pool in staged.request.pools
+            if isinstance(pool, SharedMemory)
+        )
+        sent = self._send(model, pack_arguments(staged.request, slots), slots)
+        entry = BoundRequest(model=model, sent=sent, staged=staged)
+        entries, identity = self._bound, id(request)
+        reference = weakref.ref(request, lambda _: entries.pop(identity, None))
+        entries[identity] = (reference, entry)
+        return entry
+
+    def run(self, bound: BoundRequest, options: ExecuteOptions) -> ExecutionResult:
+        """Runs a request and copies its outputs back.
+
+        Args:
+            bound: the request, as the last `bind` returned it.
+            options: for the execution, without attributes.
+
+        Raises:
             Error: see `PreparedModel.execute`.
         """
-        if not self._lock.acquire(blocking=False):
-            raise BadState("the burst is executing; it runs one request at a time")
-        try:
-            if self._under_way is not None:
-                self._settle(self._under_way, options)
-            if options.attributes:
-                # A submission cannot hold them.
-                return self._prepared_model.execute(request, options)
-            known = self._staged_requests.get(id(request))
-            if known is not None and known[1].sent.number is not None:
-                copy(known[1].staged.input_copies)
-                return self._run(known[1], options)
-            if _is_for_bursts(request):
-                return self._run(self._stage(request), options)
-            return self._prepared_model.execute(request, options)
-        finally:
-            self._lock.release()
-
-    def _run(self, entry: _StagedRequest, options: ExecuteOptions) -> ExecutionResult:
-        sent = entry.sent
+        sent = bound.sent
         left_s = _NO_LIMIT_S
         if options.deadline_s is not None:
             left_s = options.deadline_s - time.monotonic()
@@ -146,14 +170,16 @@ class RemoteBurst:
                 raise MissedDeadlinePersistent("the deadline had passed before the call was made")
         if options.cancellation is not None:
             options.cancellation.require_not_cancelled("before the call was made")
-        self._under_way = entry
-        self._peer.submit(SUBMISSION.pack(sent.number, options.measure, left_s, options.loop_timeout_s))
+        self._under_way = sent
+        self._peer.submit(
+            SUBMISSION.pack(sent.number, options.measure, left_s, options.loop_timeout_s), sent.outputs
+        )
         result = self._result(sent, options)
-        if entry.staged.arenas and sent.is_sufficient:
-            if entry.result is not sent.result:
-                entry.output_copies = entry.staged.output_copies(self._types, result.output_shapes)
-                entry.result = sent.result
-            copy(entry.output_copies)
+        if bound.staged.arenas and sent.is_sufficient:
+            if bound.result is not sent.result:
+                bound.output_copies = bound.staged.output_copies(bound.model.types, result.output_shapes)
+                bound.result = sent.result
+            copy(bound.output_copies)
         return result
 
     def _result(self, sent: _SentRequest, options: ExecuteOptions) -> ExecutionResult:
@@ -170,17 +196,19 @@ class RemoteBurst:
             raise OpFailed("the daemon sent no shapes of the outputs")
         return replace(sent.result, timing=timing) if options.measure else sent.result
 
-    def _settle(self, under_way: _StagedRequest, options: ExecuteOptions) -> None:
-        """Receives the result of an execution that was late or cancelled.
+    def settle(self, options: ExecuteOptions) -> None:
+        """Receives the result of an execution that was late or cancelled, if there is one.
 
         Args:
-            under_way: that execution.
             options: of the next execution, which waits for a short time.
 
         Raises:
             BadState: it is still under way.
-            DeadObject: the burst is over.
+            DeadObject: the ring is over.
         """
+        under_way = self._under_way
+        if under_way is None:
+            return
         self._peer.require_open()
         left_s = remaining_s(options.deadline_s)
         if not self._peer.is_done_within(_SETTLE_S if left_s is None else min(left_s, _SETTLE_S)):
@@ -188,51 +216,40 @@ class RemoteBurst:
                 "the daemon has not finished the last execution, which was late or cancelled; try again later"
             )
         with contextlib.suppress(Error):
-            self._result(under_way.sent, _RUN)
+            self._result(under_way, _RUN)
 
     # Requests
 
-    def _stage(self, request: Request) -> _StagedRequest:
-        """Stages a request, which copies its inputs, and sends it to the daemon if it is new."""
-        staged = stage(request, is_passthrough=_is_shared, allocate=self._allocate)
-        slots = tuple(
-            self._slots.assign(pool, self._forget)
-            for pool in staged.request.pools
-            if isinstance(pool, SharedMemory)
-        )
-        entry = _StagedRequest(sent=self._send(pack_arguments(staged.request, slots), slots), staged=staged)
-        entries, identity = self._staged_requests, id(request)
-        reference = weakref.ref(request, lambda _: entries.pop(identity, None))
-        entries[identity] = (reference, entry)
-        return entry
-
-    def _send(self, arguments: bytes, slots: tuple[int, ...]) -> _SentRequest:
+    def _send(self, model: RemoteModel, arguments: bytes, slots: tuple[int, ...]) -> _SentRequest:
         """Sends a request to the daemon, unless an equal one was sent."""
-        sent = self._sent.get(arguments)
+        key = (model.handle, arguments)
+        sent = self._sent.get(key)
         if sent is not None:
-            self._sent.move_to_end(arguments)
+            self._sent.move_to_end(key)
             return sent
         if not self._free_numbers:
             self._drop(next(iter(self._sent)))
         number = self._free_numbers[-1]
-        self._peer.ask(request_packet(number, arguments))
+        self._peer.ask(request_packet(number, model.handle, arguments))
         self._free_numbers.pop()
-        sent = self._sent[arguments] = _SentRequest(number=number, slots=frozenset(slots))
+        sent = self._sent[key] = _SentRequest(
+            number=number, slots=frozenset(slots), outputs=len(model.types)
+        )
         return sent
 
     def _forget(self, slot: int) -> None:
         """Drops the requests with memory in a slot, as the daemon does."""
-        for arguments in [key for key, sent in self._sent.items() if slot in sent.slots]:
-            self._drop(arguments)
+        for key in [key for key, sent in self._sent.items() if slot in sent.slots]:
+            self._drop(key)
 
-    def _drop(self, arguments: bytes) -> None:
-        sent = self._sent.pop(arguments)
+    def _drop(self, key: tuple[int, bytes]) -> None:
+        sent = self._sent.pop(key)
         if sent.number is not None:
             self._free_numbers.append(sent.number)
         sent.number = None
 
     def _allocate(self, size_bytes: int) -> Memory:
-        """Returns the arena of the burst; one request uses it at a time."""
+        """Returns the arena of the ring; one request uses it at a time."""
         if self._arena is None or self._arena.size < size_bytes:
             old, self._arena = self._arena, SharedMemory.working(1 << (size_bytes - 1).bit_length())
             slot = None if old is None else self._slots.release(old)
@@ -240,21 +257,24 @@ class RemoteBurst:
                 self._forget(slot)
         return self._arena
 
-    def close(self) -> None:
-        """See `Burst.close`. An execution under way ends with DeadObject."""
+    def shut_down(self) -> None:
+        """Ends the ring. An execution under way ends with DeadObject. Any thread may call this."""
         self._peer.shut_down()
-        with self._lock:
-            self._peer.close()
-            self._staged_requests.clear()
-            self._sent.clear()
-            self._arena = None
+
+    def close(self) -> None:
+        """Ends the ring, which must not be in use, and releases what it holds."""
+        self._peer.shut_down()
+        self._peer.close()
+        self._bound.clear()
+        self._sent.clear()
+        self._arena = None
 
 
 def _is_shared(memory: Memory) -> bool:
     return isinstance(memory, SharedMemory)
 
 
-def _is_for_bursts(request: Request) -> bool:
+def is_for_rings(request: Request) -> bool:
     """Returns whether a request has few enough arguments, in memory that can be sent or copied."""
     return (
         len(request.inputs) + len(request.outputs) <= MAX_ARGUMENTS
