@@ -265,7 +265,7 @@ class _LimitedHandler(grpc.GenericRpcHandler):
 
     def service(
         self, handler_call_details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+    ) -> "grpc.RpcMethodHandler[Any, Any] | None":
         """Returns the handler of a call; None if there is none, or if there is no room."""
         found = self._handler.service(handler_call_details)
         return found if found is not None and self._streams.has_room() else None

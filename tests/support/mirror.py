@@ -34,6 +34,8 @@ def _has_code(path: Path) -> bool:
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/analysis/procedures.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
+    "drivers/compiler/ir/algorithm.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/ir/expression_nodes.py": "tests/drivers/compiler/ir/test_expression.py",
     "drivers/compiler/ir/kernel_rewriting.py": "tests/drivers/cpu/schedule/test_axis_rewriting.py",
     "drivers/compiler/ir/op.py": "tests/drivers/compiler/analysis/test_interpreter.py",
@@ -86,6 +88,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/emit/math/wide_floats.py": "tests/drivers/cpu/emit/math/test_vector_math.py",
     "drivers/cpu/emit/vector.py": "tests/drivers/cpu/emit/math/test_packed_bytes.py",
     "drivers/cpu/isolated.py": "tests/drivers/cpu/test_device.py",
+    "drivers/cpu/kernels/irregular/select.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/cpu/kernels/common/addressing.py": "tests/drivers/cpu/kernels/common/test_accumulator_spill.py",
     "drivers/cpu/kernels/common/borders.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/kernels/common/convolution.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",

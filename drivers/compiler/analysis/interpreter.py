@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from neurald.drivers.compiler.analysis.procedures import run_procedure
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -27,6 +28,7 @@ from neurald.drivers.compiler.ir.graph import (
     Graph,
     MatrixProduct,
     Node,
+    Procedure,
     TopK,
 )
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
@@ -137,6 +139,8 @@ def _evaluated(node: Node, arrays: Mapping[Value, Array]) -> Array:
         result = _depthwise(node, arrays)
     elif isinstance(node, TopK):
         result = _top_k(node, arrays)
+    elif isinstance(node, Procedure):
+        result = run_procedure(node, [arrays[each] for each in node.inputs])
     else:
         result = _matrix_product(node, arrays)
     return result.astype(node.output.type.dtype).reshape(node.output.shape)

@@ -1,9 +1,11 @@
 """Appends nodes to a graph. This is the interface that lowerings use."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
 from neurald.drivers.compiler.ir.graph import (
@@ -14,10 +16,12 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     Pair,
+    Procedure,
     TopK,
     delinearize,
     linearize,
 )
+from neurald.drivers.compiler.ir.op import Number, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
@@ -200,6 +204,58 @@ class Builder:
                 operations=(self._operation,),
             )
         )
+
+    def procedure(
+        self,
+        algorithm: Algorithm,
+        *inputs: Value,
+        output: Shape,
+        type: Scalar = Scalar.INT32,  # noqa: A002 - the field's name
+    ) -> Value:
+        """Appends a `Procedure`."""
+        return self._append(
+            Procedure(
+                output=Value(output, type),
+                inputs=inputs,
+                algorithm=algorithm,
+                operations=(self._operation,),
+            )
+        )
+
+    def scatter(
+        self,
+        destinations: Value,
+        updates: Value,
+        *,
+        output: Shape,
+        reduction: ReductionOp | None = None,
+        initial: Number = 0,
+        base: Value | None = None,
+    ) -> Value:
+        """Scatters updates, one for each destination, to the parts of a value.
+
+        Args:
+            destinations: (count,), offsets of parts in row-major order, in parts. Those outside of the
+                output are ignored.
+            updates: (count, …); the elements of an update are those of a part.
+            output: the shape of the value, which consists of such parts.
+            reduction: combines updates with equal destinations in order; None takes the last one.
+            initial: the elements to which nothing is scattered, if `base` is None.
+            base: the value to which the updates are scattered.
+        """
+        (count,) = destinations.shape
+        width = math.prod(updates.shape[1:])
+        rows = math.prod(output) // width if width else 0
+        given = () if base is None else (self.reshape(base, (rows, width)),)
+        result = self.procedure(
+            Scatter(reduction=reduction, initial=initial),
+            destinations,
+            self.reshape(updates, (count, width)),
+            *given,
+            output=(rows, width),
+            type=updates.type,
+        )
+        return self.reshape(result, output)
 
     def _append(self, node: Node) -> Value:
         self._graph.nodes.append(node)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from neurald.drivers.compiler.ir.algorithm import Algorithm
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import walk
@@ -226,8 +227,26 @@ class TopK:
         return (self.input,)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Procedure:
+    """Computes a value by an algorithm whose steps depend on each other.
+
+    Attributes:
+        output: the value.
+        inputs: the values that the algorithm reads; it reads nothing else, whatever they contain.
+        algorithm: the algorithm, which describes the inputs and the output.
+    """
+
+    output: Value
+    inputs: tuple[Value, ...]
+    algorithm: Algorithm
+    operations: tuple[int, ...] = ()
+
+
 Contraction: TypeAlias = Convolution | DepthwiseConvolution | MatrixProduct
-Node: TypeAlias = Compute | Contraction | TopK
+#: Nodes with kernels of their own that are not sums of products.
+Selection: TypeAlias = TopK | Procedure
+Node: TypeAlias = Compute | Contraction | Selection
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

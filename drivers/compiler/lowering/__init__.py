@@ -24,7 +24,6 @@ _NOT_LOWERED = frozenset(
         "random",
         "tflite.detection.detection",
         "tflite.random",
-        "tflite.detection.suppression",
         "tflite.text",
     )
 )

@@ -8,8 +8,8 @@ A fused value is computed where it is read, instead of being stored and loaded:
   are cheap. A reduction is not fused into another reduction.
 - A reduction over whole rows is fused into all of its readers that are generated row by row
   (`is_row_wise`).
-- The only reader of a contraction becomes its epilogue, if it has one element for each that the
-  contraction has.
+- The only reader of a contraction or top-k becomes its epilogue, if it has one element for each that
+  the contraction has. A procedure has no epilogue.
 
 The graph's outputs are always stored.
 """
@@ -35,7 +35,8 @@ from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Graph,
     Node,
-    TopK,
+    Procedure,
+    Selection,
     delinearize,
     is_data_movement,
     linearize,
@@ -179,6 +180,8 @@ class _Fusion:
 
     def _epilogue(self, producer: Kernel, reader: Kernel) -> Kernel | None:
         """Returns the contraction with the reader as its epilogue, or None if it cannot be one."""
+        if isinstance(producer.contraction, Procedure):
+            return None
         if not self._is_only_reader(producer, reader) or math.prod(reader.shape) != math.prod(producer.shape):
             return None
         expected = linearize(reader.axes, reader.shape)
@@ -270,7 +273,7 @@ def _kernel(node: Node) -> Kernel:
     return _plain(node)
 
 
-def _plain(node: Contraction | TopK) -> Kernel:
+def _plain(node: Contraction | Selection) -> Kernel:
     axes = tuple(axis(length, f"i{d}") for d, length in enumerate(node.output.shape))
     return Kernel(
         output=node.output,

@@ -9,6 +9,7 @@ from neurald.drivers.compiler.ir.graph import (
     DepthwiseConvolution,
     MatrixProduct,
     Node,
+    Procedure,
     TopK,
     delinearize,
     linearize,
@@ -29,6 +30,8 @@ def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:
         )
     if isinstance(node, TopK):
         return dataclasses.replace(node, input=replaced.get(node.input, node.input))
+    if isinstance(node, Procedure):
+        return dataclasses.replace(node, inputs=tuple(replaced.get(each, each) for each in node.inputs))
     input_, weights = replaced.get(node.input, node.input), replaced.get(node.weights, node.weights)
     if isinstance(node, DepthwiseConvolution):
         return dataclasses.replace(node, input=input_, weights=weights)

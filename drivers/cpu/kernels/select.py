@@ -1,9 +1,11 @@
-"""Specialised kernels for contractions, top-k and data movement. Other kernels use `render`."""
+"""Specialised kernels for contractions, top-k, procedures and data movement. Other kernels use `render`."""
 
 from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Convolution,
     DepthwiseConvolution,
+    Procedure,
+    Selection,
     TopK,
     is_data_movement,
 )
@@ -23,7 +25,7 @@ def stores_runs(kernel: Kernel) -> bool:
     if node is None:
         is_wide = kernel.axes[-1].extent >= _MIN_ROW_LENGTH
         return is_wide and kernel.row_axes is None and not is_data_movement(kernel.body)
-    if isinstance(node, TopK):
+    if isinstance(node, Selection):
         return False
     is_regular = not isinstance(node, DepthwiseConvolution) and pitch_of(flattened(kernel)) > 0
     return node.output.type is Scalar.FLOAT32 or is_regular
@@ -45,6 +47,10 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
 
         is_one = node.output.shape[-1] == 1
         return arg_max.routine(kernel, node, target) if is_one else top_k.routine(kernel, node, target)
+    if isinstance(node, Procedure):
+        from neurald.drivers.cpu.kernels.irregular.select import procedure_routine
+
+        return procedure_routine(kernel, node, target)
     if node.output.type is not Scalar.FLOAT32:
         from neurald.drivers.cpu.kernels.int8.select import int8_routine
 

@@ -1,10 +1,8 @@
 """A compiled step in memory: code, constants, and an instance per concurrent execution."""
 
-import atexit
 import ctypes
 import os
 import time
-import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
-from neurald.drivers.cpu.native.llvm import MAX_EXIT_S, LoadedCode
+from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, KernelCall
@@ -21,6 +19,7 @@ from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
@@ -67,7 +66,7 @@ class NativeModel:
         self._instances = LendingPool([new_instance()], new_instance, _MAX_INSTANCES)
         #: The cancellations of the last executions, by instance.
         self._cancellations: dict[Instance, Cancellation | None] = {}
-        _models.add(self)
+        stop_at_exit(self)
 
     def run(
         self,
@@ -130,10 +129,7 @@ class NativeModel:
         ]
 
     def stop(self, deadline_s: float) -> None:
-        """Ends the executions of other threads, and leaves the model to the calling thread.
-
-        Memory that an execution may still use after the deadline is never freed.
-        """
+        """See `Stoppable.stop`. The model is left to the calling thread."""
         if not self._instances.close(deadline_s, self._cancel):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
@@ -146,24 +142,6 @@ class NativeModel:
         """Measures each kernel, in the order of `executable.calls`, on the arena's contents."""
         with self._instances.using() as instance:
             return instance.profile()
-
-
-#: The models of this process.
-_models: "weakref.WeakSet[NativeModel]" = weakref.WeakSet()
-
-
-def _stop_all() -> None:
-    """Ends native code before the interpreter exits.
-
-    Daemon threads may still execute models then. The interpreter frees their memory and code, under
-    native code that does not need the interpreter to continue.
-    """
-    deadline_s = time.monotonic() + MAX_EXIT_S
-    for model in list(_models):
-        model.stop(deadline_s)
-
-
-atexit.register(_stop_all)
 
 
 def _name(call: KernelCall) -> str:

@@ -9,6 +9,7 @@ from support.models import control_flow as models
 import neurald as nd
 from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.algorithm import Algorithm, Distinct, Positions, Suppression
 from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
@@ -155,6 +156,43 @@ def arg_max() -> tuple[Kernel, ...]:
     return _fused(builder.finish(builder.top_k(builder.input(2, 40), 1, prefers_lower_index=True)))
 
 
+def _procedure(
+    algorithm: Algorithm, *inputs: Value, builder: GraphBuilder, output: Shape
+) -> tuple[Kernel, ...]:
+    return _fused(builder.finish(builder.procedure(algorithm, *inputs, output=output)))
+
+
+def scatter() -> tuple[Kernel, ...]:
+    """Rows added to the rows of a value."""
+    builder = GraphBuilder()
+    destinations, updates = builder.input(9, type=Scalar.INT32), builder.input(9, 20)
+    base = builder.input(6, 20)
+    return _fused(
+        builder.finish(
+            builder.scatter(destinations, updates, output=(6, 20), reduction=ReductionOp.SUM, base=base)
+        )
+    )
+
+
+def positions() -> tuple[Kernel, ...]:
+    """The positions of elements that are not 0."""
+    builder = GraphBuilder()
+    return _procedure(Positions(), builder.input(30), builder=builder, output=(31,))
+
+
+def distinct() -> tuple[Kernel, ...]:
+    """The numbers of distinct elements."""
+    builder = GraphBuilder()
+    return _procedure(Distinct(), builder.input(30), builder=builder, output=(61,))
+
+
+def suppression() -> tuple[Kernel, ...]:
+    """The best boxes that do not overlap, with lowered scores."""
+    builder = GraphBuilder()
+    inputs = (builder.input(20, 4), builder.input(20), *(builder.input(1) for _ in range(3)))
+    return _procedure(Suppression(limit=5), *inputs, builder=builder, output=(11,))
+
+
 def lookup_table() -> tuple[Kernel, ...]:
     """A quantised hyperbolic tangent."""
     builder = GraphBuilder()
@@ -207,6 +245,10 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
             gather,
             top_k,
             arg_max,
+            scatter,
+            positions,
+            distinct,
+            suppression,
             lookup_table,
             control_flow,
         )

@@ -13,30 +13,43 @@ from neurald.drivers.compiler.lowering.tflite.reduction.reduction import finite
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
 
+#: Limit on a table's entries for each segment and element.
+_MAX_TABLE_GROWTH = 4
 
-def _rows(segments: Array, count: int) -> Array:
-    """Returns the int32 numbers of each segment's elements, one row each, padded with -1."""
+
+def _rows(segments: Array, count: int) -> Array | None:
+    """Returns the int32 numbers of each segment's elements, one row each, padded with -1.
+
+    Returns None if most of the table would be padding.
+    """
     order = np.argsort(segments, kind="stable")
     order = order[segments[order] >= 0]
     sizes = np.bincount(segments[order], minlength=count)
+    most = int(sizes.max(initial=0))
+    if count * most > _MAX_TABLE_GROWTH * (count + segments.size):
+        return None
     starts = np.cumsum(sizes) - sizes
-    table = np.full((count, int(sizes.max(initial=0))), -1, np.int32)
+    table = np.full((count, most), -1, np.int32)
     owners = segments[order]
     table[owners, np.arange(len(order)) - starts[owners]] = order
     return table
 
 
 def _reduction(how: ReductionOp) -> Lowering:
-    """Returns the lowering of a segment reduction.
-
-    Segments are known, since the shape depends on them.
-    """
+    """Returns the lowering of a segment reduction."""
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
-        source, (shape,) = builder.value(call, "input"), output_shapes(call)
-        segments = call.array("segments").reshape(-1).astype(np.int64)
-        elements = builder.reshape(source, (segments.size, *shape[1:]))
-        table = builder.constant(_rows(segments, shape[0]))
+        source, segments, (shape,) = (
+            builder.value(call, "input"),
+            builder.value(call, "segments"),
+            output_shapes(call),
+        )
+        elements = builder.reshape(source, (segments.count, *shape[1:]))
+        numbers = None if segments.constant is None else segments.constant.reshape(-1).astype(np.int64)
+        rows = None if numbers is None else _rows(numbers, shape[0])
+        if rows is None:
+            return (_scattered(call, builder, how, elements),)
+        table = builder.constant(rows)
         start = reduction_identity(how, source.type)
 
         def body(*at: Expression) -> Expression:
@@ -50,6 +63,25 @@ def _reduction(how: ReductionOp) -> Lowering:
         return (builder.compute(shape, body),)
 
     return lower
+
+
+def _scattered(call: Call, builder: Builder, how: ReductionOp, elements: Value) -> Value:
+    """Scatters elements to their segments; negative numbers are ignored."""
+    (shape,) = output_shapes(call)
+    segments = builder.value(call, "segments")
+    numbers = builder.reshape(segments, (segments.count,))
+    if segments.constant is None:
+        message = f"{call.name('segments')}: less than {shape[0]} is expected"
+        numbers = builder.compute(
+            numbers.shape,
+            lambda at: load(numbers, (at,)),
+            lambda at: ((load(numbers, (at,)) < shape[0], message),),
+        )
+    start = reduction_identity(how, elements.type)
+    if elements.type.is_float:
+        info = np.finfo(elements.type.dtype.name)
+        start = min(max(float(start), float(info.min)), float(info.max))
+    return builder.scatter(numbers, elements, output=shape, reduction=how, initial=start)
 
 
 def _bucketize(call: Call, builder: Builder) -> tuple[Value, ...]:
