@@ -18,7 +18,7 @@ def private_environment(folder: Path) -> dict[str, str]:
     """Returns the environment of a process that only uses files in a folder."""
     return {
         **os.environ,
-        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "PYTHONPATH": os.pathsep.join((str(Path(__file__).resolve().parents[1]), *filter(None, sys.path))),
         "OPENBLAS_NUM_THREADS": "1",
         "XDG_RUNTIME_DIR": str(folder),
         "XDG_CACHE_HOME": str(folder / "caches"),

@@ -127,7 +127,7 @@ def child_environment(folder: Path) -> dict[str, str]:
     """Returns the environment for finding the daemons of a field, without user settings."""
     return {
         **os.environ,
-        "PYTHONPATH": str(TESTS),
+        "PYTHONPATH": os.pathsep.join((str(TESTS), *filter(None, sys.path))),
         "OPENBLAS_NUM_THREADS": "1",
         "XDG_RUNTIME_DIR": str(folder),
         "XDG_CACHE_HOME": str(folder / "caches"),

@@ -50,6 +50,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     RELEASE,
     RELEASE_HEAD,
     SUBMISSION,
+    UNKNOWN_NS,
     answer_packet,
     error_packet,
     pack_arguments,
@@ -109,8 +110,14 @@ def _daemon_seeds() -> list[list[Action]]:
     ]
     shape = OutputShape(dimensions=(3,), sufficient=True)
     done = _put(COMPLETION.pack(False, 0, 10, 20, 5))
-    told = [_packet(shapes_packet(1, [shape])), _put(COMPLETION.pack(True, 0, -1, -1, -1))]
-    failed = [_packet(error_packet(1, OpFailed("no"))), _put(COMPLETION.pack(True, 0, -1, -1, -1))]
+    told = [
+        _packet(shapes_packet(1, [shape])),
+        _put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS)),
+    ]
+    failed = [
+        _packet(error_packet(1, OpFailed("no"))),
+        _put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS)),
+    ]
     refused = [{"kind": "daemon"}, _TAKE, _packet(answer_packet(BadData("no")))]
     return [[*start, done], start + told, start + failed, refused]
 
@@ -233,7 +240,9 @@ class RingTarget:
         """Runs a hostile daemon against a client."""
         kept: list[tuple[socket.socket, SharedMemory]] = []
 
-        def configure(_: Connection, connection: socket.socket, ring: SharedMemory) -> None:
+        def configure(
+            _: Connection, connection: socket.socket, ring: SharedMemory, deadline_s: float | None = None
+        ) -> None:
             kept.append((connection.dup(), ring))
 
         honest = Connection.open_ring

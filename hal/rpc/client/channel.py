@@ -97,18 +97,21 @@ class ChannelClient:
         """Sends a fence to the daemon; see `register`."""
         return self._send(REGISTER.pack(0, FENCE), fence.fd)
 
-    def open_ring(self, connection: socket.socket, memory: SharedMemory) -> None:
+    def open_ring(
+        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+    ) -> None:
         """Sends the daemon its end of a ring's socket, and the memory of the ring.
 
         Args:
             connection: the daemon's end.
             memory: see `neurald.hal.rpc.transport.ring_end`.
+            deadline_s: on the clock of `time.monotonic()`.
 
         Raises:
             DeadObject: the daemon is gone.
             Error: the daemon refuses the ring.
         """
-        self._send(REGISTER.pack(0, RING), connection.fileno(), memory.fd)
+        self._send(REGISTER.pack(0, RING), connection.fileno(), memory.fd, deadline_s=deadline_s)
 
     def take_unused(self) -> list[bytes]:
         """Returns tokens that arrived after their callers had given up; they must be released."""

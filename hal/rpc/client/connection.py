@@ -322,12 +322,14 @@ class Connection:
         self._traffic.received(reply)
         return bytes(reply.memory)
 
-    def open_ring(self, connection: socket.socket, memory: SharedMemory) -> None:
+    def open_ring(
+        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+    ) -> None:
         """Sends the daemon its end of a ring; see `ChannelClient.open_ring`."""
         if self._side_channel is None:
             raise BadState("a ring needs a daemon on this host")
         with self._failures():
-            self._side_channel.open_ring(connection, memory)
+            self._side_channel.open_ring(connection, memory, deadline_s)
 
     def read_memory(self, token: bytes, target: Memory, deadline_s: float | None = None) -> None:
         """Copies a memory of the daemon to one of the same size.

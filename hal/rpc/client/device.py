@@ -456,10 +456,10 @@ class RemotePreparedModel:
             result = self.connection.rings.execute(self._model, request, options)
             if result is not None:
                 return result
-        return self._call(request, options)
+        return self.call(request, options)
 
-    def _call(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """Runs a request by a call of gRPC."""
+    def call(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """Runs a request by a call of gRPC; see `execute`."""
         connection = self.connection
         staged = stage(
             request,

@@ -94,6 +94,7 @@ class Ring:
 
     Args:
         connection: to a daemon on this host.
+        deadline_s: by which it must be open, on the clock of `time.monotonic()`.
 
     Attributes:
         used_s: when it was last used, on the clock of `time.monotonic()`, for its owner.
@@ -103,9 +104,9 @@ class Ring:
         Error: the daemon refuses the ring.
     """
 
-    def __init__(self, connection: RingConnection) -> None:
+    def __init__(self, connection: RingConnection, deadline_s: float | None = None) -> None:
         self.used_s = 0.0
-        self._peer = RingPeer(connection)
+        self._peer = RingPeer(connection, deadline_s)
         self._slots = RingSlots(self._peer.socket, self._peer.ask)
         self._sent: OrderedDict[tuple[int, bytes], _SentRequest] = OrderedDict()
         self._free_numbers = list(range(MAX_REQUESTS))
@@ -127,11 +128,17 @@ class Ring:
         """Returns whether the ring has run this request object before."""
         return id(request) in self._bound
 
-    def bind(self, model: RemoteModel, request: Request) -> BoundRequest:
+    def bind(self, model: RemoteModel, request: Request, deadline_s: float | None = None) -> BoundRequest:
         """Prepares a request that is `is_for_rings`, and copies its inputs; `run` follows.
+
+        Args:
+            model: that runs it.
+            request: the request.
+            deadline_s: by which the daemon must have read it, on the clock of `time.monotonic()`.
 
         Raises:
             BadState: a memory of the request is closed.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
             DeadObject: the daemon is gone.
             Error: the daemon refuses the request, or one of its memories.
         """
@@ -139,6 +146,8 @@ class Ring:
         if known is not None and known[1].sent.number is not None and known[1].model is model:
             copy(known[1].staged.input_copies)
             return known[1]
+        _left_s(deadline_s)
+        self._peer.deadline_s = deadline_s
         staged = stage(request, is_passthrough=_is_shared, allocate=self._allocate)
         slots = tuple(
             self._slots.assign(pool, self._forget)
@@ -163,11 +172,7 @@ class Ring:
             Error: see `PreparedModel.execute`.
         """
         sent = bound.sent
-        left_s = _NO_LIMIT_S
-        if options.deadline_s is not None:
-            left_s = options.deadline_s - time.monotonic()
-            if not left_s > 0:
-                raise MissedDeadlinePersistent("the deadline had passed before the call was made")
+        left_s = _left_s(options.deadline_s)
         if options.cancellation is not None:
             options.cancellation.require_not_cancelled("before the call was made")
         self._under_way = sent
@@ -232,9 +237,7 @@ class Ring:
         number = self._free_numbers[-1]
         self._peer.ask(request_packet(number, model.handle, arguments))
         self._free_numbers.pop()
-        sent = self._sent[key] = _SentRequest(
-            number=number, slots=frozenset(slots), outputs=len(model.types)
-        )
+        sent = self._sent[key] = _SentRequest(number=number, slots=frozenset(slots), outputs=len(model.types))
         return sent
 
     def _forget(self, slot: int) -> None:
@@ -268,6 +271,20 @@ class Ring:
         self._bound.clear()
         self._sent.clear()
         self._arena = None
+
+
+def _left_s(deadline_s: float | None) -> float:
+    """Returns the time until a deadline as a submission holds it.
+
+    Raises:
+        MissedDeadlinePersistent: it has passed.
+    """
+    if deadline_s is None:
+        return _NO_LIMIT_S
+    left_s = deadline_s - time.monotonic()
+    if not left_s > 0:
+        raise MissedDeadlinePersistent("the deadline had passed before the call was made")
+    return left_s
 
 
 def _is_shared(memory: Memory) -> bool:

@@ -29,6 +29,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     COMPLETION,
     OUTCOME,
     PACKET_BYTES,
+    UNKNOWN_NS,
     RingOutcome,
     read_outcome,
     require_success,
@@ -52,13 +53,23 @@ class RingConnection(Protocol):
     life: ConnectionLife
 
     @property
-    def is_open(self) -> bool: ...
+    def is_open(self) -> bool:
+        """See `Connection.is_open`."""
+        ...
 
-    def open_ring(self, connection: socket.socket, memory: SharedMemory) -> None: ...
+    def open_ring(
+        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+    ) -> None:
+        """See `Connection.open_ring`."""
+        ...
 
-    def tidy_soon(self) -> None: ...
+    def tidy_soon(self) -> None:
+        """See `Connection.tidy_soon`."""
+        ...
 
-    def call(self, method: str, message: Message, deadline_s: float | None = None) -> Any: ...
+    def call(self, method: str, message: Message, deadline_s: float | None = None) -> Any:
+        """See `Connection.call`."""
+        ...
 
 
 class RingPeer:
@@ -66,22 +77,28 @@ class RingPeer:
 
     Args:
         connection: to the daemon. It owns rings, so it is not kept alive.
+        deadline_s: see the attribute; it also holds for the start.
+
+    Attributes:
+        deadline_s: until when the daemon must answer packets, on the clock of `time.monotonic()`;
+            None for some time.
 
     Raises:
         DeadObject: the daemon is gone.
         Error: the daemon refuses the ring.
     """
 
-    def __init__(self, connection: RingConnection) -> None:
+    def __init__(self, connection: RingConnection, deadline_s: float | None = None) -> None:
         self._daemon = weakref.ref(connection)
         self._life = connection.life
         self._outputs = 0
+        self.deadline_s = deadline_s
         memory = SharedMemory.working(RING_BYTES, "neurald ring")
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._close = weakref.finalize(self, self.socket.close)
         self._close.atexit = False
         with theirs:
-            connection.open_ring(theirs, memory)
+            connection.open_ring(theirs, memory, deadline_s)
         memory.close()  # only the mapping is needed
         # The ring ends with the connection.
         forget = connection.life.call_at_end(partial(shut_down, self.socket))
@@ -111,6 +128,7 @@ class RingPeer:
         """Sends a packet that the daemon must answer, and waits for the answer.
 
         Raises:
+            MissedDeadlineTransient: `deadline_s` has passed; the ring has ended.
             DeadObject: the daemon is gone.
             OpFailed: the daemon broke the protocol.
             Error: the daemon's refusal.
@@ -124,13 +142,19 @@ class RingPeer:
                 raise self._dead("it does not read its socket")
         self._answer = None
         end = time.monotonic() + _ANSWER_TIMEOUT_S
+        late = _FOREVER_S if self.deadline_s is None else self.deadline_s + _SLACK_S
         try:
             while self._answer is None:
-                if time.monotonic() >= end:
+                now = time.monotonic()
+                if now >= late:
+                    raise self._ended(
+                        MissedDeadlineTransient("the deadline passed before the daemon had read the request")
+                    )
+                if now >= end:
                     raise self._dead("it does not answer")
                 # No execution is under way. A completion left in the ring would end every sleep at
                 # once, and the answer would never be read.
-                if self._sleep(end - time.monotonic()):
+                if self._sleep(min(end, late) - now):
                     raise BadData("it completed an execution that was not submitted")
         except BadData as error:
             raise self._broken(error) from None
@@ -204,8 +228,8 @@ class RingPeer:
             self._usual_run_s = min(taken_s, self._usual_run_s * 1.1 + 1e-6)
             has_outcome, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
             timing = _UNKNOWN
-            if max(times_ns) >= 0:
-                on_device_ns, in_driver_ns, queued_ns = (None if ns < 0 else ns for ns in times_ns)
+            if min(times_ns) != UNKNOWN_NS:
+                on_device_ns, in_driver_ns, queued_ns = (None if ns == UNKNOWN_NS else ns for ns in times_ns)
                 timing = Timing(on_device_ns=on_device_ns, in_driver_ns=in_driver_ns, queued_ns=queued_ns)
             if not has_outcome:
                 return timing, None

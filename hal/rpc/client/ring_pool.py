@@ -12,7 +12,7 @@ from collections import deque
 from typing import Final
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
-from neurald.hal.errors import DeadObject, Error
+from neurald.hal.errors import DeadObject, Error, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.model.types import Request
 from neurald.hal.rpc.client.ring import RemoteModel, Ring, is_for_rings
 from neurald.hal.rpc.client.ring_peer import RingConnection
@@ -79,12 +79,14 @@ class RingPool:
         """
         if options.attributes:  # a submission cannot hold them
             return None
-        ring = self._take(request)
+        ring = self._take(request, options.deadline_s)
         if ring is None:
             return None
         try:
             try:
-                bound = ring.bind(model, request)
+                bound = ring.bind(model, request, options.deadline_s)
+            except (MissedDeadlineTransient, MissedDeadlinePersistent):
+                raise
             except Error:
                 return None  # gRPC reports it, if it is the request's fault
             return ring.run(bound, options)
@@ -96,8 +98,12 @@ class RingPool:
         finally:
             self._give_back(ring)
 
-    def _take(self, request: Request) -> Ring | None:
-        """Returns a ring for exclusive use; None if the request must go by gRPC."""
+    def _take(self, request: Request, deadline_s: float | None) -> Ring | None:
+        """Returns a ring for exclusive use; None if the request must go by gRPC.
+
+        Raises:
+            MissedDeadlineTransient: the deadline passed while a ring was opened.
+        """
         ring = self._take_known(request)
         if ring is not None:
             return ring
@@ -107,7 +113,7 @@ class RingPool:
         if ring is not None:
             return ring
         if len(self._open) < MAX_RINGS:
-            return self._opened()
+            return self._opened(deadline_s)
         return self._awaited()
 
     def _take_known(self, request: Request) -> Ring | None:
@@ -127,13 +133,15 @@ class RingPool:
         except IndexError:
             return None
 
-    def _opened(self) -> Ring | None:
+    def _opened(self, deadline_s: float | None) -> Ring | None:
         """Opens another ring; returns None if the daemon refuses it, now or a moment ago."""
         connection = self._connection()
         if connection is None or self._is_closed or time.monotonic() < self._refused_until:
             return None
         try:
-            ring = Ring(connection)
+            ring = Ring(connection, deadline_s)
+        except MissedDeadlineTransient:
+            raise
         except Error:
             self._refused_until = time.monotonic() + _REFUSED_S
             return None

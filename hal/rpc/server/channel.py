@@ -197,6 +197,10 @@ class _ChannelPeer:
 
     def _register(self, size: int, flags: int, descriptor: int, ring: int = -1) -> bytes:
         if flags == RING:
+            if size:
+                os.close(descriptor)
+                os.close(ring)
+                raise BadData(f"a ring belongs to a session, not to prepared model {size}")
             self._open_ring(self.session, descriptor, ring)
             return b""
         if flags == FENCE and not size:

@@ -22,6 +22,7 @@ from neurald.hal.admission.admission_queue import Ticket, with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
 from neurald.hal.buffers.staging import ByteCopy, Staged, copy, output_types, stage
 from neurald.hal.device import (
+    MAX_DURATION_NS,
     MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
     ExecutionResult,
@@ -44,6 +45,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     RELEASE_HEAD,
     REQUEST,
     SUBMISSION,
+    UNKNOWN_NS,
     answer_packet,
     error_packet,
     read_request,
@@ -54,9 +56,6 @@ from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
-
-#: The largest duration in a completion.
-_MAX_NS = 2**63 - 1
 
 
 class _ClientGone(Exception):
@@ -314,10 +313,20 @@ class RingServer:
             self._fail(BadData("the prepared model of a request has been released"))
             return
         try:
-            ticket = self._admission.begin_execution(self._session, options, registered.priority)
+            with self._session.call():
+                self._admit(received, registered, options)
         except Error as error:
             self._fail(error)
-            return
+
+    def _admit(
+        self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions
+    ) -> None:
+        """Runs a request once the device can, and replies.
+
+        Raises:
+            Error: it was not run, and there was no reply.
+        """
+        ticket = self._admission.begin_execution(self._session, options, registered.priority)
         try:
             self._run(received, registered, options, ticket)
         finally:
@@ -402,7 +411,7 @@ class RingServer:
 
     def _fail(self, error: Error) -> None:
         self._send(error_packet(self._ring.next_number, error))
-        self._ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+        self._ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     def _complete(self, received: _ReceivedRequest, result: ExecutionResult) -> None:
         has_new_shapes = result.output_shapes != received.shapes
@@ -415,7 +424,7 @@ class RingServer:
                 has_new_shapes,
                 0,
                 *(
-                    -1 if time_ns is None else min(time_ns, _MAX_NS)
+                    UNKNOWN_NS if time_ns is None else min(time_ns, MAX_DURATION_NS)
                     for time_ns in (timing.on_device_ns, timing.in_driver_ns, timing.queued_ns)
                 ),
             )

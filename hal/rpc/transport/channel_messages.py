@@ -27,7 +27,7 @@ REGISTER = struct.Struct("<QB")
 #: Flags: the memory is constant; the descriptor is an eventfd; the descriptors are for a ring.
 CONSTANT = 1
 FENCE = 2
-RING = 8
+RING = 4
 #: The head of an answer: result code and token; for errors a message follows.
 ANSWER = struct.Struct("<B16s")
 #: Maximum size of a packet.

@@ -48,8 +48,10 @@ _MAX_TEXT_BYTES = 4096
 #: in seconds.
 SUBMISSION = struct.Struct("<II dd")
 #: A completion: whether an OUTCOME was sent before it, padding, time on the device, in the driver
-#: and in queues (negative: unknown).
-COMPLETION = struct.Struct("<II qqq")
+#: and in queues.
+COMPLETION = struct.Struct("<II QQQ")
+#: The value of an unknown time in a completion.
+UNKNOWN_NS = 2**64 - 1
 
 
 class _PacketReader:

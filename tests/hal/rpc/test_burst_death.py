@@ -117,7 +117,8 @@ def test_clients_that_are_killed_leave_nothing() -> None:
         "print('ready', flush=True)\n"
         "while True: burst.execute(wanted, ExecuteOptions())\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    folders = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     with daemon_process("support.models.addition:create_slow") as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)

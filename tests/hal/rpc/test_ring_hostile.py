@@ -17,6 +17,7 @@ from support.daemon.peer import Peer
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
+from neurald._proto import device_pb2
 from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, Error, OpFailed, Unmappable
 from neurald.hal.memory.pool import SharedMemory
@@ -38,6 +39,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     RELEASE,
     RELEASE_HEAD,
     SUBMISSION,
+    UNKNOWN_NS,
     answer_packet,
     error_packet,
     pack_arguments,
@@ -211,6 +213,8 @@ def test_numbers_out_of_turn(raw: Raw, bystander: Callable[[], None], number: in
         request_packet(0, HANDLE, pack_arguments(REQUEST, (1,)) + b"x"),
         request_packet(0, HANDLE, pack_arguments(REQUEST, (1,))[:-1]),
         request_packet(0, HANDLE, b""),
+        request_packet(0, HANDLE + 1, pack_arguments(REQUEST, (1,))),
+        request_packet(0, 2**64 - 1, pack_arguments(REQUEST, (1,))),
         request_packet(0, HANDLE, struct.pack("<HH", 65535, 65535)),
         *(
             request_packet(
@@ -299,6 +303,19 @@ def test_a_released_slot_takes_its_requests_along(raw: Raw, bystander: Callable[
         raw.ask(request_packet(1, raw.handle, pack_arguments(REQUEST, (1,))))
     raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
     assert raw.is_cut_off()
+
+
+def test_a_released_prepared_model_is_not_run(raw: Raw, peer: Peer, bystander: Callable[[], None]) -> None:
+    raw.prepare()
+    raw.run()
+    peer.call("ReleasePreparedModel", device_pb2.ReleasePreparedModelRequest(prepared_model=raw.handle))
+    assert COMPLETION.unpack_from(raw.run())[0] == 1
+    with pytest.raises(BadData, match="not known"):
+        raw.ask(request_packet(1, raw.handle, pack_arguments(REQUEST, (1,))))
+    # The ring itself goes on.
+    raw.handle = peer.prepare()
+    raw.ask(request_packet(0, raw.handle, pack_arguments(REQUEST, (1,))))
+    raw.run()
 
 
 def test_answers_that_nobody_reads(raw: Raw, bystander: Callable[[], None]) -> None:
@@ -397,7 +414,9 @@ class Imposter:
     """A daemon's end of a ring with given answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> None:
-        def configure(_: Connection, connection: socket.socket, ring: SharedMemory) -> None:
+        def configure(
+            _: Connection, connection: socket.socket, ring: SharedMemory, deadline_s: float | None = None
+        ) -> None:
             self.connection = connection.dup()
             self.connection.settimeout(10)
             self.ring = RingEnd(ring, self.connection, RingSide.DAEMON)
@@ -449,8 +468,8 @@ def imposter(monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> Iterator[
 
 def test_a_daemon_that_completes_out_of_turn(imposter: Imposter) -> None:
     def complete() -> None:
-        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
-        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+        imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
+        imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed):
@@ -473,7 +492,7 @@ def test_a_daemon_that_tells_nonsense(imposter: Imposter, packet: bytes) -> None
     def complete() -> None:
         if packet:
             imposter.connection.send(packet)
-        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+        imposter.ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed):
@@ -483,7 +502,7 @@ def test_a_daemon_that_tells_nonsense(imposter: Imposter, packet: bytes) -> None
 
 
 def test_a_daemon_that_never_told_any_shape(imposter: Imposter) -> None:
-    imposter.serve(lambda: imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1)))
+    imposter.serve(lambda: imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS)))
     with pytest.raises(OpFailed, match="no shapes"):
         imposter.burst.execute(imposter.request, RUN)
 
@@ -500,7 +519,7 @@ def test_a_daemon_that_answers_a_question_otherwise(imposter: Imposter, packet: 
         if packet:
             imposter.connection.send(packet)
         else:
-            imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+            imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
             imposter.connection.send(struct.pack("<BI", 0, 1))
 
     thread = threading.Thread(target=answer)
@@ -525,7 +544,7 @@ def test_an_unknown_code_is_a_failure(imposter: Imposter) -> None:
         packet = bytearray(error_packet(1, Unmappable("x")))
         packet[5] = 99
         imposter.connection.send(packet)
-        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+        imposter.ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed, match="99"):

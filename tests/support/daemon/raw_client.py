@@ -35,7 +35,7 @@ from neurald.hal.rpc.transport.ring_packet import (
 from neurald.hal.rpc.wire.model import model_to_wire
 
 SERVICE = "/neurald.v1.Device/"
-CONSTANT, FENCE, BURST = 1, 2, 4
+CONSTANT, FENCE, RING = 1, 2, 4
 #: Seals of a memory: neither its size nor its seals can change.
 SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 OPTIONS = device_pb2.PrepareOptions(preference=1, priority=100)  # type: ignore[arg-type]
