@@ -33,6 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
     "drivers/compiler/analysis/procedures.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/ir/algorithm.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
@@ -176,6 +177,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/compiling/contract.py": "tests/hal/compiling/test_pool.py",
     "hal/compiling/job.py": "tests/hal/compiling/test_pool.py",
     "hal/device.py": "tests/hal/rpc/wire/test_model.py",
+    "hal/execution/direct_calls.py": "tests/runtime/execution/test_array_runs.py",
     "hal/execution/compiled_segment.py": "tests/drivers/cpu/test_parts.py",
     "hal/execution/graph_operations.py": "tests/hal/execution/test_array_model.py",
     "hal/execution/in_process.py": "tests/runtime/execution/test_reusable_execution.py",
@@ -244,6 +246,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/execution/step_runner.py": "tests/runtime/execution/test_executor.py",
     "runtime/execution/string_output.py": "tests/runtime/execution/test_strings.py",
     "runtime/execution/temporaries.py": "tests/runtime/execution/test_loop_interpreter.py",
+    "runtime/execution/variables_in_place.py": "tests/runtime/execution/test_state.py",
     "runtime/explain/html.py": "tests/runtime/explain/test_explanation.py",
     "runtime/explain/records.py": "tests/runtime/explain/test_explanation.py",
     "runtime/memory_desc.py": "tests/runtime/execution/test_memory_domains.py",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import (
+    Attention,
     Contraction,
     Convolution,
     DepthwiseConvolution,
@@ -24,7 +25,7 @@ def expand_contraction(kernel: Kernel) -> Kernel:
     if contraction is None:
         return kernel
     # A compiler either has kernels for all of these or has expanded them before.
-    assert not isinstance(contraction, Selection)  # noqa: S101
+    assert not isinstance(contraction, Selection | Attention)  # noqa: S101
     total = _sum_of_products(contraction, kernel.axes)
 
     def replacement(expression: Expression) -> Expression | None:

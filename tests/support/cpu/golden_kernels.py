@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from support.compiler import attention as attentions
 from support.compiler.graphs import GraphBuilder
 from support.cpu.quantized_sums import QuantizedSums
 from support.models import control_flow as models
@@ -30,6 +31,7 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.native.object_code import routine_unit
 from neurald.drivers.cpu.preparation import generate
+from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
@@ -71,6 +73,13 @@ def softmax() -> tuple[Kernel, ...]:
     return _fused(
         builder.finish(builder.compute((3, 21), lambda i, j: load(powers, (i, j)) / load(total, (i,))))
     )
+
+
+def attention() -> tuple[Kernel, ...]:
+    """Attention of two heads with shared keys and a mask."""
+    form = attentions.Form(rows=3, columns=9, depth=8, features=8, key_heads=1, mask="causal")
+    fused = fuse(attentions.attention(form), is_row_wise=is_row_by_row)
+    return merge_attention(fused, lambda _: True).kernels
 
 
 def _convolved(
@@ -235,6 +244,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
             elementwise,
             reduction,
             softmax,
+            attention,
             convolution,
             winograd,
             depthwise,
