@@ -68,7 +68,7 @@ class _SentRequest:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class BoundRequest:
+class RingRequest:
     """A request of the caller, as a ring runs it. It is dropped with the request.
 
     Attributes:
@@ -110,7 +110,7 @@ class Ring:
         self._slots = RingSlots(self._peer.socket, self._peer.ask)
         self._sent: OrderedDict[tuple[int, bytes], _SentRequest] = OrderedDict()
         self._free_numbers = list(range(MAX_REQUESTS))
-        self._bound: dict[int, tuple[weakref.ref[Request], BoundRequest]] = {}
+        self._bound: dict[int, tuple[weakref.ref[Request], RingRequest]] = {}
         self._arena: SharedMemory | None = None
         self._under_way: _SentRequest | None = None
 
@@ -128,7 +128,7 @@ class Ring:
         """Returns whether the ring has run this request object before."""
         return id(request) in self._bound
 
-    def bind(self, model: RemoteModel, request: Request, deadline_s: float | None = None) -> BoundRequest:
+    def bind(self, model: RemoteModel, request: Request, deadline_s: float | None = None) -> RingRequest:
         """Prepares a request that is `is_for_rings`, and copies its inputs; `run` follows.
 
         Args:
@@ -155,13 +155,13 @@ class Ring:
             if isinstance(pool, SharedMemory)
         )
         sent = self._send(model, pack_arguments(staged.request, slots), slots)
-        entry = BoundRequest(model=model, sent=sent, staged=staged)
+        entry = RingRequest(model=model, sent=sent, staged=staged)
         entries, identity = self._bound, id(request)
         reference = weakref.ref(request, lambda _: entries.pop(identity, None))
         entries[identity] = (reference, entry)
         return entry
 
-    def run(self, bound: BoundRequest, options: ExecuteOptions) -> ExecutionResult:
+    def run(self, bound: RingRequest, options: ExecuteOptions) -> ExecutionResult:
         """Runs a request and copies its outputs back.
 
         Args:
