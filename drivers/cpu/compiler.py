@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
@@ -31,7 +32,7 @@ from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import Executable, KernelCall
+from neurald.drivers.cpu.target.executable import BoundedPort, Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
@@ -105,7 +106,7 @@ def compile_model(
         for unit in first:
             compilation.add(unit)
         folding = ConstantFolding(target, generate)
-        graph = build_graph(model, input_shapes, folding.graph)
+        graph = build_graph(model, input_shapes, folding.graph, has_bounds=True)
         transform(graph, folding.node)
         joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
         merged = merge_attention(
@@ -138,7 +139,12 @@ def compile_model(
                 if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
                     raise _failed(names, kernel, error) from error
             raise
-    executable = _assembled(model, target, assignment, kernels, routines, names)
+    bounded = tuple(
+        BoundedPort(output=each.output, dimension=each.dimension, count=each.count) for each in graph.bounded
+    )
+    executable = msgspec.structs.replace(
+        _assembled(model, target, assignment, kernels, routines, names), bounded=bounded
+    )
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
     return Compiled(executable=executable, constants=assignment.constants, codes=codes)
 

@@ -95,7 +95,7 @@ class CpuPreparedModel(InProcessModel):
             binding = known[1]
         else:
             if any(argument.pool is None for argument in request.inputs):
-                return self._on_references(request, options)
+                return self.on_references(request, options)
             sizes = zip(self._output_sizes, request.outputs, strict=True)
             if any(argument.length < size for size, argument in sizes):
                 return self._insufficient(request)
@@ -160,11 +160,11 @@ class CpuPreparedModel(InProcessModel):
     def _binding(self, request: Request) -> ArgumentBinding:
         return ArgumentBinding(
             [
-                _address(request, argument, size)
+                address_of(request, argument, size)
                 for size, argument in zip(self._sizes, request.inputs, strict=True)
             ],
             [
-                _address(request, argument, size)
+                address_of(request, argument, size)
                 for size, argument in zip(self._output_sizes, request.outputs, strict=True)
             ],
         )
@@ -177,7 +177,7 @@ class CpuPreparedModel(InProcessModel):
             )
         )
 
-    def _on_references(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    def on_references(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs an execution that omits an input, which compiled code does not support."""
         if self._make_references is None:
             number = next(n for n, argument in enumerate(request.inputs) if argument.pool is None)
@@ -196,8 +196,8 @@ class CpuPreparedModel(InProcessModel):
         return self.native.profile()
 
 
-def _address(request: Request, argument: Argument, size_bytes: int) -> int:
-    """Returns the address of an argument.
+def address_of(request: Request, argument: Argument, size_bytes: int) -> int:
+    """Returns the address of an argument of this size.
 
     Raises:
         BadData: it is outside its memory.

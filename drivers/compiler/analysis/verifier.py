@@ -102,6 +102,11 @@ def _compute_errors(node: Compute) -> Iterator[str]:
         yield f"the axes have extents {list(extents)}; expected the output's shape"
     if node.body.type is not node.output.type:
         yield f"the body has type {node.body.type.name}; expected the output's type"
+    limit = node.limit
+    if limit is not None and (limit.count.type is not Scalar.INT32 or limit.count.shape):
+        yield f"its number of rows is {_text(limit.count)}"
+    if limit is not None and (limit.bound < 1 or node.output.count % limit.bound):
+        yield f"it cannot be divided into {limit.bound} rows"
     if any(condition.type is not Scalar.BOOL for condition, _ in node.requirements):
         yield "a requirement is not a BOOL"
     roots = (node.body, *(condition for condition, _ in node.requirements))

@@ -33,7 +33,7 @@ class Positions:
     """Finds the elements that are not 0.
 
     Input: (count,) of any type. Output: INT32 (count + 1,), their positions in ascending order,
-    followed by zeros, and the number of positions as the last element.
+    followed by any numbers, and the number of positions as the last element.
     """
 
 

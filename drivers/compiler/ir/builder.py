@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from neurald.drivers.compiler.ir.graph import (
     Node,
     Pair,
     Procedure,
+    RowLimit,
     TopK,
     delinearize,
     linearize,
@@ -35,8 +37,29 @@ class Unsupported(Exception):
     """An operation cannot be lowered; the message says why. It is not raised outside of drivers."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """How many rows of a value exist, whose shape is an upper bound.
+
+    Rows that do not exist have any contents. They are the last ones in row-major order, because the
+    dimensions before that of the rows have length 1.
+
+    Attributes:
+        dimension: the dimension of the rows.
+        bound: its length in the value's shape.
+        count: INT32 (), the number of rows that exist.
+    """
+
+    dimension: int
+    bound: int
+    count: Value
+
+
 class Builder:
     """Appends nodes to a graph.
+
+    Attributes:
+        limit: of the rows for which requirements must hold; None if all exist.
 
     Args:
         graph: the graph to extend.
@@ -47,6 +70,7 @@ class Builder:
         self._graph = graph
         self._value_of = value_of
         self._operation = 0
+        self.limit: Limit | None = None
 
     def begin(self, operation: int) -> None:
         """Attributes the nodes that follow to the model's operation at this position."""
@@ -92,15 +116,32 @@ class Builder:
         """
         axes = tuple(axis(length, f"i{dimension}") for dimension, length in enumerate(shape))
         element = body(*axes)
+        required = tuple(requirements(*axes)) if requirements else ()
+        if required and self.limit is not None:
+            is_absent = ~_exists(self.limit, axes, shape)
+            required = tuple((is_absent | condition, text) for condition, text in required)
         return self._append(
             Compute(
                 output=Value(shape, element.type),
                 axes=axes,
                 body=element,
-                requirements=tuple(requirements(*axes)) if requirements else (),
+                requirements=required,
                 operations=(self._operation,),
             )
         )
+
+    def restrict(self, value: Value, limit: Limit) -> None:
+        """Computes only the rows of a value that exist, if an expression computes it.
+
+        Nothing else may read the other rows.
+        """
+        for position in range(len(self._graph.nodes) - 1, -1, -1):
+            node = self._graph.nodes[position]
+            if node.output is value:
+                if isinstance(node, Compute) and limit.bound:
+                    rows = RowLimit(count=limit.count, bound=limit.bound)
+                    self._graph.nodes[position] = replace(node, limit=rows)
+                return
 
     def reshape(self, value: Value, shape: Shape) -> Value:
         """Returns the value with another shape of the same number of elements."""
@@ -260,6 +301,19 @@ class Builder:
     def _append(self, node: Node) -> Value:
         self._graph.nodes.append(node)
         return node.output
+
+
+def _exists(limit: Limit, at: Sequence[Expression], shape: Shape) -> Expression:
+    """Returns a BOOL that is true for elements of rows that exist.
+
+    Raises:
+        Unsupported: the elements of this shape are not divided into those rows.
+    """
+    count = math.prod(shape)
+    if not limit.bound or count % limit.bound:
+        raise Unsupported(f"{count} elements do not belong to at most {limit.bound} rows")
+    row = linearize(at, shape) // (count // limit.bound)
+    return row < load(limit.count, ()).to(Scalar.INDEX)
 
 
 def _require_real(operand: Operand) -> None:

@@ -20,6 +20,19 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 Pair = tuple[int, int]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowLimit:
+    """How many rows of a value are needed; the others may have any contents.
+
+    Attributes:
+        count: INT32 (), the number of rows that are needed, which are the first ones.
+        bound: the number of equal parts, in row-major order, that are the rows.
+    """
+
+    count: Value
+    bound: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Compute:
     """Computes each element of `output` by an expression of its index.
@@ -30,6 +43,7 @@ class Compute:
         requirements: conditions that must hold at every index, each with the error message of the
             execution that violates it.
         operations: positions in the model of the operations that this node implements.
+        limit: the rows that are needed; None for all.
     """
 
     output: Value
@@ -37,6 +51,7 @@ class Compute:
     body: Expression
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
+    limit: RowLimit | None = None
     _inputs: list[tuple[Value, ...]] = field(default_factory=list, init=False, repr=False)
 
     @property
@@ -45,7 +60,9 @@ class Compute:
         if not self._inputs:
             # Cached, because it is read often and never changes.
             roots = (self.body, *(condition for condition, _ in self.requirements))
-            loaded = (each.value for each in walk(*roots) if isinstance(each, Load))
+            loaded = [each.value for each in walk(*roots) if isinstance(each, Load)]
+            if self.limit is not None:
+                loaded.append(self.limit.count)
             self._inputs.append(tuple(dict.fromkeys(loaded)))
         return self._inputs[0]
 
@@ -281,6 +298,21 @@ class Procedure:
     operations: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundedOutput:
+    """An output of a graph whose shape is an upper bound.
+
+    Attributes:
+        output: its position among the outputs.
+        dimension: the dimension of its rows; those before it have length 1.
+        count: the position of the output with the number of its rows, INT32 ().
+    """
+
+    output: int
+    dimension: int
+    count: int
+
+
 Contraction: TypeAlias = Convolution | DepthwiseConvolution | MatrixProduct
 #: Nodes with kernels of their own that are not sums of products.
 Selection: TypeAlias = TopK | Procedure
@@ -293,12 +325,14 @@ class Graph:
 
     Attributes:
         inputs, outputs: the values in the model's order. Outputs may repeat a value and may include
-            inputs and constants.
+            inputs and constants. The numbers of rows of `bounded` follow them.
+        bounded: outputs whose shapes are upper bounds.
     """
 
     inputs: list[Value]
     outputs: list[Value]
     nodes: list[Node] = field(default_factory=list)
+    bounded: tuple["BoundedOutput", ...] = ()
 
     def producers(self) -> Mapping[Value, Node]:
         """Maps each value to the node that computes it."""

@@ -148,10 +148,12 @@ class _Fusion:
                     if joined is not None:
                         self._replace(joined)
                         return True
-        contracted = () if kernel.contraction is None else kernel.contraction.inputs
+        stored = () if kernel.contraction is None else kernel.contraction.inputs
+        if kernel.limit is not None:
+            stored = (*stored, kernel.limit.count)
         for value in kernel.inputs:
             producer = self._kernels.get(value)
-            if producer is None or producer.contraction is not None or value in contracted:
+            if producer is None or producer.contraction is not None or value in stored:
                 continue
             size = len(kernel.expressions)
             if size >= self._too_large.get(value, size + 1):
@@ -269,6 +271,7 @@ def _kernel(node: Node) -> Kernel:
             body=node.body,
             requirements=node.requirements,
             operations=node.operations,
+            limit=node.limit,
         )
     return _plain(node)
 
@@ -299,7 +302,7 @@ def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
 def _reshaped(producer: Kernel, reader: Kernel) -> Kernel:
     """Returns the producer with the output of a reader that only reshapes it."""
     operations = tuple(sorted({*producer.operations, *reader.operations}))
-    return replace(producer, output=reader.output, operations=operations)
+    return replace(producer, output=reader.output, operations=operations, limit=reader.limit)
 
 
 def _on_producer_axes(producer: Kernel, reader: Kernel) -> Kernel | None:

@@ -45,8 +45,12 @@ def _compute_with_inputs(node: Compute, replaced: Mapping[Value, Value]) -> Comp
         return load(replaced[expression.value], expression.index, expression.guard, expression.otherwise)
 
     memory: dict[Expression, Expression] = {}
+    limit = node.limit
+    if limit is not None:
+        limit = dataclasses.replace(limit, count=replaced.get(limit.count, limit.count))
     return dataclasses.replace(
         node,
+        limit=limit,
         body=rewrite(node.body, replacement, memory),
         requirements=tuple((rewrite(each, replacement, memory), text) for each, text in node.requirements),
     )

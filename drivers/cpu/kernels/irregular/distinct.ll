@@ -16,7 +16,7 @@ define internal i64 @${KERNEL}_bits($TYPE %element) nounwind {
   ret i64 %bits
 }
 
-define void @$KERNEL(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @$KERNEL($PARAMETERS) nounwind {
 entry:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %start, label %done

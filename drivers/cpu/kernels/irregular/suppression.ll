@@ -116,7 +116,7 @@ define internal float @${KERNEL}_overlap(ptr %corners, i64 %one, i64 %other) nou
   ret float %result
 }
 
-define void @$KERNEL(ptr noalias %a0, $POINTERS, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @$KERNEL($PARAMETERS) nounwind {
 entry:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %start, label %done

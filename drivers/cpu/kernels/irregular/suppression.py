@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.algorithm import Suppression
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.support.kernel_file import kernel_text
-from neurald.drivers.cpu.codegen.epilogue import arguments_of, pointer_names
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameters, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math import vector_math
 from neurald.drivers.cpu.emit.vector import Vector
@@ -41,7 +41,7 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Tar
         __name__,
         "suppression.ll",
         KERNEL=NAME,
-        POINTERS=", ".join(f"ptr noalias {name}" for name in list(names.values())[1:]),
+        PARAMETERS=parameters(arguments),
         BOXES=boxes,
         SCORES=scores,
         IOU_LIMIT=iou_limit,

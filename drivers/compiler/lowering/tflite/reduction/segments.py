@@ -1,13 +1,23 @@
 """Lowers SEGMENT_SUM, UNSORTED_SEGMENT_MAX, _MIN, _PROD and _SUM, and BUCKETIZE."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, axis, constant, load, reduce, select
+from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    axis,
+    constant,
+    index,
+    load,
+    reduce,
+    select,
+)
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.drivers.compiler.lowering.machinery.table import BoundedLowerings, BoundedValue, Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.tflite.reduction.reduction import finite
 from neurald.hal.model.operation_type import OperationType
@@ -84,6 +94,32 @@ def _scattered(call: Call, builder: Builder, how: ReductionOp, elements: Value) 
     return builder.scatter(numbers, elements, output=shape, reduction=how, initial=start)
 
 
+def _sum_of_segments(call: Call, builder: Builder) -> Sequence[BoundedValue]:
+    """Lowers SEGMENT_SUM for segments that are not known: there are at most as many as elements."""
+    source, segments = builder.value(call, "input"), builder.value(call, "segments")
+    if segments.shape != source.shape[:1]:
+        raise Unsupported("the shape of the segments is not that of the elements")
+    (count,) = segments.shape
+
+    def requirements(at: Expression) -> list[tuple[Expression, str]]:
+        own = load(segments, (at,))
+        # Before the first element there is one of the same segment.
+        previous = load(segments, (at - 1,), at > 0, 0)
+        message = f"{call.name('segments')} must begin with 0 and never grow by more than 1"
+        is_next = own.equals(previous) | (own.equals(previous + 1) & (at > 0))
+        return [(is_next & (own >= 0), message)]
+
+    numbers = builder.compute((count,), lambda at: load(segments, (at,)), requirements)
+    total = builder.scatter(numbers, source, output=source.shape, reduction=ReductionOp.SUM)
+    last = index(max(0, count - 1))
+    rows = (
+        builder.compute((), lambda: load(numbers, (last,)) + 1)
+        if count
+        else builder.constant(np.zeros((), np.int32))
+    )
+    return (BoundedValue(value=total, limit=Limit(dimension=0, bound=count, count=rows)),)
+
+
 def _bucketize(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers BUCKETIZE: counts the boundaries that are not above each number; NaN is above all."""
     source = builder.value(call, "input")
@@ -111,6 +147,7 @@ def _sorted(builder: Builder, boundaries: Value) -> Value:
     return builder.compute(boundaries.shape, lambda at: load(boundaries, (at,)), requirements)
 
 
+BOUNDED_LOWERINGS: BoundedLowerings = {OperationType.TFLITE_SEGMENT_SUM: _sum_of_segments}
 LOWERINGS = {
     OperationType.TFLITE_SEGMENT_SUM: _reduction(ReductionOp.SUM),
     OperationType.TFLITE_UNSORTED_SEGMENT_MAX: _reduction(ReductionOp.MAXIMUM),
