@@ -18,14 +18,17 @@ from typer.core import TyperGroup
 
 from neurald.service.cli.benchmark import benchmark
 from neurald.service.cli.cache import cache
+from neurald.service.cli.config import config
 from neurald.service.cli.conformance import conformance
 from neurald.service.cli.demo import demo
 from neurald.service.cli.devices import devices
 from neurald.service.cli.driver import driver
 from neurald.service.cli.explain import explain
 from neurald.service.cli.new_driver import new_driver
+from neurald.service.cli.restart import restart
 from neurald.service.cli.run import run
-from neurald.service.cli.serve import config, restart, serve, status
+from neurald.service.cli.serve import serve
+from neurald.service.cli.status import status
 from neurald.service.sandbox.mode import OWN_PROCESS
 
 #: If this variable is set, unexpected errors are shown with a traceback.

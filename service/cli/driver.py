@@ -100,8 +100,9 @@ def driver(
     from neurald.service.daemon.notifications import Notifier, supervisor_address
     from neurald.service.sandbox.sandbox import enter
 
-    # A supervisor that aborts a hanging driver finds its stack traces in the log.
-    faulthandler.enable()
+    if context.obj is OWN_PROCESS:
+        # A supervisor that aborts a hanging driver finds its stack traces in the log.
+        faulthandler.enable()
     chosen = parse_limits(limit or ())
     notifier = Notifier(supervisor_address())
     # The process must enter the sandbox before any import that starts threads.

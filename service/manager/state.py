@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 
-class State(StrEnum):
+class DriverState(StrEnum):
     """What a supervised driver does.
 
     STOPPED drivers start at the next connection, those in BACKOFF do so after a pause, and those in
@@ -37,7 +37,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     address: str
-    state: State
+    state: DriverState
     reason: str
     process: int | None
     sessions: int | None

@@ -13,7 +13,7 @@ from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.standby_socket import StandbySocket
-from neurald.service.manager.state import DriverStatus, State
+from neurald.service.manager.state import DriverState, DriverStatus
 
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
@@ -33,6 +33,9 @@ class SupervisedDriver:
         directory: of its socket.
         notify: the socket that receives notifications.
         write: receives lines for the manager's log.
+
+    Raises:
+        BadData: the path of its socket is too long.
     """
 
     def __init__(
@@ -47,11 +50,12 @@ class SupervisedDriver:
         self.settings = settings
         self._loop = asyncio.get_running_loop()
         self._path = directory / f"{name}.sock"
+        self._address = Address.parse(f"unix://{self._path}")
         self._notify = notify
         self._write = write
         self._standby = StandbySocket(self._path, self._activate)
         self._policy = RestartPolicy()
-        self._state = State.STOPPED
+        self._state = DriverState.STOPPED
         self._reason = ""
         self._process: DriverProcess | None = None
         #: The successor of a process that is replaced, until it is ready.
@@ -62,6 +66,9 @@ class SupervisedDriver:
         self._answer: asyncio.Future[bytes] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._resumes_at_s = 0.0
+        #: When the running process last had a session.
+        self._used_s = 0.0
+        self._is_closing = False
         self._starts = self._deaths = 0
         self._abort_reason = ""
         self._last_exit = ""
@@ -74,10 +81,10 @@ class SupervisedDriver:
     @property
     def address(self) -> str:
         """The address at which clients find it."""
-        return str(Address(path=self._path))
+        return str(self._address)
 
     @property
-    def state(self) -> State:
+    def state(self) -> DriverState:
         """What it does."""
         return self._state
 
@@ -105,17 +112,9 @@ class SupervisedDriver:
         """
         await self._standby.open()
 
-    async def stop(self, reason: str = "") -> None:
-        """Stops its process if it runs, and waits for the end of it. Later clients start another.
-
-        Args:
-            reason: for the status.
-        """
-        await self._retire(reason)
-        await self._all_ended.wait()
-
     async def close(self) -> None:
         """Stops its process, and removes the socket."""
+        self._is_closing = True
         self._cancel_timers()
         self._refuse("the service manager stops")
         if self._process is not None or self._next is not None:
@@ -143,10 +142,10 @@ class SupervisedDriver:
         if settings is not None:
             self.settings = settings
         self._policy.forget()
-        if self._state in (State.BACKOFF, State.QUARANTINED):
+        if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
-            self._enter(State.STOPPED, "an operator restarted it")
-        elif self._state is State.READY and self._next is None:
+            self._enter(DriverState.STOPPED, "an operator restarted it")
+        elif self._state is DriverState.READY and self._next is None:
             self._next = self._start_process()
 
     def notified(self, pid: int, values: Mapping[str, str]) -> bool:
@@ -170,19 +169,22 @@ class SupervisedDriver:
 
     async def _activate(self) -> bytes:
         """Starts the driver unless it runs; returns the line for the client that needs it."""
-        if self._state is State.QUARANTINED:
+        if self._is_closing:
+            # Connections that end with the process may come back at once.
+            return _refusal("the service manager stops")
+        if self._state is DriverState.QUARANTINED:
             return _refusal(f"{self._reason}; `neurald restart {self.name}` starts it again")
-        if self._state is State.BACKOFF:
+        if self._state is DriverState.BACKOFF:
             left_s = self._resumes_at_s - self._loop.time()
             if left_s > _MAX_WAIT_S:
                 return _refusal(f"{self._reason}; it can be started again in {left_s:.1f} s")
             await asyncio.sleep(max(0.0, left_s))
-        if self._state is State.DRAINING:
+        if self._state is DriverState.DRAINING:
             # It will be listening for its successor's clients all the time.
-            self._enter(State.STOPPED, self._reason)
-        if self._state in (State.STOPPED, State.BACKOFF):
+            self._enter(DriverState.STOPPED, self._reason)
+        if self._state in (DriverState.STOPPED, DriverState.BACKOFF):
             self._start()
-        if self._state is State.READY:
+        if self._state is DriverState.READY:
             return READY_LINE
         answer = self._answer
         if answer is None:
@@ -192,7 +194,7 @@ class SupervisedDriver:
     def _start(self) -> None:
         self._cancel_timer("pause")
         self._answer = self._loop.create_future()
-        self._enter(State.STARTING)
+        self._enter(DriverState.STARTING)
         try:
             self._process = self._start_process()
         except OSError as error:
@@ -223,31 +225,28 @@ class SupervisedDriver:
                 self._leave(before)
             self._process = process
         self._sessions = 0
-        self._enter(State.READY)
+        self._used_s = process.ready_s
+        self._enter(DriverState.READY)
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
-        self._arm_idle()
         if self._answer is not None:
             self._answer.set_result(READY_LINE)
             self._answer = None
 
     def _sessions_are(self, count: int) -> None:
-        if (count == 0) != (self._sessions == 0):
-            self._sessions = count
-            self._arm_idle()
+        """Handles the number of sessions, which a process reports regularly."""
+        now_s = self._loop.time()
+        if count:
+            self._used_s = now_s
+        elif self.settings.idle_s and now_s - self._used_s >= self.settings.idle_s:
+            self._run(self._retire("it had no clients"))
         self._sessions = count
-
-    def _arm_idle(self) -> None:
-        self._cancel_timer("idle")
-        if self._sessions == 0 and self.settings.idle_s:
-            self._arm("idle", self.settings.idle_s, lambda: self._run(self._retire("it had no clients")))
 
     async def _retire(self, reason: str) -> None:
         """Listens in place of its process, which then ends when it has drained."""
         if self._process is None and self._next is None:
             return
         await self._standby.open()
-        for name in ("watchdog", "idle"):
-            self._cancel_timer(name)
+        self._cancel_timer("watchdog")
         process, self._process = self._process, None
         successor, self._next = self._next, None
         for each in (process, successor):
@@ -255,7 +254,7 @@ class SupervisedDriver:
                 self._cancel_timer(f"start {each.pid}")
                 self._leave(each)
         self._refuse(reason or "it was stopped")
-        self._enter(State.DRAINING, reason)
+        self._enter(DriverState.DRAINING, reason)
 
     def _leave(self, process: DriverProcess) -> None:
         self._leaving.add(process)
@@ -279,8 +278,8 @@ class SupervisedDriver:
         if process in self._leaving:
             self._leaving.discard(process)
             self._last_exit = process.exit_text
-            if self._state is State.DRAINING and not self._leaving:
-                self._enter(State.STOPPED, self._reason)
+            if self._state is DriverState.DRAINING and not self._leaving:
+                self._enter(DriverState.STOPPED, self._reason)
         elif process is self._next:
             self._next = None
             self._log(
@@ -300,18 +299,20 @@ class SupervisedDriver:
     def _died(self, reason: str, served_s: float) -> None:
         """Handles a process that ended by itself, or could not be started."""
         self._deaths += 1
-        for name in ("watchdog", "idle"):
-            self._cancel_timer(name)
+        self._cancel_timer("watchdog")
+        if self._is_closing:
+            return
         pause_s = self._policy.died(self._loop.time(), served_s)
         if pause_s is None:
             self._enter(
-                State.QUARANTINED, f"{self._policy.describe_quarantine()}, the last time because {reason}"
+                DriverState.QUARANTINED,
+                f"{self._policy.describe_quarantine()}, the last time because {reason}",
             )
         else:
             self._resumes_at_s = self._loop.time() + pause_s
-            self._enter(State.BACKOFF, reason)
+            self._enter(DriverState.BACKOFF, reason)
             # Clients that had sessions come back at once.
-            resume = self._start if self._sessions else lambda: self._enter(State.STOPPED, reason)
+            resume = self._start if self._sessions else lambda: self._enter(DriverState.STOPPED, reason)
             self._arm("pause", pause_s, resume)
         self._sessions = 0
         self._refuse(self._reason)
@@ -335,7 +336,7 @@ class SupervisedDriver:
             self._answer.set_result(_refusal(reason))
             self._answer = None
 
-    def _enter(self, state: State, reason: str = "") -> None:
+    def _enter(self, state: DriverState, reason: str = "") -> None:
         if (state, reason) != (self._state, self._reason):
             self._log(f"{state}: {reason}" if reason else str(state))
         self._state, self._reason = state, reason
