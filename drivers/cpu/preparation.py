@@ -2,26 +2,31 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
-from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
-from neurald.drivers.compiler.frontend.graph_builder import supported_operations
-from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
+from neurald.drivers.compiler.frontend.control_flow import CONTROL_FLOW, structure_control_flow
+from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
+from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, each_item
+from neurald.drivers.compiler.ir.extent import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.codegen.render import render
-from neurald.drivers.cpu.compiler import KernelFailed, compile_model
+from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
+from neurald.drivers.cpu.constant_folding import ConstantFolding
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.program.block_model import BlockModels
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -61,6 +66,7 @@ class Preparation:
         self._threads = threads
         self._keeps_artifact = keeps_artifact
         self._helper = helper
+        self._folding = ConstantFolding(target, generate)
 
     def prepare(
         self, model: Model, shapes: Mapping[int, Shape] | None = None
@@ -75,10 +81,8 @@ class Preparation:
             return ReferenceModel(model)
         started = time.monotonic()
         failed: frozenset[int] = frozenset()
-        flat = unroll_control_flow(model, shapes)
-        whole, origins = (model, None) if flat is None else (flat.model, flat.origins)
         try:
-            native = self._native(whole, origins, shapes)
+            native = self._native(model, None, shapes)
         except BadData as error:
             _LOG.info("the model is not compiled as a whole: %s", error)
         except KernelFailed as error:
@@ -98,16 +102,71 @@ class Preparation:
             return whole_model(
                 native,
                 lambda: ReferenceModel(model),
-                keeps_artifact=self._keeps_artifact and not _can_omit(whole),
+                keeps_artifact=self._keeps_artifact and not _can_omit(model),
             )
         return self._in_parts(model, shapes, failed)
+
+    @temporary()
+    def open(self, model: Model, shapes: Mapping[int, Shape]) -> CpuOpenModel | None:
+        """Prepares a model for any lengths of its open dimensions.
+
+        Args:
+            model: every operation has a reference.
+            shapes: shapes of inputs that the model leaves open, by operand; code is generated so
+                that it is fast for these.
+
+        Returns:
+            None if the model cannot be compiled as a whole, or only for these shapes.
+        """
+        if model.referenced or not model.main.operations:
+            return None
+        started = time.monotonic()
+        scope, symbolic = open_shapes(model, shapes)
+        if not scope.symbols:
+            return None
+        helper, self._helper = self._helper, None
+        try:
+            compiled = self._compiled(model, symbolic, helper=helper, scope=scope)
+        except BadData as error:
+            _LOG.info("the model is not compiled for open dimensions: %s", error)
+            return None
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            # Not everything that compiles for known lengths does for open ones.
+            _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
+            _LOG.debug("the error was raised here:", exc_info=error)
+            return None
+        pinned = [symbol for symbol, _ in enumerate(scope.hints) if len(set(scope.bounds(symbol))) == 1]
+        if pinned or compiled.opened is None:
+            _LOG.info("the code is only valid for these lengths: %s", scope.pins)
+            return None
+        _LOG.info(
+            "%d operations for lengths %s in %.0f ms",
+            len(model.main.operations),
+            [scope.bounds(symbol) for symbol, _ in enumerate(scope.hints)],
+            (time.monotonic() - started) * 1e3,
+        )
+        native = self._linked(model, compiled)
+        opened = msgspec.structs.replace(compiled.opened, template=native.executable)
+        return CpuOpenModel(model, native, opened)
 
     def _in_parts(
         self, model: Model, shapes: Mapping[int, Shape] | None, failed: frozenset[int]
     ) -> ReferenceModel:
         started = time.monotonic()
         steps = [self._steps(model, model.main, shapes, failed)]
-        steps += [self._steps(model, graph) for graph in model.referenced]
+        steps += [list(range(len(graph.operations))) for graph in model.referenced]
+        # Only graphs that control flow on references runs are compiled on their own.
+        pending = [*_interpreted(model, model.main, steps[0])]
+        done: set[int] = set()
+        while pending:
+            number = pending.pop()
+            if number not in done:
+                done.add(number)
+                graph = model.referenced[number]
+                steps[1 + number] = self._steps(model, graph)
+                pending += _interpreted(model, graph, steps[1 + number])
         prepared = ReferenceModel(model, steps)
         compiled = prepared.compiled_operations
         _LOG.info(
@@ -141,12 +200,15 @@ class Preparation:
             known = with_shapes(replace(model, main=graph), {} if shapes is None else shapes)
             if not is_specified(known):
                 return references
-            verdicts = supported_operations(known, has_bounds=True)
+            supported = [
+                self._is_compiled(known, n) if known.main.operations[n].type in CONTROL_FLOW else verdict.ok
+                for n, verdict in enumerate(supported_operations(known, has_bounds=True))
+            ]
         except BadData:
             # The execution reports the error.
             return references
         for _ in range(_MAX_ATTEMPTS):
-            is_native = [verdict.ok and n not in failed for n, verdict in enumerate(verdicts)]
+            is_native = [ok and n not in failed for n, ok in enumerate(supported)]
             try:
                 return [
                     step
@@ -157,6 +219,23 @@ class Preparation:
                 _warn(error)
                 failed = failed.union(error.operations)
         return references
+
+    @temporary()
+    def _is_compiled(self, model: Model, position: int) -> bool:
+        """Returns True if IF or WHILE, and everything in its graphs, can be compiled."""
+        try:
+            part = sub_model(model, model.main, (position,))
+            if not is_specified(part):
+                return False
+            structured = structure_control_flow(part, None, self._folding.graph)
+            blocks = BlockModels(structured)
+            for item in each_item(structured.items):
+                if isinstance(item, BasicBlock):
+                    build_graph(blocks.of(item).model, charges_constants=False)
+        except BadData as error:
+            _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)
+            return False
+        return True
 
     def _parts(self, model: Model, segment: Segment) -> Sequence[Step]:
         """Returns the steps that run a segment."""
@@ -184,21 +263,7 @@ class Preparation:
     ) -> NativeModel:
         helper, self._helper = self._helper, None
         try:
-            compiled = compile_model(
-                model,
-                self._target,
-                generate,
-                input_shapes=shapes,
-                positions=positions,
-                processes=process_count(),
-                helper=helper,
-                first=() if process.has_step_program else (step_program_unit(),),
-            )
-            executable = compiled.executable
-            if not only_calculates(model, model.main, bind_operations(model.main)):
-                executable = msgspec.structs.replace(executable, is_tolerant=False)
-            team = Team(process.step_program(self._target), self._threads)
-            return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
+            return self._linked(model, self._compiled(model, shapes, positions=positions, helper=helper))
         except (Error, KernelFailed):
             raise
         except MemoryError as error:
@@ -208,6 +273,38 @@ class Preparation:
             everything = everything_here if positions is None else positions
             text = f"{operations_name(model.main, everything_here)}: {type(error).__name__}: {error}"
             raise KernelFailed(text, tuple(everything)) from error
+
+    def _compiled(
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape] | None,
+        *,
+        positions: Sequence[int] | None = None,
+        helper: CompileHelper | None,
+        scope: ExtentScope | None = None,
+    ) -> Compiled:
+        structured = None
+        if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
+            structured = structure_control_flow(model, shapes, self._folding.graph, positions)
+        return compile_model(
+            model,
+            self._target,
+            generate,
+            input_shapes=shapes,
+            positions=positions,
+            processes=process_count(),
+            helper=helper,
+            first=() if process.has_step_program else (step_program_unit(),),
+            scope=scope,
+            structured=structured,
+        )
+
+    def _linked(self, model: Model, compiled: Compiled) -> NativeModel:
+        executable = compiled.executable
+        if not only_calculates(model, model.main, bind_operations(model.main)):
+            executable = msgspec.structs.replace(executable, is_tolerant=False)
+        team = Team(process.step_program(self._target), self._threads)
+        return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
 
 
 def _closed_segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:
@@ -244,10 +341,25 @@ def _warn(error: KernelFailed) -> None:
     _LOG.debug("the error was raised here:", exc_info=error)
 
 
+def _interpreted(model: Model, graph: Subgraph, steps: Sequence[Step]) -> Iterator[int]:
+    """Yields the graphs that operations on references run."""
+    for step in steps:
+        if isinstance(step, int):
+            for index in graph.operations[step].inputs:
+                number = graph.operands[index].subgraph
+                if graph.operands[index].lifetime is Lifetime.SUBGRAPH and number is not None:
+                    yield number
+
+
 def _can_omit(model: Model) -> bool:
-    """Returns True if an execution may omit an input, which requires references."""
+    """Returns True if an execution may omit an input, which requires references.
+
+    Whether an operation inside of IF or WHILE may is not considered: these pass values on.
+    """
     inputs = set(model.main.inputs)
     for binding in bind_operations(model.main):
+        if binding.type in CONTROL_FLOW:
+            continue
         optional = {parameter.name for parameter in binding.form.inputs if parameter.optional}
         if any(index in inputs for name in optional for index in binding.inputs.get(name, ())):
             return True

@@ -15,10 +15,10 @@ from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import Executable, KernelCall
+from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
-from neurald.hal.device import KernelTime
+from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import (
     MissedDeadlineTransient,
     OutOfMemory,
@@ -51,6 +51,7 @@ class NativeModel:
         codes: its code, see `LoadedCode`.
         constants: contents of its constants, used in place if they are aligned.
         team: the threads that run it.
+        origin: a step with the same code and constants, which it shares; None if there is none.
 
     Raises:
         CompilationFailed: the code cannot be linked, or lacks a function.
@@ -60,20 +61,31 @@ class NativeModel:
     """
 
     def __init__(
-        self, executable: Executable, codes: Sequence[bytes], constants: np.ndarray, team: Team
+        self,
+        executable: Executable,
+        codes: Sequence[bytes],
+        constants: np.ndarray,
+        team: Team,
+        origin: "NativeModel | None" = None,
     ) -> None:
         self.executable = executable
         self.codes = tuple(codes)
-        # The code is in memory twice, because the object code is kept beside the loaded code.
-        self._reservation = reserve(
-            constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
-        )
-        self.constants = _aligned(constants)
         self.team = team
-        names = {
-            name for call in executable.calls for name in (call.function, caller_name(len(call.locations)))
-        }
-        self._code = LoadedCode(self.codes, sorted(names))
+        if origin is None:
+            # The code is in memory twice, because the object code is kept beside the loaded code.
+            self._reservation = reserve(
+                constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
+            )
+            self.constants = _aligned(constants)
+            names = {
+                name
+                for call in executable.calls
+                for name in (call.function, caller_name(len(call.locations)))
+            }
+            self._code = LoadedCode(self.codes, sorted(names))
+        else:
+            self._reservation, self.constants = origin._reservation, origin.constants
+            self._code = origin._code
         # A reference to this object would create a cycle and delay the release of its memory.
         self._new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
@@ -83,12 +95,23 @@ class NativeModel:
         self._cancellations: dict[Instance, Cancellation | None] = {}
         stop_at_exit(self)
 
+    def resized(self, executable: Executable) -> "NativeModel":
+        """Returns a step with the same code and constants, for other sizes of its values.
+
+        Args:
+            executable: has the same calls, with other locations and extents.
+        """
+        if executable == self.executable:
+            return self
+        return NativeModel(executable, self.codes, self.constants, self.team, self)
+
     def run(
         self,
         binding: ArgumentBinding,
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
         taken: list[int] | None = None,
+        loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S,
     ) -> None:
         """Runs the step.
 
@@ -98,10 +121,12 @@ class NativeModel:
             cancellation: stops it.
             taken: receives the time at which it stopped waiting for other executions, on the clock
                 of `time.monotonic_ns()`.
+            loop_timeout_s: how long each loop may run.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
-            MissedDeadlineTransient: the deadline passed; the outputs are undefined.
+            MissedDeadlineTransient: the deadline passed, or a loop ran longer than its timeout; the
+                outputs are undefined.
             Cancelled: likewise.
             OutOfMemory: there is no memory for another arena.
         """
@@ -114,6 +139,7 @@ class NativeModel:
                 binding,
                 (cancellation or NEVER_CANCELLED).address,
                 0 if deadline_s is None else nanoseconds(deadline_s),
+                nanoseconds(min(loop_timeout_s, MAX_LOOP_TIMEOUT_S)),
             )
         finally:
             self._instances.give_back(instance)
@@ -130,6 +156,7 @@ class NativeModel:
         inputs: Sequence[Array],
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
+        loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S,
     ) -> list[Array]:
         """Computes the outputs for inputs of the step's shapes and types; see `run`."""
         sources = [np.ascontiguousarray(each) for each in inputs]
@@ -137,7 +164,7 @@ class NativeModel:
         binding = ArgumentBinding(
             [each.ctypes.data for each in sources], [each.ctypes.data for each in results]
         )
-        self.run(binding, deadline_s, cancellation)
+        self.run(binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
         return [
             result.view(port.operand.type.dtype).reshape(port.dimensions)
             for result, port in zip(results, self.executable.outputs, strict=True)
@@ -199,7 +226,8 @@ class NativeModel:
         return self._short_instance
 
     def _may_be_short(self) -> bool:
-        if not python_table():
+        # How long a loop runs depends on data.
+        if not python_table() or self.executable.loops:
             return False
         calls, threads = self.executable.calls, self.team.threads
         is_shared = any(chunks(call, threads) > 1 for call in calls)
@@ -221,8 +249,10 @@ class NativeModel:
             return instance.profile()
 
 
-def _name(call: KernelCall) -> str:
-    return f"operation {', '.join(map(str, call.operations))}" if call.operations else call.label
+def _name(stopped: KernelCall | Instruction) -> str:
+    if stopped.operations:
+        return f"operation {', '.join(map(str, stopped.operations))}"
+    return "a copy" if isinstance(stopped, Instruction) else stopped.label
 
 
 def _aligned(contents: np.ndarray) -> np.ndarray:

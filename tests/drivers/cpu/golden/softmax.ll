@@ -1,15 +1,15 @@
 ; rows of 21, 8 elements at once
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
-define void @ka067b681f846bca9(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
-  %v54 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
+define void @keda1d54ee92295f1(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+  %v42 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
   br label %v1.before
 v1.before:
   br label %v1
 v1:
-  %v2 = phi i64 [ %begin, %v1.before ], [ %v142, %v1.next ]
-  %v3 = phi i64 [ %begin, %v1.before ], [ %v140, %v1.next ]
-  %v142.more = icmp slt i64 %v2, %end
-  br i1 %v142.more, label %v1.turn, label %v1.after
+  %v2 = phi i64 [ %begin, %v1.before ], [ %v148, %v1.next ]
+  %v3 = phi i64 [ %begin, %v1.before ], [ %v146, %v1.next ]
+  %v148.more = icmp slt i64 %v2, %end
+  br i1 %v148.more, label %v1.turn, label %v1.after
 v1.turn:
   %v4 = icmp eq i64 %v2, %begin
   %v5 = mul i64 %v3, 21
@@ -17,201 +17,149 @@ v1.turn:
   %v7 = load <8 x float>, ptr %v6, align 4
   %v8 = fcmp ogt <8 x float> %v7, splat (float 0xFFF0000000000000)
   %v9 = select <8 x i1> %v8, <8 x float> %v7, <8 x float> splat (float 0xFFF0000000000000)
-  %v10 = fcmp uno <8 x float> %v7, %v7
-  %v11 = select <8 x i1> %v10, <8 x float> %v7, <8 x float> %v9
-  %v12 = add i64 %v5, 8
-  %v13 = getelementptr float, ptr %a1, i64 %v12
-  %v14 = load <8 x float>, ptr %v13, align 4
-  %v15 = fcmp ogt <8 x float> %v14, %v11
-  %v16 = select <8 x i1> %v15, <8 x float> %v14, <8 x float> %v11
-  %v17 = fcmp uno <8 x float> %v14, %v14
-  %v18 = select <8 x i1> %v17, <8 x float> %v14, <8 x float> %v16
-  %v19 = add i64 %v5, 13
-  %v20 = getelementptr float, ptr %a1, i64 %v19
-  %v21 = load <8 x float>, ptr %v20, align 4
-  %v22 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v21, <8 x float> splat (float 0xFFF0000000000000)
-  %v23 = fcmp ogt <8 x float> %v22, %v18
-  %v24 = select <8 x i1> %v23, <8 x float> %v22, <8 x float> %v18
-  %v25 = fcmp uno <8 x float> %v22, %v22
-  %v26 = select <8 x i1> %v25, <8 x float> %v22, <8 x float> %v24
-  %v27 = shufflevector <8 x float> %v26, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v28 = shufflevector <8 x float> %v26, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v29 = fcmp ogt <4 x float> %v28, %v27
-  %v30 = select <4 x i1> %v29, <4 x float> %v28, <4 x float> %v27
-  %v31 = fcmp uno <4 x float> %v28, %v28
-  %v32 = select <4 x i1> %v31, <4 x float> %v28, <4 x float> %v30
-  %v33 = shufflevector <4 x float> %v32, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v34 = shufflevector <4 x float> %v32, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v35 = fcmp ogt <2 x float> %v34, %v33
-  %v36 = select <2 x i1> %v35, <2 x float> %v34, <2 x float> %v33
-  %v37 = fcmp uno <2 x float> %v34, %v34
-  %v38 = select <2 x i1> %v37, <2 x float> %v34, <2 x float> %v36
-  %v39 = extractelement <2 x float> %v38, i64 0
-  %v40 = extractelement <2 x float> %v38, i64 1
-  %v41 = fcmp ogt float %v40, %v39
-  %v42 = select i1 %v41, float %v40, float %v39
-  %v43 = fcmp uno float %v40, %v40
-  %v44 = select i1 %v43, float %v40, float %v42
-  %v45 = insertelement <8 x float> poison, float %v44, i64 0
-  %v46 = shufflevector <8 x float> %v45, <8 x float> poison, <8 x i32> zeroinitializer
-  %v47 = fsub <8 x float> %v7, %v46
-  %v48 = fcmp olt <8 x float> %v47, splat (float 0xC05A000000000000)
-  %v49 = select <8 x i1> %v48, <8 x float> splat (float 0x0000000000000000), <8 x float> %v47
-  %v50 = fcmp ogt <8 x float> %v49, splat (float 0x4056400000000000)
-  %v51 = select <8 x i1> %v50, <8 x float> splat (float 0x4056400000000000), <8 x float> %v49
-  %v52 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v51, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v53 = bitcast <8 x float> %v52 to <8 x i32>
-  %v55 = sub <8 x i32> %v53, %v54
-  %v56 = fsub <8 x float> %v52, splat (float 0x4168000000000000)
-  %v57 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v56, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v51)
-  %v58 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v56, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v57)
-  %v59 = ashr <8 x i32> %v55, splat (i32 1)
-  %v60 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v58, <8 x float> splat (float 0x3F81229B40000000))
-  %v61 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v60, <8 x float> %v58, <8 x float> splat (float 0x3FA5556780000000))
-  %v62 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v61, <8 x float> %v58, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v63 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v62, <8 x float> %v58, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v64 = fmul <8 x float> %v58, %v58
-  %v65 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v64, <8 x float> %v63, <8 x float> %v58)
-  %v66 = fadd <8 x float> %v65, splat (float 0x3FF0000000000000)
-  %v67 = add <8 x i32> %v59, splat (i32 127)
-  %v68 = shl <8 x i32> %v67, splat (i32 23)
-  %v69 = bitcast <8 x i32> %v68 to <8 x float>
-  %v70 = fmul <8 x float> %v66, %v69
-  %v71 = sub <8 x i32> %v55, %v59
-  %v72 = add <8 x i32> %v71, splat (i32 127)
-  %v73 = shl <8 x i32> %v72, splat (i32 23)
-  %v74 = bitcast <8 x i32> %v73 to <8 x float>
-  %v75 = fmul <8 x float> %v70, %v74
-  %v76 = select <8 x i1> %v48, <8 x float> splat (float 0x0000000000000000), <8 x float> %v75
-  %v77 = getelementptr float, ptr %a0, i64 %v5
-  store <8 x float> %v76, ptr %v77, align 4
-  %v78 = fsub <8 x float> %v14, %v46
-  %v79 = fcmp olt <8 x float> %v78, splat (float 0xC05A000000000000)
-  %v80 = select <8 x i1> %v79, <8 x float> splat (float 0x0000000000000000), <8 x float> %v78
-  %v81 = fcmp ogt <8 x float> %v80, splat (float 0x4056400000000000)
-  %v82 = select <8 x i1> %v81, <8 x float> splat (float 0x4056400000000000), <8 x float> %v80
-  %v83 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v82, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v84 = bitcast <8 x float> %v83 to <8 x i32>
-  %v85 = sub <8 x i32> %v84, %v54
-  %v86 = fsub <8 x float> %v83, splat (float 0x4168000000000000)
-  %v87 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v86, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v82)
-  %v88 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v86, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v87)
-  %v89 = ashr <8 x i32> %v85, splat (i32 1)
-  %v90 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v88, <8 x float> splat (float 0x3F81229B40000000))
-  %v91 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v90, <8 x float> %v88, <8 x float> splat (float 0x3FA5556780000000))
-  %v92 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v91, <8 x float> %v88, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v93 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v92, <8 x float> %v88, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v94 = fmul <8 x float> %v88, %v88
-  %v95 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v94, <8 x float> %v93, <8 x float> %v88)
-  %v96 = fadd <8 x float> %v95, splat (float 0x3FF0000000000000)
-  %v97 = add <8 x i32> %v89, splat (i32 127)
-  %v98 = shl <8 x i32> %v97, splat (i32 23)
-  %v99 = bitcast <8 x i32> %v98 to <8 x float>
-  %v100 = fmul <8 x float> %v96, %v99
-  %v101 = sub <8 x i32> %v85, %v89
-  %v102 = add <8 x i32> %v101, splat (i32 127)
-  %v103 = shl <8 x i32> %v102, splat (i32 23)
-  %v104 = bitcast <8 x i32> %v103 to <8 x float>
-  %v105 = fmul <8 x float> %v100, %v104
-  %v106 = select <8 x i1> %v79, <8 x float> splat (float 0x0000000000000000), <8 x float> %v105
-  %v107 = getelementptr float, ptr %a0, i64 %v12
-  store <8 x float> %v106, ptr %v107, align 4
-  %v108 = fsub <8 x float> %v21, %v46
-  %v109 = fcmp olt <8 x float> %v108, splat (float 0xC05A000000000000)
-  %v110 = select <8 x i1> %v109, <8 x float> splat (float 0x0000000000000000), <8 x float> %v108
-  %v111 = fcmp ogt <8 x float> %v110, splat (float 0x4056400000000000)
-  %v112 = select <8 x i1> %v111, <8 x float> splat (float 0x4056400000000000), <8 x float> %v110
-  %v113 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v112, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v114 = bitcast <8 x float> %v113 to <8 x i32>
-  %v115 = sub <8 x i32> %v114, %v54
-  %v116 = fsub <8 x float> %v113, splat (float 0x4168000000000000)
-  %v117 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v116, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v112)
-  %v118 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v116, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v117)
-  %v119 = ashr <8 x i32> %v115, splat (i32 1)
-  %v120 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v118, <8 x float> splat (float 0x3F81229B40000000))
-  %v121 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v120, <8 x float> %v118, <8 x float> splat (float 0x3FA5556780000000))
-  %v122 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v121, <8 x float> %v118, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v123 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v122, <8 x float> %v118, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v124 = fmul <8 x float> %v118, %v118
-  %v125 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v124, <8 x float> %v123, <8 x float> %v118)
-  %v126 = fadd <8 x float> %v125, splat (float 0x3FF0000000000000)
-  %v127 = add <8 x i32> %v119, splat (i32 127)
-  %v128 = shl <8 x i32> %v127, splat (i32 23)
-  %v129 = bitcast <8 x i32> %v128 to <8 x float>
-  %v130 = fmul <8 x float> %v126, %v129
-  %v131 = sub <8 x i32> %v115, %v119
-  %v132 = add <8 x i32> %v131, splat (i32 127)
-  %v133 = shl <8 x i32> %v132, splat (i32 23)
-  %v134 = bitcast <8 x i32> %v133 to <8 x float>
-  %v135 = fmul <8 x float> %v130, %v134
-  %v136 = select <8 x i1> %v109, <8 x float> splat (float 0x0000000000000000), <8 x float> %v135
-  %v137 = getelementptr float, ptr %a0, i64 %v19
-  store <8 x float> %v136, ptr %v137, align 4
-  %v138 = add i64 %v3, 1
-  %v139 = icmp eq i64 %v138, 3
-  %v140 = select i1 %v139, i64 0, i64 %v138
-  %v141 = zext i1 %v139 to i64
+  %v10 = add i64 %v5, 8
+  %v11 = getelementptr float, ptr %a1, i64 %v10
+  %v12 = load <8 x float>, ptr %v11, align 4
+  %v13 = fcmp ogt <8 x float> %v12, %v9
+  %v14 = select <8 x i1> %v13, <8 x float> %v12, <8 x float> %v9
+  %v15 = add i64 %v5, 13
+  %v16 = getelementptr float, ptr %a1, i64 %v15
+  %v17 = load <8 x float>, ptr %v16, align 4
+  %v18 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v17, <8 x float> splat (float 0xFFF0000000000000)
+  %v19 = fcmp ogt <8 x float> %v18, %v14
+  %v20 = select <8 x i1> %v19, <8 x float> %v18, <8 x float> %v14
+  %v21 = shufflevector <8 x float> %v20, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v22 = shufflevector <8 x float> %v20, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v23 = fcmp ogt <4 x float> %v22, %v21
+  %v24 = select <4 x i1> %v23, <4 x float> %v22, <4 x float> %v21
+  %v25 = shufflevector <4 x float> %v24, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v26 = shufflevector <4 x float> %v24, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v27 = fcmp ogt <2 x float> %v26, %v25
+  %v28 = select <2 x i1> %v27, <2 x float> %v26, <2 x float> %v25
+  %v29 = extractelement <2 x float> %v28, i64 0
+  %v30 = extractelement <2 x float> %v28, i64 1
+  %v31 = fcmp ogt float %v30, %v29
+  %v32 = select i1 %v31, float %v30, float %v29
+  %v33 = insertelement <8 x float> poison, float %v32, i64 0
+  %v34 = shufflevector <8 x float> %v33, <8 x float> poison, <8 x i32> zeroinitializer
+  %v35 = fsub <8 x float> %v7, %v34
+  %v36 = fcmp olt <8 x float> %v35, splat (float 0xC05A000000000000)
+  %v37 = select <8 x i1> %v36, <8 x float> splat (float 0x0000000000000000), <8 x float> %v35
+  %v38 = fcmp ogt <8 x float> %v37, splat (float 0x4056400000000000)
+  %v39 = select <8 x i1> %v38, <8 x float> splat (float 0x4056400000000000), <8 x float> %v37
+  %v40 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v39, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v41 = bitcast <8 x float> %v40 to <8 x i32>
+  %v43 = sub <8 x i32> %v41, %v42
+  %v44 = fsub <8 x float> %v40, splat (float 0x4168000000000000)
+  %v45 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v44, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v39)
+  %v46 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v44, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v45)
+  %v47 = ashr <8 x i32> %v43, splat (i32 1)
+  %v48 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v46, <8 x float> splat (float 0x3F81229B40000000))
+  %v49 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v48, <8 x float> %v46, <8 x float> splat (float 0x3FA5556780000000))
+  %v50 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v49, <8 x float> %v46, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v51 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v50, <8 x float> %v46, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v52 = fmul <8 x float> %v46, %v46
+  %v53 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v52, <8 x float> %v51, <8 x float> %v46)
+  %v54 = fadd <8 x float> %v53, splat (float 0x3FF0000000000000)
+  %v55 = add <8 x i32> %v47, splat (i32 127)
+  %v56 = shl <8 x i32> %v55, splat (i32 23)
+  %v57 = bitcast <8 x i32> %v56 to <8 x float>
+  %v58 = fmul <8 x float> %v54, %v57
+  %v59 = sub <8 x i32> %v43, %v47
+  %v60 = add <8 x i32> %v59, splat (i32 127)
+  %v61 = shl <8 x i32> %v60, splat (i32 23)
+  %v62 = bitcast <8 x i32> %v61 to <8 x float>
+  %v63 = fmul <8 x float> %v58, %v62
+  %v64 = select <8 x i1> %v36, <8 x float> splat (float 0x0000000000000000), <8 x float> %v63
+  %v65 = fadd <8 x float> splat (float 0x0000000000000000), %v64
+  %v66 = fsub <8 x float> %v12, %v34
+  %v67 = fcmp olt <8 x float> %v66, splat (float 0xC05A000000000000)
+  %v68 = select <8 x i1> %v67, <8 x float> splat (float 0x0000000000000000), <8 x float> %v66
+  %v69 = fcmp ogt <8 x float> %v68, splat (float 0x4056400000000000)
+  %v70 = select <8 x i1> %v69, <8 x float> splat (float 0x4056400000000000), <8 x float> %v68
+  %v71 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v70, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v72 = bitcast <8 x float> %v71 to <8 x i32>
+  %v73 = sub <8 x i32> %v72, %v42
+  %v74 = fsub <8 x float> %v71, splat (float 0x4168000000000000)
+  %v75 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v74, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v70)
+  %v76 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v74, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v75)
+  %v77 = ashr <8 x i32> %v73, splat (i32 1)
+  %v78 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v76, <8 x float> splat (float 0x3F81229B40000000))
+  %v79 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v78, <8 x float> %v76, <8 x float> splat (float 0x3FA5556780000000))
+  %v80 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v79, <8 x float> %v76, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v81 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v80, <8 x float> %v76, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v82 = fmul <8 x float> %v76, %v76
+  %v83 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v82, <8 x float> %v81, <8 x float> %v76)
+  %v84 = fadd <8 x float> %v83, splat (float 0x3FF0000000000000)
+  %v85 = add <8 x i32> %v77, splat (i32 127)
+  %v86 = shl <8 x i32> %v85, splat (i32 23)
+  %v87 = bitcast <8 x i32> %v86 to <8 x float>
+  %v88 = fmul <8 x float> %v84, %v87
+  %v89 = sub <8 x i32> %v73, %v77
+  %v90 = add <8 x i32> %v89, splat (i32 127)
+  %v91 = shl <8 x i32> %v90, splat (i32 23)
+  %v92 = bitcast <8 x i32> %v91 to <8 x float>
+  %v93 = fmul <8 x float> %v88, %v92
+  %v94 = select <8 x i1> %v67, <8 x float> splat (float 0x0000000000000000), <8 x float> %v93
+  %v95 = fadd <8 x float> %v65, %v94
+  %v96 = fsub <8 x float> %v17, %v34
+  %v97 = fcmp olt <8 x float> %v96, splat (float 0xC05A000000000000)
+  %v98 = select <8 x i1> %v97, <8 x float> splat (float 0x0000000000000000), <8 x float> %v96
+  %v99 = fcmp ogt <8 x float> %v98, splat (float 0x4056400000000000)
+  %v100 = select <8 x i1> %v99, <8 x float> splat (float 0x4056400000000000), <8 x float> %v98
+  %v101 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v100, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v102 = bitcast <8 x float> %v101 to <8 x i32>
+  %v103 = sub <8 x i32> %v102, %v42
+  %v104 = fsub <8 x float> %v101, splat (float 0x4168000000000000)
+  %v105 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v104, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v100)
+  %v106 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v104, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v105)
+  %v107 = ashr <8 x i32> %v103, splat (i32 1)
+  %v108 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v106, <8 x float> splat (float 0x3F81229B40000000))
+  %v109 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v108, <8 x float> %v106, <8 x float> splat (float 0x3FA5556780000000))
+  %v110 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v109, <8 x float> %v106, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v111 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v110, <8 x float> %v106, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v112 = fmul <8 x float> %v106, %v106
+  %v113 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v112, <8 x float> %v111, <8 x float> %v106)
+  %v114 = fadd <8 x float> %v113, splat (float 0x3FF0000000000000)
+  %v115 = add <8 x i32> %v107, splat (i32 127)
+  %v116 = shl <8 x i32> %v115, splat (i32 23)
+  %v117 = bitcast <8 x i32> %v116 to <8 x float>
+  %v118 = fmul <8 x float> %v114, %v117
+  %v119 = sub <8 x i32> %v103, %v107
+  %v120 = add <8 x i32> %v119, splat (i32 127)
+  %v121 = shl <8 x i32> %v120, splat (i32 23)
+  %v122 = bitcast <8 x i32> %v121 to <8 x float>
+  %v123 = fmul <8 x float> %v118, %v122
+  %v124 = select <8 x i1> %v97, <8 x float> splat (float 0x0000000000000000), <8 x float> %v123
+  %v125 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v124, <8 x float> splat (float 0x0000000000000000)
+  %v126 = fadd <8 x float> %v95, %v125
+  %v127 = shufflevector <8 x float> %v126, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v128 = shufflevector <8 x float> %v126, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v129 = fadd <4 x float> %v127, %v128
+  %v130 = shufflevector <4 x float> %v129, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v131 = shufflevector <4 x float> %v129, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v132 = fadd <2 x float> %v130, %v131
+  %v133 = extractelement <2 x float> %v132, i64 0
+  %v134 = extractelement <2 x float> %v132, i64 1
+  %v135 = fadd float %v133, %v134
+  %v136 = insertelement <8 x float> poison, float %v135, i64 0
+  %v137 = shufflevector <8 x float> %v136, <8 x float> poison, <8 x i32> zeroinitializer
+  %v138 = fdiv <8 x float> %v64, %v137
+  %v139 = getelementptr float, ptr %a0, i64 %v5
+  store <8 x float> %v138, ptr %v139, align 4
+  %v140 = fdiv <8 x float> %v94, %v137
+  %v141 = getelementptr float, ptr %a0, i64 %v10
+  store <8 x float> %v140, ptr %v141, align 4
+  %v142 = fdiv <8 x float> %v124, %v137
+  %v143 = getelementptr float, ptr %a0, i64 %v15
+  store <8 x float> %v142, ptr %v143, align 4
+  %v144 = add i64 %v3, 1
+  %v145 = icmp eq i64 %v144, 3
+  %v146 = select i1 %v145, i64 0, i64 %v144
+  %v147 = zext i1 %v145 to i64
   br label %v1.next
 v1.next:
-  %v142 = add i64 %v2, 1
-  br label %v1
-v1.after:
-  ret void
-}
-
-
-; rows of 21, 8 elements at once
-define void @k6cdc7fa5bb78c261(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
-  br label %v1.before
-v1.before:
-  br label %v1
-v1:
-  %v2 = phi i64 [ %begin, %v1.before ], [ %v39, %v1.next ]
-  %v3 = phi i64 [ %begin, %v1.before ], [ %v37, %v1.next ]
-  %v39.more = icmp slt i64 %v2, %end
-  br i1 %v39.more, label %v1.turn, label %v1.after
-v1.turn:
-  %v4 = icmp eq i64 %v2, %begin
-  %v5 = mul i64 %v3, 21
-  %v6 = getelementptr float, ptr %a1, i64 %v5
-  %v7 = load <8 x float>, ptr %v6, align 4
-  %v8 = fadd <8 x float> splat (float 0x0000000000000000), %v7
-  %v9 = add i64 %v5, 8
-  %v10 = getelementptr float, ptr %a1, i64 %v9
-  %v11 = load <8 x float>, ptr %v10, align 4
-  %v12 = fadd <8 x float> %v8, %v11
-  %v13 = add i64 %v5, 13
-  %v14 = getelementptr float, ptr %a1, i64 %v13
-  %v15 = load <8 x float>, ptr %v14, align 4
-  %v16 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v15, <8 x float> splat (float 0x0000000000000000)
-  %v17 = fadd <8 x float> %v12, %v16
-  %v18 = shufflevector <8 x float> %v17, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v19 = shufflevector <8 x float> %v17, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v20 = fadd <4 x float> %v18, %v19
-  %v21 = shufflevector <4 x float> %v20, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v22 = shufflevector <4 x float> %v20, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v23 = fadd <2 x float> %v21, %v22
-  %v24 = extractelement <2 x float> %v23, i64 0
-  %v25 = extractelement <2 x float> %v23, i64 1
-  %v26 = fadd float %v24, %v25
-  %v27 = insertelement <8 x float> poison, float %v26, i64 0
-  %v28 = shufflevector <8 x float> %v27, <8 x float> poison, <8 x i32> zeroinitializer
-  %v29 = fdiv <8 x float> %v7, %v28
-  %v30 = getelementptr float, ptr %a0, i64 %v5
-  store <8 x float> %v29, ptr %v30, align 4
-  %v31 = fdiv <8 x float> %v11, %v28
-  %v32 = getelementptr float, ptr %a0, i64 %v9
-  store <8 x float> %v31, ptr %v32, align 4
-  %v33 = fdiv <8 x float> %v15, %v28
-  %v34 = getelementptr float, ptr %a0, i64 %v13
-  store <8 x float> %v33, ptr %v34, align 4
-  %v35 = add i64 %v3, 1
-  %v36 = icmp eq i64 %v35, 3
-  %v37 = select i1 %v36, i64 0, i64 %v35
-  %v38 = zext i1 %v36 to i64
-  br label %v1.next
-v1.next:
-  %v39 = add i64 %v2, 1
+  %v148 = add i64 %v2, 1
   br label %v1
 v1.after:
   ret void
