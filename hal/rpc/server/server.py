@@ -183,7 +183,7 @@ class DeviceServer:
             return
         try:
             self._channel = ChannelServer(
-                self._staging.memory_path, self.handler.sessions, self.handler.configure_burst
+                self._staging.memory_path, self.handler.sessions, self.handler.open_ring
             )
         except OSError as error:
             self.stop()
