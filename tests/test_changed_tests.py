@@ -38,7 +38,7 @@ def test_pages_examples_and_benchmarks_select_their_folder(script: Any) -> None:
     assert "tests/docs/test_pages.py" in script.touched_tests(["README.md"])
     assert "tests/docs/test_paths.py" in script.touched_tests(["docs/index.md"])
     assert script.touched_tests(["examples/chain_models.py"]) == ["tests/examples/test_examples.py"]
-    assert script.touched_tests(["benchmarks/tables.py"]) == ["tests/benchmarks/test_results.py"]
+    assert "tests/benchmarks/test_results.py" in script.touched_tests(["benchmarks/tables.py"])
 
 
 def test_files_that_no_test_reads_select_none(script: Any) -> None:

@@ -24,8 +24,8 @@ class NewLines:
             return disable
 
         monitoring.use_tool_id(_TOOL, "neurald fuzzing")
-        monitoring.register_callback(_TOOL, monitoring.events.LINE_BYTES, seen)
-        monitoring.set_events(_TOOL, monitoring.events.LINE_BYTES)
+        monitoring.register_callback(_TOOL, monitoring.events.LINE, seen)
+        monitoring.set_events(_TOOL, monitoring.events.LINE)
 
     def take(self) -> int:
         """Returns the number of new lines since the last call; always 0 if Python lacks support."""

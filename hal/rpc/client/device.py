@@ -527,6 +527,31 @@ def _open(
     require_grpc()
     limit = time.monotonic() + CONNECT_TIMEOUT_S
     limit = limit if deadline_s is None else min(limit, deadline_s)
+    while True:
+        before = _listener(address)
+        try:
+            return _open_once(address, traffic, limit, token_file)
+        except UnavailableDevice:
+            # Another process may have taken over the address in the meantime.
+            if _listener(address) == before or time.monotonic() >= limit:
+                raise
+
+
+def _listener(address: Address) -> object:
+    """Returns a value that differs for different listeners at a UNIX socket."""
+    if address.path is None:
+        return None
+    try:
+        status = address.path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
+def _open_once(
+    address: Address, traffic: Traffic, limit: float, token_file: Path | None
+) -> tuple[Connection, DeviceDescription, Capabilities]:
+    """Opens a connection to the process that listens now; see `_open`."""
     require_listener(address, limit)
     try:
         connection = Connection(address, traffic, limit, token_file)
