@@ -27,6 +27,14 @@ RING_BYTES = 4096
 #: sleep costs up to a tenth of this time, and a virtual core that was given up may be gone for as
 #: long.
 SPIN_S = 1e-3
+#: Waits that usually take longer begin with sleep: waking up takes a small part of them.
+_SHORT_WAIT_S = 2e-3
+#: A core that was yielded for so much longer than a wait usually takes was taken by another program.
+#: Those that sleep get a core sooner then than those that yield, which wait for the others' time
+#: slices.
+_TAKEN_S = 3e-4
+#: For how long waits begin with sleep after that. It doubles while it happens again.
+_FIRST_REST_S, _MAX_REST_S = 0.02, 1.0
 #: How often it polls before it yields again; a yield costs as much as so many polls.
 _POLLS_PER_YIELD = 20
 
@@ -86,6 +94,9 @@ class RingEnd:
         self._put_number = 0
         self._taken_number = 0
         self._woken_number = 0
+        self._usual_wait_s = 0.0
+        self._rest_s = _FIRST_REST_S
+        self._rest_until = 0.0
 
     @property
     def next_number(self) -> int:
@@ -131,11 +142,11 @@ class RingEnd:
             raise BadData(f"entry {number} came after entry {self._taken_number} of a ring")
         return True
 
-    def spin(self, limit_s: float) -> bool:
+    def spin(self) -> bool:
         """Polls for the peer's next entry for a short time; returns whether it has arrived.
 
-        Args:
-            limit_s: how long to poll. Other threads may run meanwhile.
+        Polls for as long as waits usually take, and `SPIN_S` more. Does not poll if that is long,
+        or if other programs took the core a moment ago.
 
         Raises:
             BadData: see `has_entry`.
@@ -143,15 +154,32 @@ class RingEnd:
         if not _STORES_IN_ORDER:
             return self.has_entry
         words, index, taken = self._words, self._take_index, self._taken_number
-        end = time.perf_counter() + limit_s
+        usual_s = self._usual_wait_s
+        now = time.perf_counter()
+        end = now if usual_s > _SHORT_WAIT_S or now < self._rest_until else now + usual_s + SPIN_S
         while words[index] == taken:
-            if time.perf_counter() >= end:
+            if now >= end:
                 return False
             os.sched_yield()
             for _ in range(_POLLS_PER_YIELD):
                 if words[index] != taken:
                     break
+            then, now = now, time.perf_counter()
+            if now - then > usual_s + _TAKEN_S:
+                self._rest(now)
+                break
         return self.has_entry
+
+    def _rest(self, now: float) -> None:
+        """Makes waits begin with sleep for a while."""
+        is_again = now < self._rest_until + 2 * self._rest_s
+        self._rest_s = min(2 * self._rest_s, _MAX_REST_S) if is_again else _FIRST_REST_S
+        self._rest_until = now + self._rest_s
+
+    def note_wait(self, taken_s: float) -> None:
+        """Records how long a wait took, from its first poll on, for later waits."""
+        # Falls fast and rises slowly, so that occasional load of the machine hardly counts.
+        self._usual_wait_s = min(taken_s, self._usual_wait_s * 1.1 + 1e-6)
 
     def sleep(self, timeout_s: float | None, also: int | None = None) -> bool:
         """Sleeps until the next entry arrives, the connection is readable, or the time is over.
