@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -28,6 +26,7 @@ from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 
 _ACCUMULATOR_TYPES = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
 #: Operations whose operand types differ from the result's.
@@ -247,7 +246,7 @@ def _matrix_errors(node: MatrixProduct) -> Iterator[str]:
     rows, depth = left[:-3:-1] if node.left_transposed else left[-2:]
     columns, other = right[:-3:-1] if node.right_transposed else right[-2:]
     try:
-        batches = np.broadcast_shapes(left[:-2], right[:-2])
+        batches = broadcast_shapes(left[:-2], right[:-2])
     except ValueError:
         batches = ()
     if depth != other or node.output.shape != (*batches, rows, columns):

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -54,11 +55,13 @@ class LoopSchedule:
 
     Attributes:
         kernel: the kernel, with its axes joined.
-        lanes: elements computed together along the last axis, which is at least as long.
+        lanes: elements computed together along the last axis, which is at least as long unless its
+            length is open.
         order: the axes, outermost loop first.
         outer: number of loops that units iterate over.
         blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
             all other loops.
+        block: number of iterations of the last loop in each part but the last.
         units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
     """
@@ -68,17 +71,13 @@ class LoopSchedule:
     order: tuple[Axis, ...]
     outer: int
     blocks: int
+    block: int
     units_per_work_item: int
     cost_ns: float
 
     def iterations(self, axis: Axis) -> int:
         """Returns the number of iterations of an axis' loop."""
         return -(-axis.extent // self.lanes) if axis is self.kernel.axes[-1] else axis.extent
-
-    @property
-    def block(self) -> int:
-        """Number of iterations of the last loop in a block."""
-        return -(-self.iterations(self.order[-1]) // self.blocks)
 
     @property
     def units(self) -> int:
@@ -91,14 +90,16 @@ class LoopSchedule:
         return -(-self.units // self.units_per_work_item)
 
 
-def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
+def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -> LoopSchedule:
     """Chooses the loop nest of a kernel.
 
     Args:
         kernel: has at least one element; its axes are joined.
         target: the target of the code.
+        is_single: True to compute single elements. Otherwise, the last axis may be shorter than a
+            vector if its length is open.
     """
-    kernel, lanes = _with_lanes(kernel, target)
+    kernel, lanes = (kernel, 1) if is_single else _with_lanes(kernel, target)
     cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
     work_items = min(_MAX_GRAINS, math.ceil(cost / _WORK_ITEM_NS))
     wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
@@ -107,24 +108,35 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
         wanted = max(wanted, min(_MAX_LIMITED_ITEMS, math.prod(kernel.shape) // _MIN_LIMITED_ELEMENTS))
     order = _order(kernel, lanes)
     layout = LoopSchedule(
-        kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_work_item=1, cost_ns=cost
+        kernel=kernel,
+        lanes=lanes,
+        order=order,
+        outer=0,
+        blocks=1,
+        block=1,
+        units_per_work_item=1,
+        cost_ns=cost,
     )
     outer, units = 0, 1
     while outer < len(order) - 1 and units < wanted:
-        units *= layout.iterations(order[outer])
+        units *= estimate(layout.iterations(order[outer]))
         outer += 1
+    block = iterations = layout.iterations(order[-1])
     blocks = 1
     if outer == len(order) - 1 and units < wanted:
-        iterations = layout.iterations(order[-1])
-        block = -(-iterations // min(iterations, -(-wanted // units)))
+        known = estimate(iterations)
+        block = -(-known // min(known, -(-wanted // units)))
         blocks = -(-iterations // block)
+        if not isinstance(blocks, Extent):
+            block = -(-iterations // blocks)
     return LoopSchedule(
         kernel=kernel,
         lanes=lanes,
         order=order,
         outer=outer,
         blocks=blocks,
-        units_per_work_item=-(-units * blocks // wanted),
+        block=block,
+        units_per_work_item=-(-units * estimate(blocks) // wanted),
         cost_ns=cost,
     )
 
@@ -155,7 +167,7 @@ def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
     while (
         joins
         and len(kernel.axes) > 1
-        and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel, target)) // 2
+        and estimate(kernel.axes[-1].extent) < target.lanes(_lane_bytes(kernel, target)) // 2
     ):
         # Some loads gather then, but more lanes are used.
         kernel = join_axes(kernel, len(kernel.axes) - 2)
@@ -168,6 +180,9 @@ def _lanes(kernel: Kernel, target: Target) -> int:
     """Returns the best number of lanes along the last axis."""
     native = target.lanes(_lane_bytes(kernel, target))
     length, most = kernel.axes[-1].extent, _registers(kernel, target)
+    if isinstance(length, Extent):
+        # Shorter lengths than a vector get loops of their own.
+        length = max(native, length.hint)
     candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
     if not candidates:
         return 1 << (length.bit_length() - 1)

@@ -9,6 +9,7 @@ are skipped; see `micro_kernel`.
 import math
 from collections.abc import Mapping
 
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
@@ -99,7 +100,8 @@ class _Depthwise:
         across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
         near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
         self._is_far = (
-            node.multiplier == 1 and node.input.size_bytes + node.output.size_bytes > _MAX_CACHED_BYTES
+            node.multiplier == 1
+            and estimate(node.input.size_bytes + node.output.size_bytes) > _MAX_CACHED_BYTES
         )
         self._blocks = -(-self._vectors // max(1, _MAX_TILE_INPUT_BYTES // near))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -67,7 +68,7 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
 def _packed(product: WindowedProduct, constant: Array, tile: Tile, target: Target) -> Value:
     """Packs constant weights, in fewer bytes if reading them takes longer than the products."""
     operand, channels, terms = product.weights, product.channels, product.terms
-    is_streamed = product.positions <= _MAX_STREAMED_POSITIONS and target.has_fma
+    is_streamed = estimate(product.positions) <= _MAX_STREAMED_POSITIONS and target.has_fma
     if is_streamed and constant.size * _FLOAT_BYTES >= _MIN_STREAMED_BYTES:
         weights = by_channel(operand, constant, channels, terms).astype(np.float32)
         narrow = narrowed(weights, with_half=target.has_half)
@@ -95,13 +96,13 @@ def _new_routine(
     elif weights.is_panel_major and is_aliased(product):
         seen, scratch_bytes = pad_pixels(code, target, product, source, "%scratch")
         source = "%scratch"
-    cycles += scratch_bytes / _COPIED_BYTES_PER_CYCLE
+    cycles += estimate(scratch_bytes) / _COPIED_BYTES_PER_CYCLE
     pack_panel: PackPanel | None = None
     if weights.pointer == "%scratch":
         begin = -(-scratch_bytes // _ALIGNMENT) * _ALIGNMENT
         scratch_bytes = begin + product.terms * weights.term_bytes
         weights = replace(weights, pointer=address(code, "%scratch", str(begin)))
-        cycles += operand.value.count
+        cycles += estimate(operand.value.count)
         pack_panel = _panel_packer(code, target, product, tile, names[weights_value], weights.pointer)
     writer = GemmWriter(code, target, flattened(kernel), seen, tile, weights, source, names, pack_panel)
     writer.write()
@@ -130,7 +131,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar)
     """
     operand = product.weights
     size = operand.value.type.size_bytes
-    is_panel_major = product.channels * product.terms * _FLOAT_BYTES > _MAX_RESIDENT_BYTES
+    is_panel_major = estimate(product.channels * product.terms) * _FLOAT_BYTES > _MAX_RESIDENT_BYTES
     if operand.value.constant is None and operand.channel_step == 1:
         return WeightLayout(
             pointer=pointer,
