@@ -62,6 +62,8 @@ class FencedRun:
         self._after_fences_s = after_fences_s
         self._cancellation = options.cancellation or Cancellation()
         self._options = replace(options, cancellation=self._cancellation)
+        self._stop = Fence()
+        self._lost: Error | None = None
         self._is_over = threading.Event()
         self._outcome = FencedOutcome(error=OpFailed("the execution is under way"))
 
@@ -85,6 +87,11 @@ class FencedRun:
         """Cancels the execution: it stops waiting, or stops at the next operation."""
         self._cancellation.cancel()
 
+    def lose(self, error: Error) -> None:
+        """Ends the wait for fences with an error, because the device is gone."""
+        self._lost = error
+        self._stop.signal()
+
     def _work(self, launched_ns: int) -> None:
         try:
             self._wait()
@@ -102,7 +109,7 @@ class FencedRun:
             self._fence.signal()
 
     def _wait(self) -> None:
-        stop = Fence()
+        stop = self._stop
         self._cancellation.call_on_cancel(stop.signal)
         deadline_s = self._options.deadline_s
         for fence in self._wait_for:
@@ -111,6 +118,8 @@ class FencedRun:
                 raise MissedDeadlineTransient("the deadline passed before all fences had signalled")
             if self._cancellation.is_cancelled:
                 raise Cancelled("the execution was cancelled before all fences had signalled")
+            if self._lost is not None:
+                raise self._lost
 
     def _execute(self, launched_ns: int) -> FencedOutcome:
         started_ns = time.monotonic_ns()

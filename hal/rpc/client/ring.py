@@ -128,6 +128,11 @@ class Ring:
         """Returns whether the ring has run this request object before."""
         return id(request) in self._bound
 
+    def result(self, request: Request) -> ExecutionResult | None:
+        """Returns the last result of a request object, without timing; None if there is none."""
+        known = self._bound.get(id(request))
+        return None if known is None else known[1].sent.result
+
     def bind(self, model: RemoteModel, request: Request, deadline_s: float | None = None) -> RingRequest:
         """Prepares a request that is `is_for_rings`, and copies its inputs; `run` follows.
 

@@ -130,6 +130,7 @@ class RingPeer:
             Error: the daemon's refusal.
         """
         self.require_open()
+        self._ring.announce_packet()
         if not send_packet(self.socket, packet, descriptors):
             room = select.poll()
             room.register(self.socket, select.POLLOUT)

@@ -98,6 +98,11 @@ class RingPool:
         finally:
             self._give_back(ring)
 
+    def result(self, request: Request) -> ExecutionResult | None:
+        """Returns the last result of a request, without timing; None if no free ring knows it."""
+        results = (ring.result(request) for ring in reversed(self._free))
+        return next((result for result in results if result is not None), None)
+
     def _take(self, request: Request, deadline_s: float | None) -> Ring | None:
         """Returns a ring for exclusive use; None if the request must go by gRPC.
 

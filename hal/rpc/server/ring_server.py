@@ -217,6 +217,7 @@ class RingServer:
     # Packets
 
     def _read_packets(self) -> None:
+        self._ring.note_packets()
         while True:
             try:
                 packet = receive_packet(self._connection, PACKET_BYTES, 1)

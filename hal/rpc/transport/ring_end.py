@@ -34,7 +34,7 @@ _SHORT_WAIT_S = 2e-3
 #: slices.
 _TAKEN_S = 3e-4
 #: For how long waits begin with sleep after that. It doubles while it happens again.
-_FIRST_REST_S, _MAX_REST_S = 0.02, 1.0
+_FIRST_REST_S, _MAX_REST_S = 0.02, 0.25
 #: How often it polls before it yields again; a yield costs as much as so many polls.
 _POLLS_PER_YIELD = 20
 
@@ -45,6 +45,9 @@ _SUBMISSION = (0, 48)
 _COMPLETION = (16, 32)
 #: Index of the word with the number of the submission that its client has cancelled.
 _CANCELLED = 33
+#: Index of the word that counts the packets which the client has sent, other than those that wake
+#: the daemon.
+_PACKETS = 34
 #: Offset of an entry from its number, in bytes.
 _ENTRY_OFFSET = 8
 _WORD_BYTES = 4
@@ -94,6 +97,7 @@ class RingEnd:
         self._put_number = 0
         self._taken_number = 0
         self._woken_number = 0
+        self._packets = 0
         self._usual_wait_s = 0.0
         self._rest_s = _FIRST_REST_S
         self._rest_until = 0.0
@@ -128,6 +132,15 @@ class RingEnd:
             raise BadData(f"a packet of {len(packet)} bytes wakes the ring; {_WAKE.size} are expected")
         _, self._woken_number = _WAKE.unpack(packet)
 
+    def announce_packet(self) -> None:
+        """Tells the daemon's end, if it polls, that the client is about to send a packet."""
+        self._packets = (self._packets + 1) % _NUMBERS
+        self._words[_PACKETS] = self._packets
+
+    def note_packets(self) -> None:
+        """Records that the daemon's end reads the packets that were announced."""
+        self._packets = self._words[_PACKETS]
+
     @property
     def has_entry(self) -> bool:
         """True if the peer's next entry has arrived.
@@ -145,8 +158,8 @@ class RingEnd:
     def spin(self) -> bool:
         """Polls for the peer's next entry for a short time; returns whether it has arrived.
 
-        Polls for as long as waits usually take, and `SPIN_S` more. Does not poll if that is long,
-        or if other programs took the core a moment ago.
+        Polls for as long as waits usually take, and `SPIN_S` more, until a packet is announced.
+        Does not poll if that is long, or if other programs took the core a moment ago.
 
         Raises:
             BadData: see `has_entry`.
@@ -157,8 +170,12 @@ class RingEnd:
         usual_s = self._usual_wait_s
         now = time.perf_counter()
         end = now if usual_s > _SHORT_WAIT_S or now < self._rest_until else now + usual_s + SPIN_S
+        packets = words[_PACKETS]
+        if packets != self._packets:
+            self._packets = packets
+            return self.has_entry
         while words[index] == taken:
-            if now >= end:
+            if now >= end or words[_PACKETS] != packets:
                 return False
             os.sched_yield()
             for _ in range(_POLLS_PER_YIELD):
