@@ -33,6 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "drivers/compiler/frontend/structured_model.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
     "drivers/compiler/ir/extent_text.py": "tests/drivers/compiler/ir/test_extent.py",
@@ -139,6 +140,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/native_segment.py": "tests/drivers/cpu/test_parts.py",
     "drivers/cpu/preparation.py": "tests/drivers/cpu/test_compiled_models.py",
     "drivers/cpu/prepared_model.py": "tests/drivers/cpu/test_device.py",
+    "drivers/cpu/program/block_model.py": "tests/drivers/cpu/program/test_step.py",
     "drivers/cpu/schedule/vectorization.py": "tests/drivers/cpu/codegen/test_render.py",
     "drivers/cpu/target/executable.py": "tests/drivers/cpu/native/test_native_model.py",
     "drivers/cpu/target/offsets.py": "tests/drivers/cpu/schedule/test_storage_order.py",
