@@ -51,7 +51,11 @@ class ArrayRuns:
                 self._functions.clear()
             self._functions[shapes] = function
         self.latest = function
-        return function(*given)
+        outputs = function(*given)
+        if outputs is None:
+            # A prepared model whose driver died is replaced by another one.
+            self._functions.pop(shapes, None)
+        return outputs
 
 
 def _function(compilation: CompiledModel, shapes: _Shapes) -> ArrayFunction | None:

@@ -33,8 +33,12 @@ _SHORT_WAIT_S = 2e-3
 #: Those that sleep get a core sooner then than those that yield, which wait for the others' time
 #: slices.
 _TAKEN_S = 3e-4
-#: For how long waits begin with sleep after that. It doubles while it happens again.
-_FIRST_REST_S, _MAX_REST_S = 0.02, 0.25
+#: For how long an end does not yield after that. It doubles while it happens again.
+_FIRST_REST_S, _MAX_REST_S = 0.005, 0.25
+#: An end that does not yield polls for entries that usually come within this time.
+_BRIEF_WAIT_S = 1e-4
+#: It polls for as long as they usually take, and so long more: about the time to wake up.
+_BRIEFLY_S = 3e-5
 #: How often it polls before it yields again; a yield costs as much as so many polls.
 _POLLS_PER_YIELD = 20
 
@@ -159,7 +163,8 @@ class RingEnd:
         """Polls for the peer's next entry for a short time; returns whether it has arrived.
 
         Polls for as long as waits usually take, and `SPIN_S` more, until a packet is announced.
-        Does not poll if that is long, or if other programs took the core a moment ago.
+        Does not poll if that is long. Polls more briefly, and without yielding the core, for a
+        while after another program took it.
 
         Raises:
             BadData: see `has_entry`.
@@ -169,7 +174,9 @@ class RingEnd:
         words, index, taken = self._words, self._take_index, self._taken_number
         usual_s = self._usual_wait_s
         now = time.perf_counter()
-        end = now if usual_s > _SHORT_WAIT_S or now < self._rest_until else now + usual_s + SPIN_S
+        if now < self._rest_until:
+            return usual_s <= _BRIEF_WAIT_S and self._poll_until(now + usual_s + _BRIEFLY_S)
+        end = now if usual_s > _SHORT_WAIT_S else now + usual_s + SPIN_S
         packets = words[_PACKETS]
         if packets != self._packets:
             self._packets = packets
@@ -187,8 +194,19 @@ class RingEnd:
                 break
         return self.has_entry
 
+    def _poll_until(self, end: float) -> bool:
+        """Polls without yielding the core; returns whether the entry has arrived."""
+        words, index, taken = self._words, self._take_index, self._taken_number
+        while words[index] == taken:
+            for _ in range(_POLLS_PER_YIELD):
+                if words[index] != taken:
+                    break
+            if time.perf_counter() >= end:
+                break
+        return self.has_entry
+
     def _rest(self, now: float) -> None:
-        """Makes waits begin with sleep for a while."""
+        """Makes waits yield no core for a while."""
         is_again = now < self._rest_until + 2 * self._rest_s
         self._rest_s = min(2 * self._rest_s, _MAX_REST_S) if is_again else _FIRST_REST_S
         self._rest_until = now + self._rest_s

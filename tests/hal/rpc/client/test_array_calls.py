@@ -94,7 +94,7 @@ def test_threads_call_at_the_same_time(remote: RemoteDevice) -> None:
     function = function_of(prepared_with(remote, MANY), MANY)
 
     def work(seed: int) -> None:
-        kept = []
+        kept: list[tuple[int, Any]] = []
         for value in range(30):
             kept = [*kept[-2:], (100 * seed + value, run(function, 100 * seed + value, MANY))]
             for number, output in kept:
