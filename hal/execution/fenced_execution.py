@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
 from neurald.hal.errors import (
@@ -15,6 +16,7 @@ from neurald.hal.errors import (
     OutOfMemory,
     ResourceExhaustedTransient,
 )
+from neurald.hal.process.background import BACKGROUND
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence, wait_any
 
@@ -75,9 +77,7 @@ class FencedRun:
         """
         launched_ns = time.monotonic_ns()
         try:
-            threading.Thread(
-                target=self._work, args=(launched_ns,), name="neurald fenced execution", daemon=True
-            ).start()
+            BACKGROUND.start(partial(self._work, launched_ns), "neurald fenced execution")
         except RuntimeError as error:
             raise ResourceExhaustedTransient(
                 f"no thread can be started for a fenced execution: {error}"

@@ -25,6 +25,7 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
+from neurald.hal.process.background import BackgroundThreads
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.cancellation import Cancellation
@@ -197,19 +198,17 @@ def test_a_thread_that_cannot_start_leaves_nothing_in_the_session(
     try:
         prepared_model = remote.prepare_model(addition(CONSTANT), PrepareOptions())
         work, memory = shared_request()
-        start = threading.Thread.start
 
-        def refuse(thread: threading.Thread) -> None:
-            if thread.name == "neurald fenced execution":
-                raise RuntimeError("can't start new thread")
-            start(thread)
+        def refuse(*_: object) -> None:
+            raise RuntimeError("can't start new thread")
 
-        with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
-            for _ in range(2):
-                with pytest.raises(ResourceExhaustedTransient, match="no thread can be started"):
-                    prepared_model.execute_fenced(work, [], ExecuteOptions())
-        prepared_model.execute_fenced(work, [], ExecuteOptions()).result()
+        for start in (prepared_model.launch, prepared_model.execute_fenced):
+            with monkeypatch.context() as patch:
+                patch.setattr(BackgroundThreads, "start", refuse)
+                for _ in range(2):
+                    with pytest.raises(ResourceExhaustedTransient, match="no thread can be started"):
+                        start(work, [], ExecuteOptions())
+            start(work, [], ExecuteOptions()).result()
         assert result_in(memory) == [11, 22, 33]
     finally:
         remote.close()
