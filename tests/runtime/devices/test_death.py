@@ -61,6 +61,7 @@ class Caller:
     """A reusable execution whose results are checked."""
 
     def __init__(self, compilation: nd.Compilation) -> None:
+        self._compilation = compilation
         memory = nd.Memory.allocate(3 * 16384)
         self._first, self._second, self._output = (
             np.frombuffer(memory.view(n * 16384, 16384), np.float32).reshape(SHAPE) for n in range(3)
@@ -76,7 +77,7 @@ class Caller:
         start = time.monotonic()
         output = self._output
         if mode == "run":
-            (output,) = self.execution.compilation.run(self._first, self._second)
+            (output,) = self._compilation.run(self._first, self._second)
         elif mode == "start":
             self.execution.start_compute().wait()
         elif mode == "fenced":
