@@ -212,7 +212,7 @@ def result(found: Mapping[str, Mapping[str, float]], versions: Mapping[str, str]
             Column(name="runtime", title="call"),
             Column(name="time_us", title="time", unit="µs", format=".2f"),
         ]
-        return Table(title=title, columns=columns, rows=[[way, time_us] for way, time_us in times.items()])
+        return Table(title=title, columns=columns, rows=[[way, round(time_us, 3)] for way, time_us in times.items()])
 
     return Result(
         title="CPU device: overhead of a call",
