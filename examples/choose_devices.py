@@ -5,7 +5,6 @@ from pathlib import Path
 
 import neurald as nd
 import neurald.service.demo
-from neurald.hal.registry import create_device
 
 
 def placement(compilation: nd.Compilation) -> str:
@@ -31,7 +30,7 @@ def main(path: str) -> None:
     print(compilation.explain())
 
     # A sample device, which runs operations on their references, represents an accelerator.
-    accelerator = create_device("sample-all")
+    accelerator = nd.open_device("sample-all")
     builder = nd.CompilationBuilder(model, devices=[accelerator, *nd.devices()])
     rules = (
         nd.pin(accelerator.name, range(2)),

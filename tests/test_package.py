@@ -52,6 +52,7 @@ PROMISED = [
     "devices",
     "forbid",
     "load_tflite",
+    "open_device",
     "pin",
     "prefer",
     "supported_operations",

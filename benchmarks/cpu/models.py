@@ -17,7 +17,14 @@ from neurald.service.tensors.arrays import input_slots, random_inputs
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from networks import NETWORKS, onnx_file, tflite_file
+from networks import (
+    NETWORKS,
+    SEQUENCE_NETWORKS,
+    onnx_file,
+    sequence_onnx_file,
+    sequence_tflite_file,
+    tflite_file,
+)
 from support.data import MODELS, load_module
 
 _BENCHMARKS = Path(__file__).parents[1]
@@ -75,6 +82,13 @@ def all_cases() -> Iterator[Case]:
             tflite=folder / f"{name}_{precision}.tflite",
             onnx=folder / f"{name}_{precision}.onnx",
         )
+    for name in SEQUENCE_NETWORKS:
+        yield Case(
+            name=name,
+            precision="sequences, fp32",
+            tflite=folder / f"{name}.tflite",
+            onnx=folder / f"{name}.onnx",
+        )
     for path in sorted((MODELS / "tflite").glob("*.tflite")) if MODELS else ():
         suffix = path.stem.rpartition("_")[2]
         yield Case(name=path.stem, precision=suffix if suffix in PRECISIONS else "other", tflite=path)
@@ -84,7 +98,7 @@ def build(cases: Sequence[Case]) -> None:
     """Writes the missing files of networks."""
     missing = [case for case in cases if case.onnx is not None and not case.onnx.exists()]
     for name in NETWORKS:
-        wanted = [case for case in missing if case.name.startswith(f"{name}_")]
+        wanted = [case for case in missing if case.name in {f"{name}_{type_}" for type_ in _TYPES}]
         network = NETWORKS[name]() if wanted else None
         for case in wanted:
             dtype = _TYPES[case.name.rpartition("_")[2]]
@@ -92,6 +106,12 @@ def build(cases: Sequence[Case]) -> None:
             if network is not None and case.onnx is not None:
                 case.tflite.write_bytes(tflite_file(network, dtype))
                 case.onnx.write_bytes(onnx_file(network, dtype))
+    for case in missing:
+        if case.name in SEQUENCE_NETWORKS and case.onnx is not None:
+            sequence = SEQUENCE_NETWORKS[case.name]()
+            case.tflite.parent.mkdir(parents=True, exist_ok=True)
+            case.tflite.write_bytes(sequence_tflite_file(sequence))
+            case.onnx.write_bytes(sequence_onnx_file(sequence))
 
 
 def _version() -> str:

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 _WORKER = Path(__file__).with_name("worker.py")
+#: A process that takes longer is given up.
 _TIMEOUT_S = 300.0
+#: Time to exit after the last output.
+_EXIT_S = 10.0
 
 
 class Failed(Exception):
@@ -110,12 +113,25 @@ class Worker:
         self._errors.seek(0)
         lines = [text.strip() for text in self._errors.read().splitlines() if text.strip()]
         why = lines[-1] if lines else "it ended without output"
+        if not is_there:
+            why = f"no answer within {_TIMEOUT_S:.0f} s"
+        with suppress(subprocess.TimeoutExpired):
+            if is_there and (status := self._process.wait(_EXIT_S)) < 0:
+                why = f"it was ended by {signal.Signals(-status).name}; its last output: {why}"
         self.close()
-        raise Failed(why if is_there else f"no answer within {_TIMEOUT_S} s")
+        raise Failed(why)
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(self._process.pid, number)
+
+
+def readable_files(engine: str, tflite: Path, onnx: Path | None) -> list[Path]:
+    """Returns the files of a model that an engine may be able to read, the preferred one first."""
+    others = [onnx] if onnx is not None else []
+    if engine == "onnxruntime":
+        return others
+    return [tflite, *others] if engine == "openvino" else [tflite]
 
 
 def can_import(python: Path, package: str) -> bool:

@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from result_file import Column, Table
 
-_TITLES = {"neurald": "neurald", "litert": "LiteRT", "openvino": "OpenVINO", "onnxruntime": "ONNX Runtime"}
+#: The names of engines for people.
+TITLES = {"neurald": "neurald", "litert": "LiteRT", "openvino": "OpenVINO", "onnxruntime": "ONNX Runtime"}
 
 
 def result_tables(document: Mapping[str, Any]) -> list[Table]:
@@ -31,16 +32,16 @@ def result_tables(document: Mapping[str, Any]) -> list[Table]:
 
 
 def _engines(names: Sequence[str]) -> list[str]:
-    return [name for name in _TITLES if name in names]
+    return [name for name in TITLES if name in names]
 
 
 def _latencies(rows: Sequence[Mapping[str, Any]], threads: int) -> Table:
     engines = _engines([name for row in rows for name in row["times"]])
     columns = [Column(name="model", title="model")]
     for name in engines:
-        columns.append(Column(name=f"{name}_ms", title=_TITLES[name], unit="ms", format=".3g"))
+        columns.append(Column(name=f"{name}_ms", title=TITLES[name], unit="ms", format=".3g"))
         if name != SUBJECT:
-            title = f"{_TITLES[SUBJECT]} / {_TITLES[name]}"
+            title = f"{TITLES[SUBJECT]} / {TITLES[name]}"
             columns.append(Column(name=f"{name}_ratio", title=title, format=".2f"))
     columns.append(Column(name="peak_percent", title="of the peak rate", unit="%", format=".0f"))
     columns.append(Column(name="difference", title="difference", format=".2g"))
@@ -71,7 +72,7 @@ def _means(means: Sequence[Mapping[str, Any]]) -> Table:
     ]
     rows = [
         [
-            f"{mean['precision']}, {_TITLES[mean['peer']]}, threads: {mean['threads']}",
+            f"{mean['precision']}, {TITLES[mean['peer']]}, threads: {mean['threads']}",
             *(mean[column.name] for column in columns[1:]),
         ]
         for mean in means
@@ -102,7 +103,7 @@ def _preparations(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Table
             rows.append(
                 [
                     model,
-                    _TITLES[engine],
+                    TITLES[engine],
                     cold["prepare_ms"],
                     cold["again"]["prepare_ms"],
                     warm["load_ms"] + warm["prepare_ms"],
@@ -118,7 +119,7 @@ def _busy(rows: Sequence[Mapping[str, Any]]) -> Table:
     engines = _engines([name for row in rows for name in row["two_to_one"]])
     columns = [
         Column(name="model", title="model"),
-        *(Column(name=f"{name}_ratio", title=_TITLES[name], format=".2f") for name in engines),
+        *(Column(name=f"{name}_ratio", title=TITLES[name], format=".2f") for name in engines),
     ]
     cells = [[row["model"], *(row["two_to_one"].get(name) for name in engines)] for row in rows]
     title = "One core busy: time with two threads / with one thread on the free core"

@@ -1,10 +1,10 @@
 """Compares whole models on the CPU device with LiteRT, OpenVINO and ONNX Runtime.
 
     benchmarks/cpu/peers.sh                      # once: installs the others separately
-    python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12]
-                                 [--json FILE]
-    python benchmarks/cpu/run.py --busy          # two threads against one, beside a busy program
-    python benchmarks/cpu/run.py --cycles 1000   # detect memory leaks
+    python benchmarks/cpu [--models mobilenet,vww] [--threads 1,2] [--rounds 12] [--json FILE]
+    python benchmarks/cpu --models FOLDER [--json FILE --resume]
+    python benchmarks/cpu --busy                 # two threads against one, beside a busy program
+    python benchmarks/cpu --cycles 1000          # detect memory leaks
 
 Each engine has its own process and runs in short bursts, in random order, while the others are
 stopped, so that interference affects all alike. With one thread an engine is pinned to a core, the
@@ -16,26 +16,33 @@ is faster. If other programs use cores, the ratio of the tenth percentiles is mo
 with one thread that of the processor times.
 
 Networks are built here with random weights, real models come from the data folder. OpenVINO reads
-`.tflite` files too; ONNX Runtime gets the networks as `.onnx`, so it cannot run the real models.
-Failures of an engine are reported.
+`.tflite` files too, and the networks as `.onnx` where it refuses these; ONNX Runtime gets the
+networks as `.onnx`, so it cannot run the real models. Failures of an engine are reported.
+
+With a folder, all `.tflite` files in it are measured, beside an `.onnx` file of the same name where
+there is one. The tables are by family of models, see `model_folder.py`. Results are compared first:
+a runtime whose results are not LiteRT's is not timed. `--resume` continues an interrupted run.
 """
 
 import argparse
 import os
-import random
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bursts import take_turns
+from folder_session import FolderSession
+from folder_tables import folder_tables
+from model_folder import OpenShapes, folder_models
 from models import Case, Skipped, all_cases, build, inputs_of, multiplications
 from peak import measure_peak
-from process import Failed, Task, Worker, can_import
+from process import Failed, Task, Worker, can_import, readable_files
 from report import (
     SUBJECT,
     TRUTH,
@@ -53,12 +60,9 @@ from result_tables import result_tables
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from result_file import Result, circumstances, write
+from tables import table_lines
 
 _PEERS = {"litert": "ai-edge-litert", "openvino": "openvino", "onnxruntime": "onnxruntime"}
-#: Limits on the number of runs of a burst.
-_MIN_RUNS, _MAX_RUNS = 2, 2000
-#: Share of a burst that a process needs to warm its caches after it was stopped.
-_WARM_UP_SHARE = 0.2
 
 
 @dataclass(kw_only=True)
@@ -89,14 +93,15 @@ class Session:
 
     def engines_for(self, case: Case) -> list[str]:
         """Returns the engines that can read a case's files."""
-        return [engine for engine in self.engines if engine != "onnxruntime" or case.onnx is not None]
+        return [engine for engine in self.engines if readable_files(engine, case.tflite, case.onnx)]
 
-    def task(self, case: Case, engine: str, threads: int, **options: Any) -> Task:
-        """Returns the task of a worker."""
-        path = case.onnx if engine == "onnxruntime" and case.onnx is not None else case.tflite
+    def task(
+        self, case: Case, engine: str, threads: int, *, model: Path | None = None, **options: Any
+    ) -> Task:
+        """Returns the task of a worker; the model is the first file that the engine may read."""
         return Task(
             engine=engine,
-            model=path,
+            model=model or readable_files(engine, case.tflite, case.onnx)[0],
             threads=threads,
             inputs=self.folder / "inputs.npz",
             outputs=self.folder / f"{engine}.npz",
@@ -158,25 +163,28 @@ class Session:
 
     def _started(self, stack: ExitStack, case: Case, threads: int, *, prepare: bool) -> dict[str, Worker]:
         """Starts the engines that can run a model, optionally after a cold preparation."""
-        workers = {}
+        workers: dict[str, Worker] = {}
         for engine in self.engines_for(case):
-            try:
-                cache = self.folder / case.name / engine
-                cache.mkdir(parents=True, exist_ok=True)
-                task = self.task(case, engine, threads, cache=cache)
-                cold = self._cold(case, engine, threads, cache) if prepare else None
-                workers[engine] = worker = Worker(task, self.peers)
+            cache = self.folder / case.name / engine
+            cache.mkdir(parents=True, exist_ok=True)
+            for path in readable_files(engine, case.tflite, case.onnx):
+                task = self.task(case, engine, threads, model=path, cache=cache)
+                try:
+                    cold = self._cold(task) if prepare else None
+                    workers[engine] = worker = Worker(task, self.peers)
+                except Failed as error:
+                    self.skip(case, f"{engine} with {path.suffix}", str(error))
+                    continue
                 stack.callback(worker.close)
                 self.versions[engine] = worker.report["version"]
                 if cold is not None:
                     warm = {**worker.report, **worker.ask("memory")}
                     self.preparations.setdefault(case.name, {})[engine] = {"cold": cold, "warm": warm}
-            except Failed as error:
-                self.skip(case, engine, str(error))
+                break
         return workers
 
-    def _cold(self, case: Case, engine: str, threads: int, cache: Path) -> dict[str, Any]:
-        worker = Worker(self.task(case, engine, threads, cache=cache, again=True), self.peers)
+    def _cold(self, task: Task) -> dict[str, Any]:
+        worker = Worker(replace(task, again=True), self.peers)
         try:
             return {**worker.report, **worker.ask("memory")}
         finally:
@@ -201,23 +209,10 @@ class Session:
         show_row(row)
 
     def take_turns(self, workers: Mapping[str, Worker], *, pinned: bool) -> list[Round]:
-        """Runs bursts of all engines in turn; returns the runs by engine for each round."""
-        runs = {}
-        for name, worker in workers.items():
-            # The first runs determine how many make a burst.
-            once = min(wall for wall, _ in worker.ask("burst", 1, 3))
-            runs[name] = int(min(_MAX_RUNS, max(_MIN_RUNS, self.burst_ms / max(once, 1e-3))))
-        chance = random.Random(0)  # noqa: S311
-        order, rounds = list(workers), list[Round]()
-        for number in range(self.rounds):
-            chance.shuffle(order)
-            found = {}
-            for name in order:
-                if pinned:
-                    workers[name].move(self.cores[number % len(self.cores)])
-                found[name] = workers[name].ask("burst", max(1, int(runs[name] * _WARM_UP_SHARE)), runs[name])
-            rounds.append({name: found[name] for name in workers})
-        return rounds
+        """Runs bursts of all engines in turn, all on one core if they are pinned."""
+        return take_turns(
+            workers, rounds=self.rounds, burst_ms=self.burst_ms, cores=self.cores if pinned else ()
+        )
 
     def measure_busy(self, case: Case) -> None:
         """Compares two threads, one on a busy core, with one thread on the other core."""
@@ -302,7 +297,28 @@ def _write(path: Path, session: Session) -> None:
 def _arguments() -> argparse.Namespace:
     folder = Path(__file__).parents[2] / "build" / "peers"
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", default="", help="names or parts of names, with commas; default: all")
+    parser.add_argument(
+        "--models",
+        default="",
+        metavar="NAMES|FOLDER",
+        help="names or parts of names, with commas, or a folder of .tflite files; default: all networks "
+        "and models",
+    )
+    parser.add_argument("--only", default="", metavar="NAMES", help="parts of names of a folder's models")
+    parser.add_argument(
+        "--engines", default="", metavar="NAMES", help=f"of {', '.join(_PEERS)}; default: all"
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="INPUT=1,16",
+        help="shape of an input that a folder's models leave open and no manifest gives; repeatable",
+    )
+    parser.add_argument(
+        "--open-length", type=int, default=1, metavar="N", help="length of other open dimensions (1)"
+    )
+    parser.add_argument("--resume", action="store_true", help="keep what the --json file of a folder has")
     parser.add_argument("--threads", default="1,2", help="numbers, with commas")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--burst-ms", type=float, default=60.0)
@@ -316,30 +332,68 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _engines(python: Path) -> list[str]:
-    """Returns the installed engines, and reports the others."""
+def _engines(python: Path, names: str) -> list[str]:
+    """Returns the installed engines among those named, and reports the others."""
     found = [SUBJECT]
-    for name, package in _PEERS.items():
-        if python.exists() and can_import(python, package):
+    for name in names.split(",") if names else _PEERS:
+        if python.exists() and can_import(python, _PEERS[name]):
             found.append(name)
         else:
-            say(f"without {name}: {python} has no {package}; benchmarks/cpu/peers.sh installs it")
+            say(f"without {name}: {python} has no {_PEERS[name]}; benchmarks/cpu/peers.sh installs it")
     return found
+
+
+def _given_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Parses options such as `input=1,16`."""
+    pairs = [text.rpartition("=") for text in texts]
+    return {name: tuple(map(int, lengths.split(","))) for name, _, lengths in pairs}
+
+
+def _measure_folder(arguments: argparse.Namespace, threads: Sequence[int], engines: Sequence[str]) -> None:
+    folder = Path(arguments.models)
+    session = FolderSession(
+        engines=engines,
+        peers=arguments.peers / "bin" / "python",
+        cores=sorted(os.sched_getaffinity(0))[: max(2, *threads)],
+        rounds=arguments.rounds,
+        burst_ms=arguments.burst_ms,
+        shapes=OpenShapes(shapes=_given_shapes(arguments.shape), length=arguments.open_length),
+        folder_name=folder.name if folder.name != "tflite" else folder.resolve().parent.name,
+        result=arguments.json,
+    )
+    if arguments.resume:
+        session.resume()
+    parts = [part for part in arguments.only.split(",") if part]
+    for model in folder_models(folder):
+        if not parts or any(part in model.name for part in parts):
+            session.measure(model, threads)
+    for table in folder_tables(session.rows):
+        say(f"\n{table.title}:\n")
+        say("\n".join(table_lines(table)))
 
 
 def main() -> None:
     """Runs the benchmark."""
     arguments = _arguments()
     threads = [int(text) for text in arguments.threads.split(",")]
+    python = arguments.peers / "bin" / "python"
+    say(f"{circumstances()['machine']}, load {os.getloadavg()[0]:.1f}")
+    engines = [SUBJECT] if arguments.cycles else _engines(python, arguments.engines)
+    if Path(arguments.models).is_dir() and arguments.models:
+        _measure_folder(arguments, threads, engines)
+    else:
+        _measure_networks(arguments, threads, engines)
+    say(f"load {os.getloadavg()[0]:.1f}")
+
+
+def _measure_networks(arguments: argparse.Namespace, threads: Sequence[int], engines: Sequence[str]) -> None:
     parts = [part for part in arguments.models.split(",") if part]
     cases = [case for case in all_cases() if not parts or any(part in case.name for part in parts)]
     build(cases)
-    python = arguments.peers / "bin" / "python"
-    say(f"{circumstances()['machine']}, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(prefix="cpu-benchmark") as folder:
         session = Session(
-            engines=[SUBJECT] if arguments.cycles else _engines(python),
-            peers=python,
+            engines=engines,
+            peers=arguments.peers / "bin" / "python",
             cores=sorted(os.sched_getaffinity(0))[: max(2, *threads)],
             rounds=arguments.rounds,
             burst_ms=arguments.burst_ms,
@@ -357,7 +411,6 @@ def main() -> None:
                 # After each model, because long runs are sometimes interrupted.
                 _write(arguments.json, session)
         session.show()
-    say(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes networks as `.onnx` files, field by field: only little of Protocol Buffers is needed.
+"""Writes networks of layers as `.onnx` files.
 
 Images are NCHW. Quantised files have unsigned activations, with signed ones shifted by 128, and
 express quantisation with QuantizeLinear and DequantizeLinear. Activation functions then need no
@@ -12,17 +12,10 @@ from typing import Any
 import numpy as np
 
 from .network import Activation, Array, Layer, Network
+from .onnx_format import Graph, model, node, port, tensor
 from .quantization import Quantized, quantized_activations, quantized_bias, quantized_weights
 
 _IR_VERSION, _OPSET = 8, 17
-_TYPES = {
-    np.dtype(np.float32): 1,
-    np.dtype(np.uint8): 2,
-    np.dtype(np.int8): 3,
-    np.dtype(np.int32): 6,
-    np.dtype(np.int64): 7,
-}
-_INTEGER, _INTEGERS = 2, 7
 
 
 def onnx_file(network: Network, dtype: Any = np.float32) -> bytes:
@@ -51,20 +44,12 @@ class _Writer:
         self._names[image] = self._image(image)
         for layer in network.layers[1:]:
             self._names[layer] = self._layer(layer)
-        return _message(
-            (1, _IR_VERSION),
-            (7, self._graph(image, output)),
-            (8, _message((1, b""), (2, _OPSET))),
+        ports = (
+            port("image", _channels_first(image.value).shape, self._port_type()),
+            port(self._end(output), _channels_first(output.value).shape, self._port_type()),
         )
-
-    def _graph(self, image: Layer, output: Layer) -> bytes:
-        return _message(
-            *((1, node) for node in self._nodes),
-            (2, b"network"),
-            *((5, constant) for constant in self._initializers),
-            (11, _port("image", _channels_first(image.value).shape, self._port_type())),
-            (12, _port(self._end(output), _channels_first(output.value).shape, self._port_type())),
-        )
+        graph = Graph(self._nodes, self._initializers, ports[:1], ports[1:])
+        return model(graph, ir_version=_IR_VERSION, opset=_OPSET)
 
     def _port_type(self) -> "np.dtype[Any]":
         return np.dtype(np.float32)
@@ -115,28 +100,13 @@ class _Writer:
         return [self._constant(_outputs_first(layer, layer.weights)), self._constant(layer.bias)]
 
     def _constant(self, value: Any) -> str:
-        name, array = self._name(), np.asarray(value)
-        self._initializers.append(
-            _message(
-                *((1, length) for length in array.shape),
-                (2, _TYPES[array.dtype]),
-                (8, name.encode()),
-                (9, np.ascontiguousarray(array).tobytes()),
-            )
-        )
+        name = self._name()
+        self._initializers.append(tensor(name, value))
         return name
 
     def _node(self, kind: str, inputs: Sequence[str], **attributes: int | tuple[int, ...]) -> str:
         result = self._name()
-        self._nodes.append(
-            _message(
-                *((1, name.encode()) for name in inputs),
-                (2, result.encode()),
-                (3, result.encode()),
-                (4, kind.encode()),
-                *((5, _attribute(name, value)) for name, value in attributes.items()),
-            )
-        )
+        self._nodes.append(node(kind, inputs, [result], attributes))
         return result
 
     def _name(self) -> str:
@@ -216,35 +186,3 @@ def _outputs_first(layer: Layer, weights: Array) -> Array:
 
 def _channels_first(value: Array) -> Array:
     return value.transpose(0, 3, 1, 2) if value.ndim == 4 else value
-
-
-def _port(name: str, shape: Sequence[int], dtype: "np.dtype[Any]") -> bytes:
-    """Encodes an input or output."""
-    lengths = _message(*((1, _message((1, length))) for length in shape))
-    return _message((1, name.encode()), (2, _message((1, _message((1, _TYPES[dtype]), (2, lengths))))))
-
-
-def _attribute(name: str, value: int | tuple[int, ...]) -> bytes:
-    if isinstance(value, int):
-        return _message((1, name.encode()), (3, value), (20, _INTEGER))
-    return _message((1, name.encode()), *((8, each) for each in value), (20, _INTEGERS))
-
-
-def _message(*fields: tuple[int, int | bytes]) -> bytes:
-    """Encodes a message of numbers and length-delimited fields."""
-    parts = []
-    for number, value in fields:
-        if isinstance(value, int):
-            parts += [_varint(number << 3), _varint(value)]
-        else:
-            parts += [_varint(number << 3 | 2), _varint(len(value)), value]
-    return b"".join(parts)
-
-
-def _varint(value: int) -> bytes:
-    parts = bytearray()
-    while value > 127:
-        parts.append(value & 127 | 128)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)

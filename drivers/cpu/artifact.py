@@ -13,10 +13,11 @@ import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, Executable
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import OperandType
 
 _MAGIC = b"ncpu0002"
 _DIGEST_BYTES = 32
@@ -105,6 +106,7 @@ def _check(executable: Executable, constants_bytes: int) -> None:
             )
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
+    _check_bounded(executable)
     count = sum(len(call.locations) for call in executable.calls)
     for ports, arguments in (
         (executable.inputs, executable.input_arguments),
@@ -114,3 +116,16 @@ def _check(executable: Executable, constants_bytes: int) -> None:
             raise BadData(f"expected argument lists for {len(ports)} inputs or outputs, got {len(arguments)}")
         if any(not 0 <= argument < count for each in arguments for argument in each):
             raise BadData(f"an input or output refers to an argument beyond the {count} of the calls")
+
+
+def _check_bounded(executable: Executable) -> None:
+    """Checks that bounded outputs have rows, and numbers of them."""
+    visible = executable.visible_outputs
+    for each in executable.bounded:
+        if not 0 <= each.output < len(visible) <= each.count < len(executable.outputs):
+            raise BadData(f"output {each.output} has the number of its rows in output {each.count}")
+        dimensions, number = visible[each.output].dimensions, executable.outputs[each.count]
+        if not 0 <= each.dimension < len(dimensions) or number.type != OperandType.TENSOR_INT32:
+            raise BadData(f"output {each.output} cannot have rows along dimension {each.dimension}")
+        if number.size_bytes != ROW_COUNT_BYTES:
+            raise BadData(f"the number of rows of output {each.output} has {number.size_bytes} bytes")

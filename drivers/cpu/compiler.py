@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import Expression, Load
+from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -22,14 +24,15 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
-from neurald.drivers.cpu.kernels.select import stores_runs
+from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
 from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
 from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import Executable, KernelCall
+from neurald.drivers.cpu.target.executable import BoundedPort, Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
@@ -103,10 +106,13 @@ def compile_model(
         for unit in first:
             compilation.add(unit)
         folding = ConstantFolding(target, generate)
-        graph = build_graph(model, input_shapes, folding.graph)
+        graph = build_graph(model, input_shapes, folding.graph, has_bounds=True)
         transform(graph, folding.node)
         joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
-        fused = choose_storage_order(concat_in_place(joined, stores_runs), target)
+        merged = merge_attention(
+            concat_in_place(joined, stores_runs), lambda kernel: has_attention(kernel, target)
+        )
+        fused = choose_storage_order(merged, target)
         kernels = tuple(
             use_lookup_tables(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
         )
@@ -133,7 +139,12 @@ def compile_model(
                 if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
                     raise _failed(names, kernel, error) from error
             raise
-    executable = _assembled(model, target, assignment, kernels, routines, names)
+    bounded = tuple(
+        BoundedPort(output=each.output, dimension=each.dimension, count=each.count) for each in graph.bounded
+    )
+    executable = msgspec.structs.replace(
+        _assembled(model, target, assignment, kernels, routines, names), bounded=bounded
+    )
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
     return Compiled(executable=executable, constants=assignment.constants, codes=codes)
 
@@ -224,9 +235,11 @@ def _written(routines: Sequence[Routine]) -> frozenset[int]:
 
 def _is_tolerant(kernel: Kernel) -> bool:
     """Returns True if indices that depend on data are clamped, so no load leaves its value."""
+    node = kernel.contraction
+    roots = (*kernel.roots, *node.roots) if isinstance(node, Attention) else kernel.roots
     return all(
         index.low >= 0 and index.high < length
-        for each in walk(*kernel.roots)
+        for each in walk(*roots)
         if isinstance(each, Load)
         for index, length in zip(each.index, each.value.shape, strict=True)
         if _follows_from_data(index)

@@ -222,9 +222,9 @@ class CpuDevice:
         """See `Device.prepare_model_from_cache`."""
         if not self.compiles:
             raise BadData(f"{self.name} does not compile, so it cannot load an artifact")
-        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+        from neurald.drivers.cpu.bounded_model import whole_model
 
-        return CpuPreparedModel(
+        return whole_model(
             self._restored(artifact, thread_count(options.threads, self._settings)),
             keeps_artifact=bool(options.cache_key),
         )

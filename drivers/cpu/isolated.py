@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from neurald.drivers.cpu.artifact import write_artifact
+from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.variants import Restore
@@ -80,7 +81,7 @@ class IsolatedPreparation:
             raise OpFailed(f"the compiling process replied {compiled.note!r} without an artifact")
         if kind is _Kind.PARTS:
             return ReferenceModel(model, read_parts(artifact, model, self.restore))
-        return CpuPreparedModel(
+        return whole_model(
             self.restore(artifact),
             lambda: ReferenceModel(model),
             keeps_artifact=self.keeps_artifact and kind is _Kind.WHOLE,

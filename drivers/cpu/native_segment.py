@@ -1,5 +1,6 @@
 """Operations of a graph that are implemented by a compiled step."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,8 +43,15 @@ class NativeSegment:
         ]
         if len(given) < len(inputs):
             return None
-        reservations = [reserve(port.size_bytes, "results of a compiled step") for port in executable.outputs]
+        visible = executable.visible_outputs
+        reservations = [reserve(port.size_bytes, "results of a compiled step") for port in visible]
         results = self.native.run_arrays(given, options.deadline_s, options.cancellation)
+        if executable.bounded:
+            shapes = executable.output_shapes([each.item() for each in results[len(visible) :]])
+            results = [
+                array.reshape(-1)[: math.prod(shape)].reshape(shape)
+                for array, shape in zip(results, shapes, strict=False)
+            ]
         return list(zip(results, reservations, strict=True))
 
     def profile(self) -> Sequence[KernelTime]:

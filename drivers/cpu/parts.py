@@ -118,7 +118,7 @@ def read_parts(
                 data=(HostMemory(constants.view(step.start, step.size)),),
             )
             native = restore(part)
-            counts = len(native.executable.inputs), len(native.executable.outputs)
+            counts = len(native.executable.inputs), len(native.executable.visible_outputs)
             if counts != (len(step.inputs), len(step.outputs)):
                 raise BadData(
                     f"a part lists {len(step.inputs)} inputs and {len(step.outputs)} outputs, but its code has {counts}"

@@ -11,6 +11,7 @@ from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_cont
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
 from neurald.drivers.compiler.ir.value import Shape
+from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
@@ -26,7 +27,7 @@ from neurald.hal.errors import BadData, Error, OutOfMemory
 from neurald.hal.execution.reference_graph import Step, only_calculates
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.numbering import operations_name
-from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.model.types import Lifetime, Model, Subgraph
 from neurald.hal.validation.shape_inference import bind_operations
 
 _LOG = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class Preparation:
                 executable.unshared_bytes,
                 (time.monotonic() - started) * 1e3,
             )
-            return CpuPreparedModel(
+            return whole_model(
                 native,
                 lambda: ReferenceModel(model),
                 keeps_artifact=self._keeps_artifact and not _can_omit(whole),
@@ -132,14 +133,18 @@ class Preparation:
             known = with_shapes(replace(model, main=graph), {} if shapes is None else shapes)
             if not is_specified(known):
                 return references
-            verdicts = supported_operations(known)
+            verdicts = supported_operations(known, has_bounds=True)
         except BadData:
             # The execution reports the error.
             return references
         for _ in range(_MAX_ATTEMPTS):
             is_native = [verdict.ok and n not in failed for n, verdict in enumerate(verdicts)]
             try:
-                return [step for each in segments(known.main, is_native) for step in self._parts(known, each)]
+                return [
+                    step
+                    for each in _closed_segments(known.main, is_native)
+                    for step in self._parts(known, each)
+                ]
             except KernelFailed as error:
                 _warn(error)
                 failed = failed.union(error.operations)
@@ -195,6 +200,34 @@ class Preparation:
             everything = everything_here if positions is None else positions
             text = f"{operations_name(model.main, everything_here)}: {type(error).__name__}: {error}"
             raise KernelFailed(text, tuple(everything)) from error
+
+
+def _closed_segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:
+    """Splits a graph into segments; shapes that are only known at execution stay inside of them."""
+    is_native = list(is_native)
+    while True:
+        found = segments(graph, is_native)
+        opened = [
+            position
+            for each in found
+            if each.is_native
+            for position in each.operations
+            if any(
+                not graph.operands[index].is_fully_specified and _is_from_outside(graph, index, each)
+                for index in graph.operations[position].inputs
+            )
+        ]
+        if not opened:
+            return found
+        for position in opened:
+            is_native[position] = False
+
+
+def _is_from_outside(graph: Subgraph, index: int, segment: Segment) -> bool:
+    """Returns True if the operations of other segments compute an operand."""
+    if graph.operands[index].lifetime not in (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT):
+        return False
+    return all(index not in graph.operations[position].outputs for position in segment.operations)
 
 
 def _warn(error: KernelFailed) -> None:

@@ -2,7 +2,7 @@
 
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,9 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
+from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
@@ -93,7 +95,7 @@ class CpuPreparedModel(InProcessModel):
             binding = known[1]
         else:
             if any(argument.pool is None for argument in request.inputs):
-                return self._on_references(request, options)
+                return self.on_references(request, options)
             sizes = zip(self._output_sizes, request.outputs, strict=True)
             if any(argument.length < size for size, argument in sizes):
                 return self._insufficient(request)
@@ -122,22 +124,50 @@ class CpuPreparedModel(InProcessModel):
             return None
         return partial(self.native.run, known[1], None)
 
+    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+        """See `CallsDirectly.create_short_execution`."""
+        sizes = zip((*self._sizes, *self._output_sizes), (*request.inputs, *request.outputs), strict=True)
+        if any(argument.pool is None or argument.length < size for size, argument in sizes):
+            return None
+        return self.native.short_call(self._binding(request), request)
+
+    def create_array_function(
+        self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """See `CallsDirectly.create_array_function`."""
+        given = len(shapes)
+        visible = len(self._output_sizes) - len(variables)
+        stored = tuple(memory.size for memory in variables)
+        if (
+            tuple(shapes) != tuple(port.dimensions for port in self._executable.inputs[:given])
+            or stored != self._sizes[given:]
+            or stored != self._output_sizes[visible:]
+        ):
+            return None
+        addresses = [memory.address for memory in variables]
+        inputs = [*[None] * given, *addresses]
+        outputs = [*[None] * visible, *addresses]
+        return self.native.array_function(ArgumentBinding(inputs, outputs), tuple(variables))
+
     def _bind(self, request: Request) -> ArgumentBinding:
         """Caches the addresses of a request's arguments; the request keeps its memory alive."""
-        binding = ArgumentBinding(
-            [
-                _address(request, argument, size)
-                for size, argument in zip(self._sizes, request.inputs, strict=True)
-            ],
-            [
-                _address(request, argument, size)
-                for size, argument in zip(self._output_sizes, request.outputs, strict=True)
-            ],
-        )
+        binding = self._binding(request)
         if len(self._bindings) >= _BINDING_CACHE_SIZE:
             self._bindings.clear()
         self._bindings[id(request)] = weakref.ref(request), binding
         return binding
+
+    def _binding(self, request: Request) -> ArgumentBinding:
+        return ArgumentBinding(
+            [
+                address_of(request, argument, size)
+                for size, argument in zip(self._sizes, request.inputs, strict=True)
+            ],
+            [
+                address_of(request, argument, size)
+                for size, argument in zip(self._output_sizes, request.outputs, strict=True)
+            ],
+        )
 
     def _insufficient(self, request: Request) -> ExecutionResult:
         return ExecutionResult(
@@ -147,7 +177,7 @@ class CpuPreparedModel(InProcessModel):
             )
         )
 
-    def _on_references(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    def on_references(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs an execution that omits an input, which compiled code does not support."""
         if self._make_references is None:
             number = next(n for n, argument in enumerate(request.inputs) if argument.pool is None)
@@ -166,8 +196,8 @@ class CpuPreparedModel(InProcessModel):
         return self.native.profile()
 
 
-def _address(request: Request, argument: Argument, size_bytes: int) -> int:
-    """Returns the address of an argument.
+def address_of(request: Request, argument: Argument, size_bytes: int) -> int:
+    """Returns the address of an argument of this size.
 
     Raises:
         BadData: it is outside its memory.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from neurald.drivers.compiler.frontend.variant_cache import WHOLE, variant_name
+from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -80,6 +81,6 @@ class CachingPreparation:
         if shapes is not None:
             artifact = self._variants.load(variant_name(WHOLE, shapes))
             if artifact is not None:
-                return CpuPreparedModel(self._restore(artifact), lambda: ReferenceModel(model))
+                return whole_model(self._restore(artifact), lambda: ReferenceModel(model))
         artifact = self._variants.load(variant_name(_PARTS, shapes))
         return None if artifact is None else ReferenceModel(model, read_parts(artifact, model, self._restore))

@@ -22,6 +22,7 @@ from neurald.drivers.compiler.memory.buffer_assignment import (
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.scatter_expansion import expand_scatters
 from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
@@ -152,6 +153,7 @@ def _compiled(
     Returns the result, and the reason why its images cannot be created; "" if they can.
     """
     graph = build_graph(model, input_shapes)
+    expand_scatters(graph)
     require_wanted("before the graph was transformed")
     transform(graph)
     require_wanted("before kernels were fused")

@@ -19,6 +19,7 @@ from neurald.drivers.compiler.frontend.variant_cache import prepared_variant
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
+from neurald.drivers.compiler.passes.scatter_expansion import procedure_unsupported_reason
 from neurald.drivers.compiler.passes.top_k_expansion import top_k_unsupported_reason
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.compiler import Compiled, compile_model
@@ -173,7 +174,7 @@ class OpenClDevice:
                     return f"{self.facts.name} does not support float64"
                 if value.count > _MAX_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
                     return f"{list(value.shape)} is too large for {self.facts.name}"
-        return top_k_unsupported_reason(graph)
+        return top_k_unsupported_reason(graph) or procedure_unsupported_reason(graph)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedWithOperands:
         """See `Device.prepare_model`.

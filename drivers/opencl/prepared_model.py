@@ -1,5 +1,6 @@
 """A model compiled for the OpenCL device: its program, its constants and its instances."""
 
+import ctypes
 import time
 import weakref
 from collections.abc import Callable
@@ -25,10 +26,11 @@ from neurald.hal.device import (
     OutputShape,
     Timing,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.errors import BadData, Cancelled, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
+from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.process.fork import keep_in_children
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.lending_pool import LendingPool
@@ -96,7 +98,9 @@ class OpenClPreparedModel(InProcessModel):
         first = new_instance()
         self._instances = LendingPool([first], new_instance, _MAX_INSTANCES)
         self._portions = Portions(first.launch() / 1e9)
+        self._ends = False
         keep_in_children(self)
+        stop_at_exit(self)
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
         """Returns the operand of an input or output.
@@ -171,8 +175,10 @@ class OpenClPreparedModel(InProcessModel):
         """
 
         def stops() -> bool:
-            return (cancellation is not None and cancellation.is_cancelled) or (
-                deadline_s is not None and time.monotonic() >= deadline_s
+            return (
+                self._ends
+                or (cancellation is not None and cancellation.is_cancelled)
+                or (deadline_s is not None and time.monotonic() >= deadline_s)
             )
 
         asked = time.monotonic_ns()
@@ -184,6 +190,8 @@ class OpenClPreparedModel(InProcessModel):
             )
         if elapsed_ns is None and cancellation is not None:
             cancellation.require_not_cancelled("between kernels")
+        if elapsed_ns is None and self._ends:
+            raise Cancelled("the process exits")
         if elapsed_ns is None or (deadline_s is not None and time.monotonic() >= deadline_s):
             raise MissedDeadlineTransient("the deadline passed while kernels were running")
         return elapsed_ns, queued_ns
@@ -242,6 +250,12 @@ class OpenClPreparedModel(InProcessModel):
         """
         with self._instances.using() as instance:
             return instance.launch()
+
+    def stop(self, deadline_s: float) -> None:
+        """See `Stoppable.stop`."""
+        self._ends = True
+        if not self._instances.close(deadline_s, lambda: None):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`.

@@ -110,6 +110,11 @@ class StreamLimiter:
                 self._watch.start()
         return stream
 
+    def has_room(self) -> bool:
+        """Returns True if a stream of a client without a session may begin now."""
+        with self._changed:
+            return len(self._streams) < self._limit or bool(self._stalled())
+
     def end(self, stream: Stream) -> None:
         """Ends a stream; one that has ended already stays so."""
         with self._changed:
@@ -119,17 +124,21 @@ class StreamLimiter:
         """Cuts off a stalled stream, waiting for a moment until there is one. The lock is held."""
         end = time.monotonic() + 2 * self._grace_s
         while len(self._streams) >= self._limit:
-            now = time.monotonic()
-            stalled = [stream for stream in self._streams if stream.moved_s <= now - self._grace_s]
-            if stalled:
+            if stalled := self._stalled():
                 first = max(stalled, key=lambda each: (self._owners[each.owner], -each.moved_s))
                 if self._owners[first.owner] >= self._owners[owner]:
                     self._remove(first)
                     first.context.cancel()
                     continue
-            if owner is None or now >= end:
+            left_s = end - time.monotonic()
+            if owner is None or left_s <= 0:
                 raise self._too_many()
-            self._changed.wait(min(end - now, _POLL_S))
+            self._changed.wait(min(left_s, _POLL_S))
+
+    def _stalled(self) -> list[Stream]:
+        """Returns the streams that may be cut off for another one. The lock is held."""
+        limit_s = time.monotonic() - self._grace_s
+        return [stream for stream in self._streams if stream.moved_s <= limit_s]
 
     def _too_many(self) -> ResourceExhaustedTransient:
         return ResourceExhaustedTransient(

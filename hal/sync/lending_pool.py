@@ -210,24 +210,27 @@ class LendingPool(Generic[_T]):
         self._made = len(self._idle)
 
 
-class FairLock:
-    """A lock that threads get in order of arrival; a context manager."""
+class FairLock(LendingPool[None]):
+    """A lock that threads get in order of arrival: a pool of one object, and a context manager.
 
-    __slots__ = ("_pool",)
+    `take` acquires it, and `give_back(None)` releases it.
+    """
 
     def __init__(self) -> None:
-        self._pool: LendingPool[None] = LendingPool([None], lambda: None, 1)
+        super().__init__([None], lambda: None, 1)
 
-    def acquire(self, deadline_s: float | None = None, cancellation: Cancellation | None = None) -> None:
-        """Waits for the lock; see `LendingPool.take`."""
-        self._pool.take(deadline_s, cancellation)
-
-    def release(self) -> None:
-        """Releases the lock to the thread that has waited longest."""
-        self._pool.give_back(None)
+    def try_take(self) -> bool:
+        """Acquires the lock if it is free and no thread waits for it; returns whether it was."""
+        if not self._waiting:
+            try:
+                self._idle.pop()
+            except IndexError:
+                return False
+            return True
+        return False
 
     def __enter__(self) -> None:
-        self.acquire()
+        self.take()
 
     def __exit__(self, *_: object) -> None:
-        self.release()
+        self.give_back(None)

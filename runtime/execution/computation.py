@@ -106,6 +106,21 @@ class Computation:
             return self._stateful.create_reusable_execution(self._request, create)
         return create(self._request)
 
+    def create_short_execution(self) -> Callable[[], bool | None] | None:
+        """Returns a function that repeats the last successful `run` without other threads.
+
+        Returns:
+            The function, which returns True if it succeeded, and whose result is that of the last
+                `run`. None if only `run` is possible.
+        """
+        executor = self._compilation.executor
+        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+            return None
+        create = self._compilation.recovery.step(executor.step).create_short_execution
+        if self._stateful is not None:
+            return self._stateful.create_short_execution(self._request, create)
+        return create(self._request)
+
     def create_reusable_execution_in(
         self, burst: Burst, result: ExecutionResult
     ) -> Callable[[ExecuteOptions], None] | None:

@@ -8,7 +8,7 @@ nothing.
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +43,6 @@ from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, event_of
 from neurald.runtime.execution.fenced import FencedResult, start_fenced
 
-_Limit = TypeVar("_Limit", Cancellation, ExecuteOptions)
-
 
 class _ExecutionState(Enum):
     """The states of an execution; see the docstring of the module."""
@@ -52,6 +50,10 @@ class _ExecutionState(Enum):
     PREPARATION = auto()
     COMPUTATION = auto()
     COMPLETED = auto()
+
+
+# Looking up a member of an enumeration takes longer than a global variable.
+_PREPARATION, _COMPUTATION, _COMPLETED = _ExecutionState
 
 
 class Execution:
@@ -71,6 +73,9 @@ class Execution:
         self._compilation = compilation
         self._arguments = ExecutionArguments(compilation.model, compilation)
         self._computation: Computation | None = None
+        # The fastest way to compute again, if the execution has completed. It keeps the GIL, so it
+        # needs no lock: nothing can observe that it computes.
+        self._short: Callable[[], bool | None] | None = None
         self._fast_path: Callable[[Cancellation], None] | None = None
         self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
         self._cancellation: Cancellation | None = None
@@ -80,7 +85,7 @@ class Execution:
         self._attributes: tuple[AttributeValue, ...] = ()
         self._timeout_s: float | None = None
         self._loop_timeout_s = DEFAULT_LOOP_TIMEOUT_S
-        self._state = _ExecutionState.PREPARATION
+        self._state = _PREPARATION
         self._lock = forkable_lock()
         self._result: ExecutionResult | None = None
         self._after_fences: Timing | None = None
@@ -253,13 +258,15 @@ class Execution:
             Error: the device failed.
         """
         if burst is None:
-            if not self._ran_fast_path():
+            short = self._short
+            if (short is None or not short()) and not self._ran_fast_path():
                 self._cache_fast_path(self._run(*self._start()))
             return
         if not isinstance(burst, Burst):
             raise BadData(f"burst is a {type(burst).__name__}; expected one from Compilation.create_burst()")
         with burst.in_use(self._compilation):
-            if not self._ran_burst_fast_path(burst):
+            short = self._short
+            if (short is None or not short()) and not self._ran_burst_fast_path(burst):
                 self._cache_fast_path(self._run(*self._start(), burst), burst)
 
     def _ran_fast_path(self) -> bool:
@@ -271,39 +278,41 @@ class Execution:
         """
         with self._lock:
             fast_path = self._fast_path
-            if fast_path is None or self._state is not _ExecutionState.COMPLETED:
+            if fast_path is None or self._state is not _COMPLETED:
                 return False
             cancellation = self._cancellation or self._next_cancellation()
-            self._state = _ExecutionState.COMPUTATION
-        return self._succeeded(fast_path, cancellation)
-
-    def _succeeded(self, fast_path: Callable[[_Limit], None], limit: _Limit) -> bool:
-        """Runs a fast path; returns False if it failed and the regular path must run."""
+            self._state = _COMPUTATION
         try:
-            fast_path(limit)
-        except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
-            self._complete(None)
-            raise
-        except Exception:
-            # This includes any exception of a driver. The regular path converts it to an Error.
-            self._complete(None)
-            return False
-        except BaseException:
-            self._complete(None)
-            raise
+            fast_path(cancellation)
+        except BaseException as error:
+            return self._failed(error)
         # The result of the previous computation remains valid.
-        self._state = _ExecutionState.COMPLETED
+        self._state = _COMPLETED
         return True
+
+    def _failed(self, error: BaseException) -> bool:
+        """Ends a failed computation on a fast path; returns False if the regular path must run."""
+        self._complete(None)
+        stops = isinstance(error, Cancelled | MissedDeadlineTransient | MissedDeadlinePersistent)
+        # The regular path converts any exception of a driver to an Error.
+        if stops or not isinstance(error, Exception):
+            raise error
+        return False
 
     def _ran_burst_fast_path(self, burst: Burst) -> bool:
         """Repeats the last computation on its burst's fast path; see `_ran_fast_path`."""
         with self._lock:
             fast_path = self._burst_fast_path
-            if fast_path is None or fast_path[0] is not burst or self._state is not _ExecutionState.COMPLETED:
+            if fast_path is None or fast_path[0] is not burst or self._state is not _COMPLETED:
                 return False
             options = self._next_options()
-            self._state = _ExecutionState.COMPUTATION
-        return self._succeeded(fast_path[1], options)
+            self._state = _COMPUTATION
+        try:
+            fast_path[1](options)
+        except BaseException as error:
+            return self._failed(error)
+        self._state = _COMPLETED
+        return True
 
     def _cache_fast_path(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """Caches a fast path for the next computation, after a successful one."""
@@ -311,12 +320,15 @@ class Execution:
         has_options = self._measure or self._timeout_s is not None or self._attributes
         if computation is None or not self._reusable or has_options:
             return
-        fast_path = computation.create_reusable_execution() if burst is None else None
+        short = computation.create_short_execution()
+        fast_path = None
+        if burst is None and short is None:
+            fast_path = computation.create_reusable_execution()
         run = None if burst is None else computation.create_reusable_execution_in(burst, result)
         with self._lock:
             # Another computation may have started in the meantime.
             if self._result is result and self._after_fences is None:
-                self._fast_path = fast_path
+                self._short, self._fast_path = short, fast_path
                 self._burst_fast_path = None if burst is None or run is None else (burst, run)
 
     def start_compute(self) -> Event:
@@ -382,7 +394,7 @@ class Execution:
         Does nothing if the execution is not computing.
         """
         with self._lock:
-            if self._state is not _ExecutionState.COMPUTATION:
+            if self._state is not _COMPUTATION:
                 return
             # The next computation gets a new cancellation, so that a late signal cannot stop it.
             cancellation, self._cancellation = self._cancellation, None
@@ -391,16 +403,17 @@ class Execution:
 
     def _start(self, *, has_specified_outputs: bool = False) -> tuple[Computation, ExecuteOptions]:
         with self._lock:
-            if self._state is _ExecutionState.COMPUTATION:
+            if self._state is _COMPUTATION:
                 raise BadState("the execution is already computing")
-            if self._state is _ExecutionState.COMPLETED and not self._reusable:
+            if self._state is _COMPLETED and not self._reusable:
                 raise BadState("the execution has already computed; only a reusable one may compute again")
             computation = self._computation or Computation(self._compilation, self._arguments)
             if has_specified_outputs:
                 self._arguments.require_specified_outputs()
             self._computation = computation
+            self._short = None
             options = self._next_options()
-            self._state = _ExecutionState.COMPUTATION
+            self._state = _COMPUTATION
             self._result = None
             return computation, options
 
@@ -447,7 +460,7 @@ class Execution:
             self._fast_path = self._burst_fast_path = None
             self._result = result
             self._after_fences = after_fences
-            self._state = _ExecutionState.COMPLETED
+            self._state = _COMPLETED
 
     def _complete_fenced(self, outcome: FencedResult | None) -> None:
         if outcome is None:
@@ -527,12 +540,12 @@ class Execution:
         return result
 
     def _completed(self) -> ExecutionResult:
-        if self._state is not _ExecutionState.COMPLETED:
+        if self._state is not _COMPLETED:
             raise BadState("the execution has not completed")
         if self._result is None:
             raise BadState("the execution failed")
         return self._result
 
     def _require_preparation(self) -> None:
-        if self._state is not _ExecutionState.PREPARATION:
+        if self._state is not _PREPARATION:
             raise BadState("the execution has started")

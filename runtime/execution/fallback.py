@@ -28,9 +28,10 @@ from neurald.hal.errors import (
     ResultCode,
     Unreachable,
 )
+from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
 from neurald.hal.execution.reusable import reusable_execution
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Model, Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
@@ -233,6 +234,22 @@ class RecoveringStep:
                 caller calls `execute` after one.
         """
         return reusable_execution(self.usable(), request)
+
+    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+        """Returns a function that repeats a successful request as a short one.
+
+        See `CallsDirectly.create_short_execution`.
+        """
+        return short_execution(self.usable(), request)
+
+    def create_array_function(
+        self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """Returns a function of the device that runs the step on arrays.
+
+        See `CallsDirectly.create_array_function`.
+        """
+        return array_function(self.usable(), shapes, variables)
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
         """Records that an execution on a prepared model returned by `usable` failed.

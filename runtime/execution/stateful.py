@@ -16,6 +16,11 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, OperandType, Request, array_to_store, stored_array
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.state import Array, State
+from neurald.runtime.execution.variables_in_place import (
+    VariablesInPlace,
+    may_replace_in_place,
+    with_variables,
+)
 
 #: Number of cached requests. Two alternate while nothing else uses the variables.
 _REQUEST_CACHE_SIZE = 4
@@ -60,10 +65,7 @@ class StatefulRuns:
     def __init__(self, state: State, types: Sequence[OperandType]) -> None:
         self._state = state
         self._types = types
-        self._are_views = not any(
-            operand_type is OperandType.TENSOR_STRING or operand_type.dtype.kind == "b"
-            for operand_type in types
-        )
+        self._are_views = may_replace_in_place(types)
         self._requests: dict[tuple[int, ...], _StatefulRequest] = {}
         self._last: _StatefulRequest | None = None
         self._changes = -1
@@ -87,7 +89,7 @@ class StatefulRuns:
             Error: the execution failed.
         """
         state = self._state
-        state.lock.acquire(options.deadline_s, options.cancellation)
+        state.lock.take(options.deadline_s, options.cancellation)
         try:
             extended = self._request_for_current_values(request)
             while True:
@@ -112,7 +114,7 @@ class StatefulRuns:
                 self._last = None
             return visible
         finally:
-            state.lock.release()
+            state.lock.give_back(None)
 
     def create_reusable_execution(
         self, request: Request, create: Callable[[Request], Callable[[Cancellation], None] | None]
@@ -137,6 +139,27 @@ class StatefulRuns:
             extended.fast_path = create(extended.request)
         return self._run_fast_path if last.fast_path and follower.fast_path else None
 
+    def create_short_execution(
+        self, request: Request, create: Callable[[Request], Callable[[], bool] | None]
+    ) -> Callable[[], bool | None] | None:
+        """Returns a function that repeats the last `run` as a short execution.
+
+        Args:
+            request: of the last successful `run`, without the variables.
+            create: creates the function for a request that includes the variables.
+
+        Returns:
+            The function; None if it is not possible.
+        """
+        if not self._are_views:
+            return None
+
+        def create_in_place(variables: Sequence[HostMemory]) -> Callable[[], bool] | None:
+            return create(with_variables(request, variables))
+
+        in_place = VariablesInPlace(self._state, create_in_place)
+        return in_place.run if in_place.is_possible() else None
+
     def _run_fast_path(self, cancellation: Cancellation) -> None:
         """Runs the request that follows the last one.
 
@@ -145,7 +168,7 @@ class StatefulRuns:
             Error: the execution failed.
         """
         state = self._state
-        state.lock.acquire(None, cancellation)
+        state.lock.take(None, cancellation)
         try:
             last = self._last
             extended = None if last is None else last.follower
@@ -155,7 +178,7 @@ class StatefulRuns:
             state.exchange()
             self._last, self._changes = extended, state.changes
         finally:
-            state.lock.release()
+            state.lock.give_back(None)
 
     def _request_for_current_values(self, request: Request) -> _StatefulRequest:
         """Returns the request with the current values of the variables."""

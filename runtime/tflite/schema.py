@@ -268,6 +268,11 @@ class TfliteFile:
                 )
             self.signatures[key] = self._signature(table, f"signature {shown(key)}")
 
+    @property
+    def subgraph_count(self) -> int:
+        """The number of subgraphs."""
+        return len(self._subgraphs)
+
     def subgraph(self, index: int, scope: str = "") -> TfliteSubgraph:
         """Reads the subgraph at `index`; `scope` is a prefix for messages about its operators."""
         _check_index(index, len(self._subgraphs), "an operator or a signature", "subgraph")

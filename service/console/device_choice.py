@@ -13,7 +13,7 @@ import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import OperandType
 from neurald.hal.process.runtime_directory import runtime_directory
-from neurald.hal.registry import create_device, driver_names
+from neurald.hal.registry import driver_names
 from neurald.runtime.devices.discovery import cpu_device
 
 _ADDRESS = re.compile(r"unix:.+|.+:[0-9]{1,5}")
@@ -70,9 +70,9 @@ def _found(name: str) -> nd.Device:
 def _created(name: str) -> nd.Device:
     if _FACTORY.fullmatch(name):
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
-        return create_device(name)
+        return nd.open_device(name)
     if name in driver_names():
-        return create_device(name)
+        return nd.open_device(name)
     if not _ADDRESS.fullmatch(name):
         known = {device.name: device for device in nd.devices()}
         if name in known:

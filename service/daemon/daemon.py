@@ -40,6 +40,7 @@ from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import abort, parse
 from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory
+from neurald.service.daemon.scheduling import short_time_slices
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import Sandbox
 
@@ -225,7 +226,9 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         call: Any = grpc.stream_stream_rpc_method_handler(
             getattr(self, method.name), response_serializer=lambda reply: reply.SerializeToString()
         )
-        return grpc.method_handlers_generic_handler(service.full_name, {method.name: call})
+        return _LimitedHandler(
+            grpc.method_handlers_generic_handler(service.full_name, {method.name: call}), self._streams
+        )
 
     def ServerReflectionInfo(  # noqa: N802 - name from the protocol
         self, request_iterator: Iterator[bytes], context: grpc.ServicerContext
@@ -247,6 +250,25 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         else:
             return
         abort(context, failure)
+
+
+class _LimitedHandler(grpc.GenericRpcHandler):
+    """Refuses streams of a service before they take a thread, while there is no room for any.
+
+    A client without a session can open thousands of streams a second, and calls of all clients
+    would wait in line behind them. gRPC tells such a client that there is no such method.
+    """
+
+    def __init__(self, handler: grpc.GenericRpcHandler, streams: StreamLimiter) -> None:
+        self._handler = handler
+        self._streams = streams
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        """Returns the handler of a call; None if there is none, or if there is no room."""
+        found = self._handler.service(handler_call_details)
+        return found if found is not None and self._streams.has_room() else None
 
 
 def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
@@ -295,6 +317,7 @@ def serve(
             cleanup.callback(sandbox.remove_temporary_files)
         cleanup.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_THREAD_SWITCH_INTERVAL_S)
+        cleanup.enter_context(short_time_slices())
         cleanup.enter_context(_signals(daemon.stop))
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from neurald.runtime.compilation import CompilationBuilder as CompilationBuilder
     from neurald.runtime.devices.discovery import connect as connect
     from neurald.runtime.devices.discovery import devices as devices
+    from neurald.runtime.devices.discovery import open_device as open_device
     from neurald.runtime.devices.discovery import supported_operations as supported_operations
     from neurald.runtime.execution.burst import Burst as Burst
     from neurald.runtime.execution.event import Event as Event
@@ -73,6 +74,7 @@ _HOMES = {
     "devices": "runtime.devices.discovery",
     "forbid": "runtime.partitioning.overrides",
     "load_tflite": "runtime.tflite",
+    "open_device": "runtime.devices.discovery",
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",
     "supported_operations": "runtime.devices.discovery",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.attacks.attack import MIB, Attack
+from faults.cores import busy_cores
 from faults.daemon_process import DaemonProcess
 from faults.field import Child
 from faults.honest import Honest, Latencies
@@ -85,12 +86,13 @@ def play(
         daemon: its target.
         seconds: the duration of each measurement.
         intensity: the intensity of the attack.
-        cores: the attacker's cores; by default those of this process.
+        cores: the attacker's cores; by default it shares those of this process, see `busy_cores`.
     """
     said = len(daemon.log)
     honest = Honest(daemon.address, daemon.token_file)
     try:
-        alone = honest.measure(seconds)
+        with contextlib.nullcontext() if cores else busy_cores():
+            alone = honest.measure(seconds)
         status, before = honest.device.status(), Held.by(daemon.process.pid)
         with _Watch(daemon.process.pid) as watch, tempfile.TemporaryDirectory(prefix="na") as folder:
             child = Child(

@@ -2,10 +2,16 @@
 
 The processor time of an attacker's own computations is lost to all others, and a daemon cannot
 prevent that. If there are enough cores, attackers therefore get separate ones, and the daemon and
-its honest client get the others.
+its honest client get the others. If not, all of them share the cores, attackers at the policy
+SCHED_IDLE, and the measurement without attack has other processes at that policy beside it. What an
+attack adds to that is what the daemon lets it take.
 """
 
-from collections.abc import Collection
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
 
 #: Minimum number of cores for a division.
 _ENOUGH = 4
@@ -18,3 +24,25 @@ def cores_of_attackers(cores: Collection[int]) -> frozenset[int]:
     if len(cores) < _ENOUGH:
         return frozenset()
     return frozenset(sorted(cores)[-(len(cores) // _SHARE) :])
+
+
+#: Computes until its parent ends.
+_COMPUTES = """
+import os, sys
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while os.getppid() == int(sys.argv[1]):
+    sum(range(100_000))
+"""
+
+
+@contextlib.contextmanager
+def busy_cores() -> Iterator[None]:
+    """Keeps the cores of this process busy at the policy SCHED_IDLE during the block."""
+    command = [sys.executable, "-c", _COMPUTES, str(os.getpid())]
+    processes = [subprocess.Popen(command) for _ in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -54,11 +54,15 @@ class Held:
 
 def resident_bytes(pid: int) -> int:
     """Returns the memory of a process and its children, with shared memory but without files."""
+    return own_bytes(pid) + sum(_resident_if_there(child) for child in children(pid))
+
+
+def own_bytes(pid: int) -> int:
+    """Returns the memory of a process without its children, with shared memory but without files."""
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
     )
-    own = sum(int(status[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
-    return own + sum(_resident_if_there(child) for child in children(pid))
+    return sum(int(status[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
 
 
 def _resident_if_there(pid: int) -> int:

@@ -11,11 +11,12 @@ application processes, for which the CPU replaces devices, so that every call mu
 not grow (`leak.py`). The seed determines what is drawn, but not the timing.
 
 With `--attacks` hostile clients attack a daemon (`attacks/`), one class of attacks after another,
-while an honest client measures its calls (`attacked.py`). Attackers run at the lowest priority and,
-on machines with at least four cores, on a separate quarter of them (`cores.py`), so that the
-measurement shows what the daemon lets them take, not their own computations. With `--soak` clients
-use a daemon for a long time, and its resources must not grow (`soak.py`). Both exit with 1 if
-anything was wrong, too slow, or grew.
+while an honest client measures its calls (`attacked.py`). Attackers run at the lowest priority. On
+machines with at least four cores they get a separate quarter of them; on others the client's calls
+without attack are measured beside processes that compute at that priority (`cores.py`). The
+comparison thus shows what the daemon lets attackers take, not their own computations. With `--soak`
+clients use a daemon for a long time, and its resources must not grow (`soak.py`). Both exit with 1
+if anything was wrong, too slow, or grew.
 """
 
 import argparse

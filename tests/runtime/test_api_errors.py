@@ -196,6 +196,7 @@ def calls() -> Iterator[Call]:
     yield Call("copy", lambda: Memory.copy, (Memory.allocate(8), Memory.allocate(8)))
     yield Call("load_tflite", lambda: nd.load_tflite, ("/nowhere.tflite", None))
     yield Call("connect", lambda: nd.connect, ("unix:///nowhere.sock",))
+    yield Call("open_device", lambda: nd.open_device, ("cpu",))
     yield Call("supported_operations", lambda: nd.supported_operations, (model, nd.devices()[:1]))
     yield Call("warm", lambda: nd.warm, (model, nd.devices()[:1], 1))
 

@@ -33,7 +33,10 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/analysis/procedures.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
+    "drivers/compiler/ir/algorithm.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/ir/expression_nodes.py": "tests/drivers/compiler/ir/test_expression.py",
     "drivers/compiler/ir/kernel_rewriting.py": "tests/drivers/cpu/schedule/test_axis_rewriting.py",
     "drivers/compiler/ir/op.py": "tests/drivers/compiler/analysis/test_interpreter.py",
@@ -86,6 +89,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/emit/math/wide_floats.py": "tests/drivers/cpu/emit/math/test_vector_math.py",
     "drivers/cpu/emit/vector.py": "tests/drivers/cpu/emit/math/test_packed_bytes.py",
     "drivers/cpu/isolated.py": "tests/drivers/cpu/test_device.py",
+    "drivers/cpu/kernels/irregular/select.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/cpu/kernels/common/addressing.py": "tests/drivers/cpu/kernels/common/test_accumulator_spill.py",
     "drivers/cpu/kernels/common/borders.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/kernels/common/convolution.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
@@ -173,6 +177,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/compiling/contract.py": "tests/hal/compiling/test_pool.py",
     "hal/compiling/job.py": "tests/hal/compiling/test_pool.py",
     "hal/device.py": "tests/hal/rpc/wire/test_model.py",
+    "hal/execution/direct_calls.py": "tests/runtime/execution/test_array_runs.py",
     "hal/execution/compiled_segment.py": "tests/drivers/cpu/test_parts.py",
     "hal/execution/graph_operations.py": "tests/hal/execution/test_array_model.py",
     "hal/execution/in_process.py": "tests/runtime/execution/test_reusable_execution.py",
@@ -239,6 +244,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/execution/step_runner.py": "tests/runtime/execution/test_executor.py",
     "runtime/execution/string_output.py": "tests/runtime/execution/test_strings.py",
     "runtime/execution/temporaries.py": "tests/runtime/execution/test_loop_interpreter.py",
+    "runtime/execution/variables_in_place.py": "tests/runtime/execution/test_state.py",
     "runtime/explain/html.py": "tests/runtime/explain/test_explanation.py",
     "runtime/explain/records.py": "tests/runtime/explain/test_explanation.py",
     "runtime/memory_desc.py": "tests/runtime/execution/test_memory_domains.py",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from neurald.drivers.compiler.analysis.procedures import run_procedure
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -21,12 +22,14 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
 )
 from neurald.drivers.compiler.ir.graph import (
+    Attention,
     Compute,
     Convolution,
     DepthwiseConvolution,
     Graph,
     MatrixProduct,
     Node,
+    Procedure,
     TopK,
 )
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
@@ -137,6 +140,8 @@ def _evaluated(node: Node, arrays: Mapping[Value, Array]) -> Array:
         result = _depthwise(node, arrays)
     elif isinstance(node, TopK):
         result = _top_k(node, arrays)
+    elif isinstance(node, Procedure):
+        result = run_procedure(node, [arrays[each] for each in node.inputs])
     else:
         result = _matrix_product(node, arrays)
     return result.astype(node.output.type.dtype).reshape(node.output.shape)
@@ -212,11 +217,36 @@ def _matrix_product(node: MatrixProduct, arrays: Mapping[Value, Array]) -> Array
     return product
 
 
+def _attention(node: Attention, arrays: Mapping[Value, Array]) -> Array:
+    batch, row, column, inner, feature = node.axes
+
+    def computed(
+        body: Expression, axes: tuple[Axis, ...], read: Mapping[Value, Array], sums: Array | None = None
+    ) -> Array:
+        output = Value(tuple(each.extent for each in axes), body.type)
+        return _compute(Compute(output=output, axes=axes, body=body), read, sums)
+
+    query, key = (
+        computed(node.query, (batch, row, inner), arrays),
+        computed(node.key, (batch, column, inner), arrays),
+    )
+    sums = (_wide(query, 0) @ _wide(key, 0).swapaxes(-1, -2)).astype(np.float32)
+    scores = computed(node.score, (batch, row, column), arrays, sums)
+    weights = computed(node.weights, (batch, row, column), {**arrays, node.scores: scores})
+    value = computed(node.value, (batch, column, feature), arrays)
+    return np.asarray(_wide(weights, 0) @ _wide(value, 0), np.float32)
+
+
 def evaluate_kernel(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
     """Computes the elements of a kernel from its inputs."""
     charge(kernel.output.size_bytes, _PURPOSE)
     with np.errstate(all="ignore"), temporary():
-        contracted = None if kernel.contraction is None else evaluate_node(kernel.contraction, arrays)
+        node = kernel.contraction
+        contracted: Array | None = None
+        if node is not None:
+            contracted = (
+                _attention(node, arrays) if isinstance(node, Attention) else evaluate_node(node, arrays)
+            )
         return _compute(kernel, arrays, contracted).reshape(kernel.output.shape)
 
 
@@ -242,8 +272,8 @@ def evaluate_fused(
                 values[value] = whole[start : start + value.count].reshape(value.shape)
         arrays = {value: _array(value, values) for value in kernel.inputs}
         result = run(kernel, arrays)
-        owner = graph.aliases.get(kernel.output)
-        if owner is None:
+        owner = graph.aliases.get(kernel.output, kernel.output)
+        if owner is kernel.output and kernel.output_offset is None:
             values[kernel.output] = result
             continue
         start = graph.starts.get(kernel.output, 0)

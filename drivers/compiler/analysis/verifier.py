@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -20,6 +21,7 @@ from neurald.drivers.compiler.ir.graph import (
     Graph,
     MatrixProduct,
     Node,
+    Procedure,
     TopK,
 )
 from neurald.drivers.compiler.ir.op import COMPARISONS, Op
@@ -89,6 +91,8 @@ def _node_errors(node: Node) -> Iterator[str]:
         return _compute_errors(node)
     if isinstance(node, TopK):
         return _top_k_errors(node)
+    if isinstance(node, Procedure):
+        return _procedure_errors(node)
     return _contraction_errors(node)
 
 
@@ -98,6 +102,11 @@ def _compute_errors(node: Compute) -> Iterator[str]:
         yield f"the axes have extents {list(extents)}; expected the output's shape"
     if node.body.type is not node.output.type:
         yield f"the body has type {node.body.type.name}; expected the output's type"
+    limit = node.limit
+    if limit is not None and (limit.count.type is not Scalar.INT32 or limit.count.shape):
+        yield f"its number of rows is {_text(limit.count)}"
+    if limit is not None and (limit.bound < 1 or node.output.count % limit.bound):
+        yield f"it cannot be divided into {limit.bound} rows"
     if any(condition.type is not Scalar.BOOL for condition, _ in node.requirements):
         yield "a requirement is not a BOOL"
     roots = (node.body, *(condition for condition, _ in node.requirements))
@@ -156,6 +165,41 @@ def _top_k_errors(node: TopK) -> Iterator[str]:
     rows, indices = node.input.shape, node.output.shape
     if not rows or not indices or rows[:-1] != indices[:-1] or indices[-1] > rows[-1]:
         yield f"its shape does not fit the input {_text(node.input)}"
+
+
+def _procedure_errors(node: Procedure) -> Iterator[str]:
+    algorithm, shapes = node.algorithm, [value.shape for value in node.inputs]
+    if isinstance(algorithm, Scatter):
+        yield from _scatter_errors(node)
+        return
+    if node.output.type is not Scalar.INT32:
+        yield "its numbers must be INT32"
+    if isinstance(algorithm, Positions | Distinct):
+        if len(shapes) != 1 or len(shapes[0]) != 1:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}; one row is expected"
+            return
+        expected = (shapes[0][0] * (1 if isinstance(algorithm, Positions) else 2) + 1,)
+    else:
+        count = node.inputs[1].count
+        if shapes != [(count, 4), (count,), (1,), (1,), (1,)]:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+        if any(value.type is not Scalar.FLOAT32 for value in node.inputs):
+            yield "boxes, scores and limits must be FLOAT32"
+        expected = (2 * algorithm.limit + 1,)
+    if node.output.shape != expected:
+        yield f"its shape must be {list(expected)}"
+
+
+def _scatter_errors(node: Procedure) -> Iterator[str]:
+    destinations, updates, *base = node.inputs
+    if destinations.type not in (Scalar.INT32, Scalar.INT64):
+        yield f"the destinations are {destinations.type.name}; expected INT32 or INT64"
+    if len(node.output.shape) != 2 or updates.shape != (destinations.count, node.output.shape[1]):
+        yield f"its shape does not fit the updates {_text(updates)}"
+    if any(value.type is not node.output.type for value in (updates, *base)):
+        yield "its type is not that of the updates"
+    if any(value.shape != node.output.shape for value in base):
+        yield "the rows to begin with have another shape"
 
 
 def _contraction_errors(node: Convolution | DepthwiseConvolution | MatrixProduct) -> Iterator[str]:

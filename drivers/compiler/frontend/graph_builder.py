@@ -10,13 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
+from neurald.drivers.compiler.frontend.bounded_shapes import BoundedShapes
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_assumed_shapes
-from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.lowering import LOWERINGS
+from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS, LOWERINGS
 from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
@@ -45,6 +46,8 @@ def build_graph(
     model: Model,
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
+    *,
+    has_bounds: bool = False,
 ) -> Graph:
     """Builds the graph of a model's main graph.
 
@@ -53,6 +56,8 @@ def build_graph(
         input_shapes: shapes of inputs that the model leaves open, by operand.
         evaluate: computes float arithmetic on constants, so that folding an operation gives the
             same result as running it. By default the references compute it.
+        has_bounds: True if kernels may compute results of which only some rows exist, see
+            `Graph.bounded`.
 
     Raises:
         BadData: an operation has no lowering, or its arguments are invalid.
@@ -75,10 +80,11 @@ def build_graph(
     def value_of(index: int) -> Value:
         if index not in values:
             values[index] = _value(main.operands[index], shapes.get(index), known.get(index), index)
-        return values[index]
+        return bounds.replaced.get(index, values[index])
 
     graph = Graph(inputs=[], outputs=[])
     builder = Builder(graph, value_of)
+    bounds = BoundedShapes(builder, shapes.get)
     for position, (operation, binding) in enumerate(zip(main.operations, bindings, strict=True)):
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
@@ -88,9 +94,13 @@ def build_graph(
                 known.update(zip(operation.outputs, constants, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
                 continue
-            for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
-                shapes[index] = shape
-            results = _lowered(call, builder)
+            if has_bounds and bounds.concerns(call):
+                results = bounds.lower_all(operation, call, _lowered)
+                shapes.update((i, each.shape) for i, each in zip(operation.outputs, results, strict=True))
+            else:
+                for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
+                    shapes[index] = shape
+                results = _lowered(call, builder)
         except Unsupported as error:
             raise at_operation(main, position, BadData(str(error))) from None
         for index, result in zip(operation.outputs, results, strict=True):
@@ -102,6 +112,7 @@ def build_graph(
     try:
         graph.inputs = [value_of(index) for index in main.inputs]
         graph.outputs = [value_of(index) for index in main.outputs]
+        bounds.add_counts(graph, main.outputs)
     except Unsupported as error:
         raise BadData(str(error)) from None
     graph.remove_unused()
@@ -109,7 +120,7 @@ def build_graph(
 
 
 def supported_operations(
-    model: Model, unsupported_reason: UnsupportedReason = lambda _: ""
+    model: Model, unsupported_reason: UnsupportedReason = lambda _: "", *, has_bounds: bool = False
 ) -> tuple[Verdict, ...]:
     """Returns a verdict for each operation of the main graph.
 
@@ -121,6 +132,8 @@ def supported_operations(
         model: a valid model.
         unsupported_reason: returns the reason why the device cannot compute the graph of a single
             operation, or "".
+        has_bounds: see `build_graph`. Verdicts on operations whose inputs have upper bounds as
+            shapes only hold for steps that include the operations that compute these inputs.
     """
     if not is_specified(model):
         model = with_assumed_shapes(model)
@@ -128,47 +141,82 @@ def supported_operations(
         replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT) if operand.lifetime in _COMPUTED else operand
         for operand in model.main.operands
     ]
-    return tuple(
-        Verdict(ok=not reason, reason=reason)
-        for reason in (
-            _unsupported_reason(model, operands, position, unsupported_reason)
-            for position in range(len(model.main.operations))
-        )
-    )
+    trial = _TrialLowering(model, operands, unsupported_reason, has_bounds=has_bounds)
+    reasons = (trial.unsupported_reason(position) for position in range(len(model.main.operations)))
+    return tuple(Verdict(ok=not reason, reason=reason) for reason in reasons)
 
 
-def _unsupported_reason(
-    model: Model, operands: Sequence[Operand], position: int, unsupported_reason: UnsupportedReason
-) -> str:
-    operation = model.main.operations[position]
-    definition = DEFINITIONS.get(operation.type)
-    if definition is None or operation.type not in LOWERINGS:
-        return f"{operation.type.name} has no lowering"
+class _TrialLowering:
+    """Lowers operations one by one, in order, to know whether that is possible.
 
-    def value_of(index: int) -> Value:
-        operand = operands[index]
-        return _value(operand, declared_shape(operand), model.constant(operand), index)
+    Args:
+        model: the model.
+        operands: those of its main graph.
+        unsupported_reason, has_bounds: see `supported_operations`.
+    """
 
-    graph = Graph(inputs=[], outputs=[])
-    try:
-        call = Call(
-            definition.bind(operation, operands),
-            operands,
-            lambda index: declared_shape(operands[index]),
-            lambda index: model.constant(operands[index]),
-            referenced=model.referenced,
-        )
-        shapes = _output_shapes(call)
-        results = _lowered(call, Builder(graph, value_of))
-        for index, result, shape in zip(operation.outputs, results, shapes, strict=True):
-            _require(result, operands[index], shape, call)
-    except (Unsupported, BadData) as error:
-        return str(error)
-    graph.outputs = list(results)
-    return unsupported_reason(graph)
+    def __init__(
+        self,
+        model: Model,
+        operands: Sequence[Operand],
+        unsupported_reason: UnsupportedReason,
+        *,
+        has_bounds: bool,
+    ) -> None:
+        self._model, self._operands, self._is_unsupported = model, operands, unsupported_reason
+        self._has_bounds = has_bounds
+        #: The upper bounds of shapes, and the limits of their operands.
+        self._bounds: dict[int, Shape] = {}
+        self._limits: dict[int, Limit] = {}
+
+    def _shape(self, index: int) -> Shape | None:
+        return self._bounds.get(index) or declared_shape(self._operands[index])
+
+    def unsupported_reason(self, position: int) -> str:
+        """Returns the reason why an operation is not supported, or "" if it is."""
+        model, operands = self._model, self._operands
+        operation = model.main.operations[position]
+        definition = DEFINITIONS.get(operation.type)
+        is_bounded = self._has_bounds and operation.type in BOUNDED_LOWERINGS
+        if definition is None or not (is_bounded or operation.type in LOWERINGS):
+            return f"{operation.type.name} has no lowering"
+
+        def value_of(index: int) -> Value:
+            value = _value(operands[index], self._shape(index), model.constant(operands[index]), index)
+            return bounds.replaced.get(index, value)
+
+        graph = Graph(inputs=[], outputs=[])
+        builder = Builder(graph, value_of)
+        bounds = BoundedShapes(builder, self._shape)
+        bounds.limits.update(self._limits)
+        try:
+            call = Call(
+                definition.bind(operation, operands),
+                operands,
+                self._shape,
+                lambda index: model.constant(operands[index]),
+                referenced=model.referenced,
+            )
+            if self._has_bounds and bounds.concerns(call):
+                results = bounds.lower_all(operation, call, _lowered)
+                self._limits = bounds.limits
+                self._bounds.update(
+                    (index, result.shape)
+                    for index, result in zip(operation.outputs, results, strict=True)
+                    if index in bounds.limits
+                )
+            else:
+                shapes = _output_shapes(call)
+                results = _lowered(call, builder)
+                for index, result, shape in zip(operation.outputs, results, shapes, strict=True):
+                    _require(result, operands[index], shape, call)
+        except (Unsupported, BadData) as error:
+            return str(error)
+        graph.outputs = list(results)
+        return self._is_unsupported(graph)
 
 
-def _lowered(call: Call, builder: Builder) -> Sequence[Value]:
+def _lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
     lowering = LOWERINGS.get(call.binding.type)
     if lowering is None:
         raise Unsupported(f"{call.binding.type.name} has no lowering")

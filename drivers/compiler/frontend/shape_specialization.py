@@ -9,8 +9,10 @@ from typing import Protocol
 
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
+from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reusable import reusable_execution
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.process.fork import forkable_lock
@@ -127,6 +129,22 @@ class SpecializingModel(InProcessModel):
         with self._lock:
             variant = self._variants.get(self._shapes(request))
         return reusable_execution(variant, request)
+
+    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+        """See `CallsDirectly.create_short_execution`."""
+        with self._lock:
+            variant = self._variants.get(self._shapes(request))
+        return short_execution(variant, request)
+
+    def create_array_function(
+        self, shapes: Sequence[Shape], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """See `CallsDirectly.create_array_function`."""
+        main = self._model.main
+        declared = [main.operands[index].dimensions for index in main.inputs[len(shapes) :]]
+        with self._lock:
+            variant = self._variants.get((*shapes, *declared))
+        return array_function(variant, shapes, variables)
 
     def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
         main = self._model.main

@@ -1,9 +1,12 @@
 """Appends nodes to a graph. This is the interface that lowerings use."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
 from neurald.drivers.compiler.ir.graph import (
@@ -14,10 +17,13 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     Pair,
+    Procedure,
+    RowLimit,
     TopK,
     delinearize,
     linearize,
 )
+from neurald.drivers.compiler.ir.op import Number, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
@@ -31,8 +37,29 @@ class Unsupported(Exception):
     """An operation cannot be lowered; the message says why. It is not raised outside of drivers."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """How many rows of a value exist, whose shape is an upper bound.
+
+    Rows that do not exist have any contents. They are the last ones in row-major order, because the
+    dimensions before that of the rows have length 1.
+
+    Attributes:
+        dimension: the dimension of the rows.
+        bound: its length in the value's shape.
+        count: INT32 (), the number of rows that exist.
+    """
+
+    dimension: int
+    bound: int
+    count: Value
+
+
 class Builder:
     """Appends nodes to a graph.
+
+    Attributes:
+        limit: of the rows for which requirements must hold; None if all exist.
 
     Args:
         graph: the graph to extend.
@@ -43,6 +70,7 @@ class Builder:
         self._graph = graph
         self._value_of = value_of
         self._operation = 0
+        self.limit: Limit | None = None
 
     def begin(self, operation: int) -> None:
         """Attributes the nodes that follow to the model's operation at this position."""
@@ -88,15 +116,32 @@ class Builder:
         """
         axes = tuple(axis(length, f"i{dimension}") for dimension, length in enumerate(shape))
         element = body(*axes)
+        required = tuple(requirements(*axes)) if requirements else ()
+        if required and self.limit is not None:
+            is_absent = ~_exists(self.limit, axes, shape)
+            required = tuple((is_absent | condition, text) for condition, text in required)
         return self._append(
             Compute(
                 output=Value(shape, element.type),
                 axes=axes,
                 body=element,
-                requirements=tuple(requirements(*axes)) if requirements else (),
+                requirements=required,
                 operations=(self._operation,),
             )
         )
+
+    def restrict(self, value: Value, limit: Limit) -> None:
+        """Computes only the rows of a value that exist, if an expression computes it.
+
+        Nothing else may read the other rows.
+        """
+        for position in range(len(self._graph.nodes) - 1, -1, -1):
+            node = self._graph.nodes[position]
+            if node.output is value:
+                if isinstance(node, Compute) and limit.bound:
+                    rows = RowLimit(count=limit.count, bound=limit.bound)
+                    self._graph.nodes[position] = replace(node, limit=rows)
+                return
 
     def reshape(self, value: Value, shape: Shape) -> Value:
         """Returns the value with another shape of the same number of elements."""
@@ -201,9 +246,74 @@ class Builder:
             )
         )
 
+    def procedure(
+        self,
+        algorithm: Algorithm,
+        *inputs: Value,
+        output: Shape,
+        type: Scalar = Scalar.INT32,  # noqa: A002 - the field's name
+    ) -> Value:
+        """Appends a `Procedure`."""
+        return self._append(
+            Procedure(
+                output=Value(output, type),
+                inputs=inputs,
+                algorithm=algorithm,
+                operations=(self._operation,),
+            )
+        )
+
+    def scatter(
+        self,
+        destinations: Value,
+        updates: Value,
+        *,
+        output: Shape,
+        reduction: ReductionOp | None = None,
+        initial: Number = 0,
+        base: Value | None = None,
+    ) -> Value:
+        """Scatters updates, one for each destination, to the parts of a value.
+
+        Args:
+            destinations: (count,), offsets of parts in row-major order, in parts. Those outside of the
+                output are ignored.
+            updates: (count, …); the elements of an update are those of a part.
+            output: the shape of the value, which consists of such parts.
+            reduction: combines updates with equal destinations in order; None takes the last one.
+            initial: the elements to which nothing is scattered, if `base` is None.
+            base: the value to which the updates are scattered.
+        """
+        (count,) = destinations.shape
+        width = math.prod(updates.shape[1:])
+        rows = math.prod(output) // width if width else 0
+        given = () if base is None else (self.reshape(base, (rows, width)),)
+        result = self.procedure(
+            Scatter(reduction=reduction, initial=initial),
+            destinations,
+            self.reshape(updates, (count, width)),
+            *given,
+            output=(rows, width),
+            type=updates.type,
+        )
+        return self.reshape(result, output)
+
     def _append(self, node: Node) -> Value:
         self._graph.nodes.append(node)
         return node.output
+
+
+def _exists(limit: Limit, at: Sequence[Expression], shape: Shape) -> Expression:
+    """Returns a BOOL that is true for elements of rows that exist.
+
+    Raises:
+        Unsupported: the elements of this shape are not divided into those rows.
+    """
+    count = math.prod(shape)
+    if not limit.bound or count % limit.bound:
+        raise Unsupported(f"{count} elements do not belong to at most {limit.bound} rows")
+    row = linearize(at, shape) // (count // limit.bound)
+    return row < load(limit.count, ()).to(Scalar.INDEX)
 
 
 def _require_real(operand: Operand) -> None:

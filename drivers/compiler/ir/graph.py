@@ -11,12 +11,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from neurald.drivers.compiler.ir.algorithm import Algorithm
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
 
 Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowLimit:
+    """How many rows of a value are needed; the others may have any contents.
+
+    Attributes:
+        count: INT32 (), the number of rows that are needed, which are the first ones.
+        bound: the number of equal parts, in row-major order, that are the rows.
+    """
+
+    count: Value
+    bound: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -29,6 +43,7 @@ class Compute:
         requirements: conditions that must hold at every index, each with the error message of the
             execution that violates it.
         operations: positions in the model of the operations that this node implements.
+        limit: the rows that are needed; None for all.
     """
 
     output: Value
@@ -36,6 +51,7 @@ class Compute:
     body: Expression
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
+    limit: RowLimit | None = None
     _inputs: list[tuple[Value, ...]] = field(default_factory=list, init=False, repr=False)
 
     @property
@@ -44,7 +60,9 @@ class Compute:
         if not self._inputs:
             # Cached, because it is read often and never changes.
             roots = (self.body, *(condition for condition, _ in self.requirements))
-            loaded = (each.value for each in walk(*roots) if isinstance(each, Load))
+            loaded = [each.value for each in walk(*roots) if isinstance(each, Load)]
+            if self.limit is not None:
+                loaded.append(self.limit.count)
             self._inputs.append(tuple(dict.fromkeys(loaded)))
         return self._inputs[0]
 
@@ -226,8 +244,79 @@ class TopK:
         return (self.input,)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Attention:
+    """Computes output[b, m, d] = Σ_n weights[b, m, n] · value[b, n, d].
+
+    The weights are computed from scores, such as by a softmax; score[b, m, n] is an expression of
+    Σ_k query[b, m, k] · key[b, n, k]. Neither scores nor weights are stored. It is part of fused
+    kernels only, not of graphs.
+
+    Attributes:
+        output: (batches, rows, features), FLOAT32.
+        axes: b, m, n, k and d.
+        query, key, value: loads at (b, m, k), (b, n, k) and (b, n, d), without guards.
+        score: at (b, m, n); an `AccumulatorRef` is the sum of products.
+        scores: stands for the scores (b, m, n). Only `weights` loads it, within its row.
+        weights: at (b, m, n).
+    """
+
+    output: Value
+    axes: tuple[Axis, Axis, Axis, Axis, Axis]
+    query: Load
+    key: Load
+    value: Load
+    score: Expression
+    scores: Value
+    weights: Expression
+
+    @property
+    def roots(self) -> tuple[Expression, ...]:
+        """The expressions that it computes."""
+        return self.query, self.key, self.value, self.score, self.weights
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        loaded = (each.value for each in walk(*self.roots) if isinstance(each, Load))
+        return tuple(value for value in dict.fromkeys(loaded) if value is not self.scores)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Procedure:
+    """Computes a value by an algorithm whose steps depend on each other.
+
+    Attributes:
+        output: the value.
+        inputs: the values that the algorithm reads; it reads nothing else, whatever they contain.
+        algorithm: the algorithm, which describes the inputs and the output.
+    """
+
+    output: Value
+    inputs: tuple[Value, ...]
+    algorithm: Algorithm
+    operations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundedOutput:
+    """An output of a graph whose shape is an upper bound.
+
+    Attributes:
+        output: its position among the outputs.
+        dimension: the dimension of its rows; those before it have length 1.
+        count: the position of the output with the number of its rows, INT32 ().
+    """
+
+    output: int
+    dimension: int
+    count: int
+
+
 Contraction: TypeAlias = Convolution | DepthwiseConvolution | MatrixProduct
-Node: TypeAlias = Compute | Contraction | TopK
+#: Nodes with kernels of their own that are not sums of products.
+Selection: TypeAlias = TopK | Procedure
+Node: TypeAlias = Compute | Contraction | Selection
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -236,12 +325,14 @@ class Graph:
 
     Attributes:
         inputs, outputs: the values in the model's order. Outputs may repeat a value and may include
-            inputs and constants.
+            inputs and constants. The numbers of rows of `bounded` follow them.
+        bounded: outputs whose shapes are upper bounds.
     """
 
     inputs: list[Value]
     outputs: list[Value]
     nodes: list[Node] = field(default_factory=list)
+    bounded: tuple["BoundedOutput", ...] = ()
 
     def producers(self) -> Mapping[Value, Node]:
         """Maps each value to the node that computes it."""

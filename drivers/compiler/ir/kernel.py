@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.graph import Compute, Contraction, TopK
+from neurald.drivers.compiler.ir.graph import Attention, Compute, Contraction, RowLimit, Selection
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -19,20 +19,22 @@ class Kernel:
         output: has one element for each index of `axes`, in the same order; its shape may differ.
         axes: the indices of the elements. With a contraction they are those of its output.
         body: the element at `axes`. An `AccumulatorRef` is the contraction's result at this index.
-        contraction: the contraction or top-k whose result `body` reads, if any.
+        contraction: the contraction, attention, top-k or procedure whose result `body` reads, if any.
         requirements: see `Compute`.
         operations: positions in the model of the operations that it implements, ascending.
         output_offset: the offset in the output at which an element is stored, in elements. None
             stores elements in the order of their indices.
+        limit: see `Compute`.
     """
 
     output: Value
     axes: tuple[Axis, ...]
     body: Expression
-    contraction: Contraction | TopK | None = None
+    contraction: Contraction | Attention | Selection | None = None
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
     output_offset: Expression | None = None
+    limit: RowLimit | None = None
     _expressions: list[Expression] = field(default_factory=list, init=False, repr=False)
 
     @property
@@ -59,7 +61,8 @@ class Kernel:
         """The values that it reads, without duplicates; those of the contraction first."""
         contracted = () if self.contraction is None else self.contraction.inputs
         loaded = (each.value for each in self.expressions if isinstance(each, Load))
-        return tuple(dict.fromkeys((*contracted, *loaded)))
+        limit = () if self.limit is None else (self.limit.count,)
+        return tuple(dict.fromkeys((*contracted, *loaded, *limit)))
 
     @property
     def has_reduction(self) -> bool:

@@ -6,8 +6,9 @@ is imported when one of its operations is looked up, since a model uses few.
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from typing import TypeVar
 
-from neurald.drivers.compiler.lowering.machinery.table import Lowering, Lowerings
+from neurald.drivers.compiler.lowering.machinery.table import BoundedLowerings, Lowerings
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import FAMILIES
 
@@ -24,7 +25,6 @@ _NOT_LOWERED = frozenset(
         "random",
         "tflite.detection.detection",
         "tflite.random",
-        "tflite.detection.suppression",
         "tflite.text",
     )
 )
@@ -35,11 +35,20 @@ _MODULES = {
     for kind in kinds
 }
 
+_L = TypeVar("_L")
 
-class _Table(Mapping[OperationType, Lowering]):
-    """Lowerings of all families, imported on demand. Operations of a family may lack one."""
 
-    def __getitem__(self, kind: OperationType) -> Lowering:
+class _Table(Mapping[OperationType, _L]):
+    """Lowerings of all families, imported on demand. Operations of a family may lack one.
+
+    Args:
+        name: that of the table in each family's module, which need not have one.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getitem__(self, kind: OperationType) -> _L:
         return self._family(kind)[kind]
 
     def __iter__(self) -> Iterator[OperationType]:
@@ -48,9 +57,14 @@ class _Table(Mapping[OperationType, Lowering]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _family(self, kind: OperationType) -> Lowerings:
-        lowerings: Lowerings = import_module(f"{__name__}.{_MODULES[kind]}").LOWERINGS
+    def _family(self, kind: OperationType) -> Mapping[OperationType, _L]:
+        lowerings: Mapping[OperationType, _L] = getattr(
+            import_module(f"{__name__}.{_MODULES[kind]}"), self._name, {}
+        )
         return lowerings
 
 
-LOWERINGS: Lowerings = _Table()
+LOWERINGS: Lowerings = _Table("LOWERINGS")
+
+#: Operations whose number of results follows from data. OpenCL kernels have no such results.
+BOUNDED_LOWERINGS: BoundedLowerings = _Table("BOUNDED_LOWERINGS")

@@ -114,15 +114,23 @@ class BufferAssignment:
         )
 
     def ports(self, model: Model) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-        """Returns the ports of the model's inputs and outputs."""
+        """Returns the ports of the model's inputs and outputs.
+
+        Outputs that are not outputs of the model, its numbers of rows, follow them.
+        """
         main = model.main
         inputs, outputs = (
             tuple(
                 self._port(main.operands[index], value) for index, value in zip(indexes, values, strict=True)
             )
-            for indexes, values in ((main.inputs, self.graph.inputs), (main.outputs, self.graph.outputs))
+            for indexes, values in (
+                (main.inputs, self.graph.inputs),
+                (main.outputs, self.graph.outputs[: len(main.outputs)]),
+            )
         )
-        return inputs, outputs
+        number = Operand(type=OperandType.TENSOR_INT32)
+        counts = (self._port(number, value) for value in self.graph.outputs[len(main.outputs) :])
+        return inputs, (*outputs, *counts)
 
     def _port(self, operand: Operand, value: "Value") -> Port:
         location = self.locations.get(value)

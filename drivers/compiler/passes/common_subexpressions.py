@@ -89,7 +89,8 @@ def _compute_key(node: Compute, numbered: "_NumberedAxes") -> tuple[object, ...]
     memory: dict[Expression, Expression] = {}
     same = tuple(rewrite(root, replacement, memory) for root in roots)
     texts = tuple(text for _, text in node.requirements)
-    return Compute, node.output.shape, node.output.type, same, texts
+    limit = None if node.limit is None else (node.limit.count, node.limit.bound)
+    return Compute, node.output.shape, node.output.type, same, texts, limit
 
 
 class _NumberedAxes:

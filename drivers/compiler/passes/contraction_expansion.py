@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import (
+    Attention,
     Contraction,
     Convolution,
     DepthwiseConvolution,
     MatrixProduct,
     Pair,
-    TopK,
+    Selection,
     inside,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -23,8 +24,8 @@ def expand_contraction(kernel: Kernel) -> Kernel:
     contraction = kernel.contraction
     if contraction is None:
         return kernel
-    # A compiler either has kernels for all top-k operations or has expanded them before.
-    assert not isinstance(contraction, TopK)  # noqa: S101
+    # A compiler either has kernels for all of these or has expanded them before.
+    assert not isinstance(contraction, Selection | Attention)  # noqa: S101
     total = _sum_of_products(contraction, kernel.axes)
 
     def replacement(expression: Expression) -> Expression | None:

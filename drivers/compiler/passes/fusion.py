@@ -11,8 +11,8 @@ A fused value is computed where it is read, instead of being stored and loaded:
   are cheap. A reduction is not fused into another reduction.
 - A reduction over whole rows is fused into all of its readers that are generated row by row
   (`is_row_wise`).
-- The only reader of a contraction becomes its epilogue, if it has one element for each that the
-  contraction has.
+- The only reader of a contraction or top-k becomes its epilogue, if it has one element for each that
+  the contraction has. A procedure has no epilogue.
 
 The graph's outputs are always stored.
 """
@@ -36,9 +36,12 @@ from neurald.drivers.compiler.ir.expression import (
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Contraction,
+    Convolution,
     Graph,
+    MatrixProduct,
     Node,
-    TopK,
+    Procedure,
+    Selection,
     delinearize,
     is_data_movement,
     linearize,
@@ -156,7 +159,7 @@ class _Fusion:
 
     def _free_order(self, kernel: Kernel) -> tuple[Axis, ...] | None:
         """Returns the order of what a kernel loads, if its elements can be stored in this order."""
-        if kernel.output in self._stored or self._is_contracted(kernel.output):
+        if kernel.output in self._stored or kernel.limit is not None or self._is_contracted(kernel.output):
             return None
         return memory_order(kernel)
 
@@ -170,7 +173,7 @@ class _Fusion:
         producer = self._kernels.get(value)
         return (
             producer is not None
-            and producer.contraction is not None
+            and isinstance(producer.contraction, Convolution | MatrixProduct)
             and self._is_only_reader(producer, reader)
         )
 
@@ -214,10 +217,12 @@ class _Fusion:
                     if joined is not None:
                         self._replace(joined)
                         return True
-        contracted = () if kernel.contraction is None else kernel.contraction.inputs
+        stored = () if kernel.contraction is None else kernel.contraction.inputs
+        if kernel.limit is not None:
+            stored = (*stored, kernel.limit.count)
         for value in kernel.inputs:
             producer = self._kernels.get(value)
-            if producer is None or producer.contraction is not None or value in contracted:
+            if producer is None or producer.contraction is not None or value in stored:
                 continue
             size = len(kernel.expressions)
             if size >= self._too_large.get(value, size + 1):
@@ -246,6 +251,8 @@ class _Fusion:
 
     def _epilogue(self, producer: Kernel, reader: Kernel) -> Kernel | None:
         """Returns the contraction with the reader as its epilogue, or None if it cannot be one."""
+        if isinstance(producer.contraction, Procedure):
+            return None
         if not self._is_only_reader(producer, reader) or math.prod(reader.shape) != math.prod(producer.shape):
             return None
         expected = linearize(reader.axes, reader.shape)
@@ -366,11 +373,12 @@ def _kernel(node: Node) -> Kernel:
             body=node.body,
             requirements=node.requirements,
             operations=node.operations,
+            limit=node.limit,
         )
     return _plain(node)
 
 
-def _plain(node: Contraction | TopK) -> Kernel:
+def _plain(node: Contraction | Selection) -> Kernel:
     axes = tuple(axis(length, f"i{d}") for d, length in enumerate(node.output.shape))
     return Kernel(
         output=node.output,
@@ -396,7 +404,7 @@ def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
 def _reshaped(producer: Kernel, reader: Kernel) -> Kernel:
     """Returns the producer with the output of a reader that only reshapes it."""
     operations = tuple(sorted({*producer.operations, *reader.operations}))
-    return replace(producer, output=reader.output, operations=operations)
+    return replace(producer, output=reader.output, operations=operations, limit=reader.limit)
 
 
 def _on_producer_axes(producer: Kernel, reader: Kernel) -> Kernel | None:

@@ -229,7 +229,7 @@ def _match_concatenation(kernel: Kernel) -> _Concatenation | None:
     """Returns the concatenation along one dimension that a kernel is, or None."""
     if kernel.contraction is not None or kernel.requirements or kernel.output_offset is not None:
         return None
-    if kernel.has_reduction:
+    if kernel.has_reduction or kernel.limit is not None:
         return None
     cuts: dict[Axis, set[int]] = {}
     for condition in _conditions(kernel.body):

@@ -9,6 +9,7 @@ from neurald.drivers.compiler.ir.graph import (
     DepthwiseConvolution,
     MatrixProduct,
     Node,
+    Procedure,
     TopK,
     delinearize,
     linearize,
@@ -29,6 +30,8 @@ def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:
         )
     if isinstance(node, TopK):
         return dataclasses.replace(node, input=replaced.get(node.input, node.input))
+    if isinstance(node, Procedure):
+        return dataclasses.replace(node, inputs=tuple(replaced.get(each, each) for each in node.inputs))
     input_, weights = replaced.get(node.input, node.input), replaced.get(node.weights, node.weights)
     if isinstance(node, DepthwiseConvolution):
         return dataclasses.replace(node, input=input_, weights=weights)
@@ -42,8 +45,12 @@ def _compute_with_inputs(node: Compute, replaced: Mapping[Value, Value]) -> Comp
         return load(replaced[expression.value], expression.index, expression.guard, expression.otherwise)
 
     memory: dict[Expression, Expression] = {}
+    limit = node.limit
+    if limit is not None:
+        limit = dataclasses.replace(limit, count=replaced.get(limit.count, limit.count))
     return dataclasses.replace(
         node,
+        limit=limit,
         body=rewrite(node.body, replacement, memory),
         requirements=tuple((rewrite(each, replacement, memory), text) for each, text in node.requirements),
     )

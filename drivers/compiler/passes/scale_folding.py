@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.graph import (
     DepthwiseConvolution,
     Graph,
     Node,
-    TopK,
+    Selection,
 )
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -30,7 +30,7 @@ def fold_scaling(graph: Graph) -> bool:
     changed: dict[Value, Node] = {}
     for node in graph.nodes:
         readers = consumers.get(node.output, [])
-        if isinstance(node, Compute | TopK) or node.output in outputs or len(readers) != 1:
+        if isinstance(node, Compute | Selection) or node.output in outputs or len(readers) != 1:
             continue
         reader = changed.get(readers[0].output, readers[0])
         folded = _folded(node, reader) if isinstance(reader, Compute) else None

@@ -44,8 +44,9 @@ def render(kernel: Kernel, target: Target) -> Routine:
             schedule_loops(simplify_axes(each), target)
             for each in split_into_sections(narrow_int64(kernel), target)
         ]
+        end = _limited_end(kernel, layouts, code, pointer_names(values))
         for layout in layouts:
-            _Loops(layout, code, target, pointer_names(values), work_items).write()
+            _Loops(layout, code, target, pointer_names(values), work_items, end).write()
             work_items, cost_ns = work_items + layout.work_items, cost_ns + layout.cost_ns
         lanes = max(layout.lanes for layout in layouts)
         label = f"{lanes} elements at once" if lanes > 1 else "element by element"
@@ -70,6 +71,26 @@ def render(kernel: Kernel, target: Target) -> Routine:
     )
 
 
+def _limited_end(
+    kernel: Kernel, layouts: Sequence[LoopSchedule], code: Instructions, pointers: Mapping[Value, str]
+) -> str:
+    """Returns the end of the work items, of which only those of needed rows are computed."""
+    limit = kernel.limit
+    if limit is None or len(layouts) > 1 or kernel.output_offset is not None:
+        return "%end"
+    (layout,) = layouts
+    if layout.order != layout.kernel.axes:
+        return "%end"
+    # Work items are parts of the elements in row-major order. None is larger than an earlier one.
+    count = code.value(f"sext i32 {code.load(f'load i32, ptr {pointers[limit.count]}, align 4')} to i64")
+    needed = code.value(f"mul i64 {count}, {layout.work_items}")
+    rounded = code.value(f"add i64 {needed}, {limit.bound - 1}")
+    code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
+    return code.value(
+        f"call i64 @llvm.smin.i64(i64 %end, i64 {code.value(f'sdiv i64 {rounded}, {limit.bound}')})"
+    )
+
+
 class _Loops:
     """Writes the loops of a schedule: over units, then over the remaining axes.
 
@@ -79,6 +100,7 @@ class _Loops:
         target: the target of the code.
         pointers: names of the values' memory.
         first: number of the first work item of this schedule in the function.
+        end: name of the end of the function's work items.
     """
 
     def __init__(
@@ -88,9 +110,11 @@ class _Loops:
         target: Target,
         pointers: Mapping[Value, str],
         first: int,
+        end: str,
     ) -> None:
         self._layout = layout
         self._first = first
+        self._end = end
         self._code = code
         self._target = target
         self._pointers = pointers
@@ -101,7 +125,7 @@ class _Loops:
         layout, code = self._layout, self._code
         first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_work_item}")
         last = self._least(
-            code.value(f"mul i64 {self._own('%end')}, {layout.units_per_work_item}"), layout.units
+            code.value(f"mul i64 {self._own(self._end)}, {layout.units_per_work_item}"), layout.units
         )
         with code.loop(first, last, may_be_empty=True) as unit:
             rest = unit.index

@@ -1,9 +1,12 @@
-"""Specialised kernels for contractions, top-k and data movement. Other kernels use `render`."""
+"""Specialised kernels for contractions, top-k, procedures and data movement. Other kernels use `render`."""
 
 from neurald.drivers.compiler.ir.graph import (
+    Attention,
     Contraction,
     Convolution,
     DepthwiseConvolution,
+    Procedure,
+    Selection,
     TopK,
     is_data_movement,
 )
@@ -25,7 +28,7 @@ def stores_runs(kernel: Kernel) -> bool:
     if node is None:
         is_wide = kernel.axes[-1].extent >= _MIN_ROW_LENGTH
         return is_wide and kernel.row_axes is None and not is_data_movement(kernel.body)
-    if isinstance(node, TopK):
+    if isinstance(node, Selection | Attention):
         return False
     is_regular = not isinstance(node, DepthwiseConvolution) and pitch_of(flattened(kernel)) > 0
     return node.output.type is Scalar.FLOAT32 or is_regular
@@ -46,6 +49,13 @@ def _generated(kernel: Kernel, target: Target) -> Routine:
 # the compile time of a small one.
 
 
+def has_attention(kernel: Kernel, target: Target) -> bool:
+    """Returns True if there is a routine for an attention kernel."""
+    from neurald.drivers.cpu.kernels.attention import attention
+
+    return attention.fits(kernel, target)
+
+
 def routine_for(kernel: Kernel, target: Target) -> Routine | None:
     """Returns the specialised routine of a kernel, or None if there is only the generic one."""
     node = kernel.contraction
@@ -53,11 +63,19 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
         return None
     if node is None:
         return None if kernel.output_offset is not None else _without_contraction(kernel, target)
+    if isinstance(node, Attention):
+        from neurald.drivers.cpu.kernels.attention import attention
+
+        return attention.routine(kernel, node, target)
     if isinstance(node, TopK):
         from neurald.drivers.cpu.kernels.row_wise import arg_max, top_k
 
         is_one = node.output.shape[-1] == 1
         return arg_max.routine(kernel, node, target) if is_one else top_k.routine(kernel, node, target)
+    if isinstance(node, Procedure):
+        from neurald.drivers.cpu.kernels.irregular.select import procedure_routine
+
+        return procedure_routine(kernel, node, target)
     if node.output.type is not Scalar.FLOAT32:
         from neurald.drivers.cpu.kernels.int8.select import int8_routine
 

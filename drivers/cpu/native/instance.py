@@ -4,14 +4,15 @@ import ctypes
 import math
 import mmap
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeVar
 
 import numpy as np
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.compiler.memory.buffer_assignment import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, ArrayPort, StepCall, Words
 from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, caller_name
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import Executable, KernelCall
@@ -20,7 +21,7 @@ from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.memory.pool import anonymous
-from neurald.hal.sync.cancellation import NEVER_CANCELLED
+from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 
 #: Minimum cost of a shared call; sharing costs about a tenth of it.
 _MIN_SHARED_NS: Final = 5_000.0
@@ -34,6 +35,7 @@ _PIECE_NS: Final = 2_000_000.0
 _MAX_PARTS: Final = 1 << 20
 #: Number of bindings with a cached step per instance.
 _STEP_CACHE_SIZE: Final = 4
+_WORD_BYTES: Final = 8
 #: Number of words of a step before its records; the indices of pool, cancellation and deadline in
 #: it; and the index of the arguments in a record.
 _STEP_WORDS: Final = 8
@@ -42,20 +44,21 @@ _CANCELLATION: Final = 6
 _DEADLINE: Final = 7
 _ARGUMENTS: Final = 2
 
-Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+_Cached = TypeVar("_Cached")
 
 
 class ArgumentBinding:
     """Addresses of the inputs and outputs of an execution. Compared by identity.
 
     Args:
-        inputs: address of each input, which has exactly its size.
-        outputs: address of each output.
+        inputs: address of each input, which has exactly its size; None if it is an array that is
+            given with each call.
+        outputs: address of each output; None likewise. It may be that of an input, too.
     """
 
     __slots__ = ("inputs", "outputs")
 
-    def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def __init__(self, inputs: Sequence[int | None], outputs: Sequence[int | None]) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
 
@@ -92,6 +95,9 @@ class Instance:
         self._own = self._step(constants)
         self._own_address: int = self._own.ctypes.data
         self._steps: dict[ArgumentBinding, _BoundStep] = {}
+        self._array_functions: dict[ArgumentBinding, ArrayFunction] = {}
+        #: Stops `run_arrays`.
+        self.cancellation: Final = Cancellation()
         arena = self._arena.address
         self._inputs = tuple(
             (number, port.size_bytes, arena + port.offset, cells)
@@ -168,32 +174,81 @@ class Instance:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
         """
         if self._forks != process.forks:
-            # A forked child has its own pool.
-            self._forks = process.forks
-            self._own[_POOL] = self._team.pool()
-            self._steps.clear()
-        bound = self._steps.get(binding) or self._bind(binding)
-        for own, address, size in bound.copied_in:
-            ctypes.memmove(own, address, size)
+            self._after_fork()
+        bound = self._steps.get(binding) or self._cached(binding)
         if bound.cancellation != cancellation or bound.deadline_ns != deadline_ns:
             bound.limit(cancellation, deadline_ns)
-        failed: int = self._run(bound.address)
-        if failed != self._count:
-            if failed & STOPPED:
-                return self._executable.calls[failed - STOPPED]
-            raise OpFailed(self._executable.calls[failed].messages[self._statuses[failed] - 1])
-        for address, own, size in bound.copied_out:
-            ctypes.memmove(address, own, size)
-        return None
+        if bound.run():
+            return None
+        failed = bound.call.result
+        if failed & STOPPED:
+            return self._executable.calls[failed - STOPPED]
+        raise OpFailed(self._executable.calls[failed].messages[self._statuses[failed] - 1])
 
-    def _bind(self, binding: ArgumentBinding) -> "_BoundStep":
+    def run_arrays(self, binding: ArgumentBinding, arrays: Sequence[Array]) -> list[Array] | None:
+        """Runs the step on arrays, for which the binding has no address.
+
+        It stops if the instance's own cancellation is cancelled.
+
+        Returns:
+            The outputs; None if an array is not as the step needs it, or if the step did not finish.
+        """
+        if self._forks != process.forks:
+            self._after_fork()
+        function = self._array_functions.get(binding)
+        if function is None:
+            bound = self._bound(binding, releases_gil=True, keep=None)
+            bound.limit(self.cancellation.address, 0)
+            function = bound.call.on_arrays(*self._ports(bound, binding))
+            if function is None:
+                return None
+            _put(self._array_functions, binding, function)
+        return function(*arrays)
+
+    def short_call(self, binding: ArgumentBinding, keep: object) -> Callable[[], bool]:
+        """Returns a function that runs the step and keeps the GIL; see `StepCall.run`.
+
+        No other function of the instance may release the GIL, so that all can use its memory.
+
+        Args:
+            binding: addresses of inputs and outputs.
+            keep: lives as long as the function.
+        """
+        return self._short(binding, keep).run
+
+    def short_array_call(self, binding: ArgumentBinding, keep: object) -> ArrayFunction | None:
+        """Returns a function that runs the step on arrays and keeps the GIL; see `short_call`."""
+        bound = self._short(binding, keep)
+        return bound.call.on_arrays(*self._ports(bound, binding))
+
+    def _short(self, binding: ArgumentBinding, keep: object) -> "_BoundStep":
+        bound = self._bound(binding, releases_gil=False, keep=(self, keep))
+        bound.step[_POOL] = 0
+        return bound
+
+    def _after_fork(self) -> None:
+        """Replaces the pool; a forked child has its own."""
+        self._forks = process.forks
+        self._own[_POOL] = self._team.pool()
+        self._steps.clear()
+        self._array_functions.clear()
+
+    def _cached(self, binding: ArgumentBinding) -> "_BoundStep":
         """Prepares and caches a step for these addresses."""
+        bound = self._bound(binding, releases_gil=True, keep=None)
+        _put(self._steps, binding, bound)
+        return bound
+
+    def _bound(self, binding: ArgumentBinding, *, releases_gil: bool, keep: object) -> "_BoundStep":
+        """Prepares a step for these addresses; see `StepCall` for `releases_gil` and `keep`."""
         step, start = self._copy()
         # Arguments that are parts of an input or output keep their offset in it.
         table = step[self._table :]
         copied_in, copied_out = [], []
         for number, size, own, cells in self._inputs:
             address = binding.inputs[number]
+            if address is None:
+                continue
             if address % ALIGNMENT:
                 copied_in.append((own, address, size))
                 address = own
@@ -201,30 +256,52 @@ class Instance:
                 table[cell] += address - own
         for number, size, own, cells in self._outputs:
             address = binding.outputs[number]
+            if address is None:
+                continue
             if not cells or address % ALIGNMENT or self._is_used(number, binding):
                 copied_out.append((address, own, size))
                 address = own
             for cell in cells:
                 table[cell] += address - own
-        if len(self._steps) >= _STEP_CACHE_SIZE:
-            self._steps.clear()
-        bound = _BoundStep(address=start, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
-        self._steps[binding] = bound
-        return bound
+        call = StepCall(
+            self._team.program,
+            start,
+            self._count,
+            copied_in=copied_in,
+            copied_out=copied_out,
+            releases_gil=releases_gil,
+            keep=(step, keep),
+        )
+        return _BoundStep(step=step, call=call, run=call.run)
+
+    def _ports(
+        self, bound: "_BoundStep", binding: ArgumentBinding
+    ) -> tuple[list[ArrayPort], list[ArrayPort]]:
+        """Returns the inputs and the outputs for which a binding has no address."""
+        table = bound.step.ctypes.data + bound.step.itemsize * self._table
+        executable = self._executable
+        return (
+            _array_ports(executable.inputs, self._inputs, binding.inputs, table),
+            _array_ports(executable.outputs, self._outputs, binding.outputs, table),
+        )
 
     def _is_used(self, output: int, binding: ArgumentBinding) -> bool:
         """Returns True if an output overlaps an input or another output."""
         inputs, outputs = binding.inputs, binding.outputs
-        begin = outputs[output]
+        begin = outputs[output] or 0
         end = begin + self._executable.outputs[output].size_bytes
-        for number, size, _, _ in self._inputs:
-            if inputs[number] < end and begin < inputs[number] + size:
-                return True
-        return any(
-            outputs[number] < end and begin < outputs[number] + size
-            for number, size, _, _ in self._outputs
-            if number != output
-        )
+        used = [(inputs[number], size) for number, size, _, _ in self._inputs]
+        used += [(outputs[number], size) for number, size, _, _ in self._outputs if number != output]
+        return any(other is not None and other < end and begin < other + size for other, size in used)
+
+    def time_ns(self, runs: int) -> int:
+        """Returns the shortest time of several runs with the current memory contents."""
+        run, times = self._short(_unbound(self._executable), None).run, []
+        for _ in range(runs):
+            started = time.perf_counter_ns()
+            run()
+            times.append(time.perf_counter_ns() - started)
+        return min(times)
 
     def profile(self) -> tuple[KernelTime, ...]:
         """Measures each kernel with the current memory contents."""
@@ -251,18 +328,16 @@ class _BoundStep:
     """A step prepared for a binding.
 
     Attributes:
-        address: the address of `step`.
         step: the step, with the addresses of the binding or of the arena.
-        copied_in: unaligned inputs: address in the arena, source address, and size.
-        copied_out: outputs that cannot be written in place: target address, address in the arena,
-            and size.
+        call: copies unaligned inputs to the arena, runs the step, and copies outputs that cannot be
+            written in place.
+        run: its function.
         cancellation, deadline_ns: the limits that are currently set in the step.
     """
 
-    address: int
     step: Words
-    copied_in: tuple[tuple[int, int, int], ...]
-    copied_out: tuple[tuple[int, int, int], ...]
+    call: StepCall
+    run: Callable[[], bool]
     cancellation: int = NEVER_CANCELLED.address
     deadline_ns: int = 0
 
@@ -270,6 +345,41 @@ class _BoundStep:
         """Sets the cancellation and deadline of the next run."""
         self.step[_CANCELLATION], self.step[_DEADLINE] = cancellation, deadline_ns
         self.cancellation, self.deadline_ns = cancellation, deadline_ns
+
+
+def _unbound(executable: Executable) -> ArgumentBinding:
+    return ArgumentBinding([None] * len(executable.inputs), [None] * len(executable.outputs))
+
+
+def _array_ports(
+    ports: Sequence[Port],
+    used: Sequence[tuple[int, int, int, tuple[int, ...]]],
+    addresses: Sequence[int | None],
+    table: int,
+) -> list[ArrayPort]:
+    """Returns those of the ports that have no address; `table` is the address of the arguments."""
+    places = {number: (own, cells) for number, _, own, cells in used}
+    found = []
+    for number, (port, address) in enumerate(zip(ports, addresses, strict=True)):
+        if address is None:
+            own, cells = places.get(number, (0, ()))
+            operand = port.operand
+            found.append(
+                ArrayPort(
+                    dtype=operand.type.dtype,
+                    shape=port.dimensions,
+                    size_bytes=port.size_bytes,
+                    own=own,
+                    cells=tuple(table + _WORD_BYTES * cell for cell in cells),
+                )
+            )
+    return found
+
+
+def _put(cache: dict[ArgumentBinding, _Cached], binding: ArgumentBinding, value: _Cached) -> None:
+    if len(cache) >= _STEP_CACHE_SIZE:
+        cache.clear()
+    cache[binding] = value
 
 
 def chunks(call: KernelCall, threads: int) -> int:

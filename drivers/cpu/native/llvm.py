@@ -16,6 +16,7 @@ from typing import Any
 from neurald.drivers.cpu.native.image import LoadedImage, decoded, is_image
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.errors import BadData
+from neurald.hal.process.exit import MAX_EXIT_S
 from neurald.hal.process.fork import hold_over_fork
 
 _LOG = logging.getLogger(__name__)
@@ -24,9 +25,6 @@ _LOG = logging.getLogger(__name__)
 #: is free.
 _lock = threading.RLock()
 hold_over_fork(_lock)
-#: Time that an exiting process waits for the module that another thread compiles, and for
-#: executions of daemon threads.
-MAX_EXIT_S = 5.0
 
 
 def _keep_lock() -> None:

@@ -1,31 +1,43 @@
 """A compiled step in memory: code, constants, and an instance per concurrent execution."""
 
-import atexit
 import ctypes
 import os
 import time
-import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
-from neurald.drivers.cpu.native.llvm import MAX_EXIT_S, LoadedCode
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
+from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
-from neurald.hal.errors import MissedDeadlineTransient
+from neurald.hal.errors import (
+    MissedDeadlineTransient,
+    OutOfMemory,
+    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
+)
 from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
 
-Array = np.ndarray[Any, np.dtype[Any]]
+#: Maximum time of a step that keeps the GIL. Releasing it takes as long as a part of this, and much
+#: longer if another thread gets it.
+_MAX_SHORT_NS: Final = 5_000
+#: Factor by which estimates are too high if the constants of a small step stay in the cache.
+_MAX_OVERESTIMATE: Final = 20
+#: Number of runs whose minimum is the time of a step.
+_SHORT_RUNS: Final = 4
 
 #: Maximum number of concurrent executions, each with its own arena; others wait in order.
 _MAX_INSTANCES = max(4, len(os.sched_getaffinity(0)))
@@ -63,11 +75,13 @@ class NativeModel:
         }
         self._code = LoadedCode(self.codes, sorted(names))
         # A reference to this object would create a cycle and delay the release of its memory.
-        new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
-        self._instances = LendingPool([new_instance()], new_instance, _MAX_INSTANCES)
+        self._new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
+        self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
+        self._short_instance: Instance | None = None
+        self._is_measured = False
         #: The cancellations of the last executions, by instance.
         self._cancellations: dict[Instance, Cancellation | None] = {}
-        _models.add(self)
+        stop_at_exit(self)
 
     def run(
         self,
@@ -129,11 +143,70 @@ class NativeModel:
             for result, port in zip(results, self.executable.outputs, strict=True)
         ]
 
-    def stop(self, deadline_s: float) -> None:
-        """Ends the executions of other threads, and leaves the model to the calling thread.
+    def short_call(self, binding: ArgumentBinding, keep: object) -> Callable[[], bool] | None:
+        """Returns a function that runs a short step without releasing the GIL.
 
-        Memory that an execution may still use after the deadline is never freed.
+        It returns whether the step finished. If not, `run` raises the error.
+
+        Args:
+            binding: addresses of inputs and outputs.
+            keep: owner of this memory.
+
+        Returns:
+            None if the step takes too long.
         """
+        instance = self._for_short_calls()
+        return None if instance is None else instance.short_call(binding, (self, keep))
+
+    def array_function(self, binding: ArgumentBinding, keep: object) -> ArrayFunction | None:
+        """Returns a function that runs the step on arrays; see `StepCall.on_arrays`.
+
+        Args:
+            binding: addresses of the inputs and outputs that are not arrays.
+            keep: owner of this memory.
+
+        Returns:
+            None if the interpreter does not support it.
+        """
+        if not python_table():
+            return None
+        instance = self._for_short_calls()
+        if instance is not None:
+            return instance.short_array_call(binding, (self, keep))
+        return partial(self._run_on_arrays, binding, keep)
+
+    def _run_on_arrays(self, binding: ArgumentBinding, _: object, *arrays: Array) -> list[Array] | None:
+        instance = self._instances.take()
+        self._cancellations[instance] = instance.cancellation
+        try:
+            return instance.run_arrays(binding, arrays)
+        finally:
+            self._instances.give_back(instance)
+
+    def _for_short_calls(self) -> Instance | None:
+        """Returns an instance whose functions never release the GIL; None if a call takes too long.
+
+        A thread that holds the GIL has this instance for itself.
+        """
+        if not self._is_measured:
+            # Without memory for another instance no call is a short one.
+            with suppress(OutOfMemory, ResourceExhaustedTransient, ResourceExhaustedPersistent):
+                if self._may_be_short():
+                    instance = self._new_instance()
+                    if instance.time_ns(_SHORT_RUNS) <= _MAX_SHORT_NS:
+                        self._short_instance = instance
+            self._is_measured = True
+        return self._short_instance
+
+    def _may_be_short(self) -> bool:
+        if not python_table():
+            return False
+        calls, threads = self.executable.calls, self.team.threads
+        is_shared = any(chunks(call, threads) > 1 for call in calls)
+        return not is_shared and sum(call.cost_ns for call in calls) <= _MAX_OVERESTIMATE * _MAX_SHORT_NS
+
+    def stop(self, deadline_s: float) -> None:
+        """See `Stoppable.stop`. The model is left to the calling thread."""
         if not self._instances.close(deadline_s, self._cancel):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
@@ -146,24 +219,6 @@ class NativeModel:
         """Measures each kernel, in the order of `executable.calls`, on the arena's contents."""
         with self._instances.using() as instance:
             return instance.profile()
-
-
-#: The models of this process.
-_models: "weakref.WeakSet[NativeModel]" = weakref.WeakSet()
-
-
-def _stop_all() -> None:
-    """Ends native code before the interpreter exits.
-
-    Daemon threads may still execute models then. The interpreter frees their memory and code, under
-    native code that does not need the interpreter to continue.
-    """
-    deadline_s = time.monotonic() + MAX_EXIT_S
-    for model in list(_models):
-        model.stop(deadline_s)
-
-
-atexit.register(_stop_all)
 
 
 def _name(call: KernelCall) -> str:

@@ -47,6 +47,7 @@ import os
 from typing import Final
 
 from neurald.drivers.compiler.support.kernel_file import kernel_text
+from neurald.drivers.cpu.native.python_call import python_call_text
 
 #: Maximum number of workers, and of steps that share calls at the same time.
 MAX_WORKERS: Final = 255
@@ -96,7 +97,8 @@ def step_program_text() -> str:
 
     `neurald_run` runs a step. It returns the position of the call whose requirement failed, or the
     number of calls; if it was stopped, the position of the unfinished call plus `STOPPED`.
-    `neurald_work` runs a worker; it returns when the worker has to quit.
+    `neurald_work` runs a worker; it returns when the worker has to quit. The functions of
+    `python_call` run a step, too.
     """
     declaration, pause = _PAUSES.get(os.uname().machine, ("", ""))
     program = kernel_text(
@@ -121,7 +123,7 @@ def step_program_text() -> str:
         SLOT_COUNT=_SLOT_COUNT,
         WORKER_POLLS=_WORKER_POLLS,
     )
-    return program + sharing
+    return program + sharing + python_call_text()
 
 
 def caller_name(count: int) -> str:

@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
+from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
 from neurald.drivers.cpu.native.step_program import (
     LINE_BYTES,
     MAX_WORKERS,
@@ -81,11 +82,12 @@ class StepProgram:
 
     def __init__(self, code: bytes) -> None:
         (code,) = link_image((code,))
-        loaded = LoadedCode((code,), ("neurald_run", "neurald_work"))
+        loaded = LoadedCode((code,), ("neurald_run", "neurald_work", *PYTHON_FUNCTIONS))
         # Workers still run the code when the process exits.
         loaded.keep_forever()
         self._loaded = loaded
         self.code = code
+        self.addresses = loaded.addresses
         self.run: Any = _Run(loaded.addresses["neurald_run"])
         self.work: Any = _Work(loaded.addresses["neurald_work"])
 

@@ -64,7 +64,8 @@ def _reorder(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[
         return None
     shape = tuple(each.extent for each in order)
     value = Value(shape, kernel.output.type, name=kernel.output.name)
-    storing = replace(split.kernel, output=value, axes=order)
+    # Its rows are no longer adjacent.
+    storing = replace(split.kernel, output=value, axes=order, limit=None)
     positions = tuple(split.kernel.axes.index(each) for each in order)
 
     def found(expression: Expression) -> Expression | None:

@@ -24,6 +24,9 @@ _MAX_GRAINS = 64
 #: Upper limit on the time of a work item, because cancellation and deadlines are only checked
 #: between work items.
 _MAX_WORK_ITEM_NS = 2_000_000.0
+#: Maximum number of work items, and minimum number of elements of each, of kernels of which only some
+#: rows are needed.
+_MAX_LIMITED_ITEMS, _MIN_LIMITED_ELEMENTS = 256, 64
 #: Cost of an instruction on a register, and of moving a byte.
 _STEP_NS = 0.3
 _BYTE_NS = 0.02
@@ -110,6 +113,9 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
     cost = math.prod(kernel.shape) * chosen.element_ns
     work_items = min(_MAX_GRAINS, math.ceil(cost / _WORK_ITEM_NS))
     wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
+    if kernel.limit is not None:
+        # The work items of rows that are not needed are left out.
+        wanted = max(wanted, min(_MAX_LIMITED_ITEMS, math.prod(kernel.shape) // _MIN_LIMITED_ELEMENTS))
     order = kernel.axes if chosen.row is not None else _order(kernel, lanes)
     layout = LoopSchedule(
         kernel=kernel,

@@ -5,9 +5,14 @@ outputs have locations there too, but kernels access a request's own memory dire
 suitably aligned.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
 import msgspec
 
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
+from neurald.hal.model.types import Operand
 
 
 class KernelCall(msgspec.Struct, frozen=True, array_like=True):
@@ -31,6 +36,24 @@ class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     operations: tuple[int, ...] = ()
 
 
+#: Size of a number of rows.
+ROW_COUNT_BYTES: Final = 4
+
+
+class BoundedPort(msgspec.Struct, frozen=True, array_like=True):
+    """An output whose dimensions are an upper bound.
+
+    Attributes:
+        output: its position among the outputs.
+        dimension: the dimension of its rows; those before it have length 1.
+        count: the position of the output with the number of its rows, an int32.
+    """
+
+    output: int
+    dimension: int
+    count: int
+
+
 class Executable(msgspec.Struct, frozen=True, array_like=True):
     """A compiled step.
 
@@ -44,6 +67,8 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
         scratch_bytes: additional memory per thread.
         unshared_bytes: size of the arena if no values shared bytes.
         is_tolerant: True if no access leaves its memory even if inputs change during the execution.
+        bounded: outputs of which only some rows exist. Their numbers of rows are the last outputs,
+            which are not outputs of the model.
     """
 
     target: str
@@ -57,3 +82,34 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     scratch_bytes: int
     unshared_bytes: int
     is_tolerant: bool
+    bounded: tuple[BoundedPort, ...] = ()
+
+    @property
+    def visible_outputs(self) -> tuple[Port, ...]:
+        """The outputs of the model."""
+        return self.outputs[: len(self.outputs) - len({each.count for each in self.bounded})]
+
+    def output_operand(self, output: int) -> Operand:
+        """Returns the declared operand of an output of the model; unknown lengths are 0."""
+        operand = self.outputs[output].operand
+        for each in self.bounded:
+            if each.output == output:
+                dimensions = self.outputs[output].dimensions
+                operand = replace(
+                    operand, dimensions=(*dimensions[: each.dimension], 0, *dimensions[each.dimension + 1 :])
+                )
+        return operand
+
+    def output_shapes(self, counts: Sequence[int]) -> list[tuple[int, ...]]:
+        """Returns the shapes of the outputs of the model.
+
+        Args:
+            counts: the numbers of rows, in the order of the outputs that hold them.
+        """
+        visible = self.visible_outputs
+        shapes = [port.dimensions for port in visible]
+        for each in self.bounded:
+            shape, at = shapes[each.output], each.dimension
+            rows = min(max(0, counts[each.count - len(visible)]), shape[at])
+            shapes[each.output] = (*shape[:at], rows, *shape[at + 1 :])
+        return shapes

@@ -23,7 +23,7 @@ from enum import Enum
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, TopK
+from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Procedure, TopK
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.compiler.ir.value import Value
@@ -115,5 +115,7 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
         elif isinstance(node, TopK):
             nodes.append(replace(node, input=half(node.input)))
         else:
+            # Procedures have been expanded before.
+            assert not isinstance(node, Procedure)  # noqa: S101
             nodes.append(replace(node, input=factor(node.input), weights=factor(node.weights)))
     graph.nodes = nodes

@@ -171,6 +171,18 @@ class Call:
             self._runner,
         )
 
+    def with_shapes(self, shape_of: Callable[[int], Shape | None]) -> "Call":
+        """Returns the same call with other shapes of operands."""
+        return Call(
+            self.binding,
+            self._operands,
+            shape_of,
+            self._value_of,
+            self._omitted,
+            self._referenced,
+            self._runner,
+        )
+
     def scalar(self, name: str) -> Any:
         """Returns the value of a scalar input as a Python number, or its default.
 

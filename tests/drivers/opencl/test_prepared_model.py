@@ -1,5 +1,7 @@
 """Prepared models: instances for concurrent executions, deadlines, and lost devices."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -179,3 +181,56 @@ def test_a_deadline_passes_while_kernels_run(
         with pytest.raises(MissedDeadlineTransient, match="while kernels were running"):
             prepared.execute(request, ExecuteOptions(deadline_s=time.monotonic() + 0.1))
     prepared.execute(request, ExecuteOptions(deadline_s=time.monotonic() + 60))
+
+
+_EXITING = """
+import atexit, os, threading, time
+
+runs = [0]
+
+def check():
+    before = runs[0]
+    time.sleep(0.3)
+    if runs[0] > before:
+        os._exit(3)
+
+# Registered first, so it runs last.
+atexit.register(check)
+
+import numpy as np
+import neurald as nd
+from neurald.hal.registry import create_device
+
+builder = nd.ModelBuilder()
+x, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1 << 16,)) for _ in range(2))
+builder.add_operation(nd.OperationType.ABS, [x], [y])
+builder.identify_inputs_and_outputs([x], [y])
+builder = nd.CompilationBuilder(builder.finish(), [create_device("opencl")])
+builder.set_caching(None)
+compilation, ones = builder.finish(), np.ones(1 << 16, np.float32)
+
+def execute():
+    try:
+        while True:
+            compilation.run(ones)
+            runs[0] += 1
+    except nd.Error:
+        pass
+
+for _ in range(3):
+    threading.Thread(target=execute, daemon=True).start()
+while not runs[0]:
+    time.sleep(0.01)
+"""
+
+
+def test_executions_of_daemon_threads_end_before_the_interpreter_does(opencl: DeviceContext) -> None:
+    """A thread that returns from OpenCL into the finished interpreter would abort the process."""
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", _EXITING],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr

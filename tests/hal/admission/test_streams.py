@@ -50,6 +50,18 @@ def test_streams_are_counted_in_all_and_for_each_client() -> None:
             pass
 
 
+def test_a_stalled_stream_leaves_room_for_another_one() -> None:
+    streams = StreamLimiter(limit=1, patience_s=60, grace_s=0.3)
+    assert streams.has_room()
+    stalls = streams.begin(None, context := Context())
+    assert not streams.has_room()
+    wait_until(streams.has_room, timeout_s=30)
+    streams.begin(None, Context())
+    assert context.is_cut.is_set()
+    streams.end(stalls)
+    assert not streams.has_room()
+
+
 def test_no_more_may_be_under_way_while_all_move() -> None:
     streams = StreamLimiter(limit=2, patience_s=60, grace_s=0.3)
     moving = [streams.begin(owner, Context()) for owner in "ab"]

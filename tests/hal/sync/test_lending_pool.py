@@ -168,10 +168,20 @@ def test_a_lock() -> None:
     for thread in threads:
         thread.join()
     assert most == [1]
-    lock.acquire()
+    assert lock.try_take()
+    assert not lock.try_take()
     with pytest.raises(MissedDeadlineTransient):
-        lock.acquire(time.monotonic() + 0.01)
-    lock.release()
+        lock.take(time.monotonic() + 0.01)
+    lock.give_back(None)
+    lock.take()
+    waiting = threading.Thread(target=work)
+    waiting.start()
+    while not lock.waiting:
+        time.sleep(0.001)
+    # The lock goes to the thread that waits.
+    lock.give_back(None)
+    waiting.join()
+    assert lock.try_take()
 
 
 def test_closing_waits_for_the_objects_in_use() -> None:

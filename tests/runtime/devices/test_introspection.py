@@ -360,3 +360,18 @@ def test_a_driver_that_is_newer_than_the_runtime(number: int, expected: FeatureL
             description_from_wire(message)
     else:
         assert description_from_wire(message).feature_level is expected
+
+
+def test_a_device_is_opened_in_this_process() -> None:
+    device = nd.open_device("sample-all")
+    assert (device.name, device.is_remote) == ("sample-all", False)
+    assert device.name not in {each.name for each in nd.devices()}
+    compilation = compiled(add_model((2,)), device)
+    np.testing.assert_array_equal(compilation.run(np.ones(2, np.float32), np.ones(2, np.float32))[0], [2, 2])
+    assert nd.open_device("cpu") is nd.devices()[0]
+    for wrong, code in (
+        ("absent", Code.UNAVAILABLE_DEVICE),
+        ("no driver:", Code.BAD_DATA),
+        (None, Code.BAD_DATA),
+    ):
+        assert error_code(nd.open_device, wrong) is code

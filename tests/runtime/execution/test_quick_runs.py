@@ -1,4 +1,7 @@
-"""`Compilation.run` with small models, for which each thread keeps executions."""
+"""`Compilation.run` with small models and devices without functions that take arrays.
+
+Each thread keeps executions for them.
+"""
 
 import threading
 from typing import Any
@@ -9,11 +12,19 @@ from support.models.small import accumulator, add_model, compiled_add, ones
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.runtime.execution.execution import Execution
 from neurald.runtime.execution.quick_runs import MAX_BYTES, SIGNATURE_CACHE_SIZE, QuickRuns
 
 Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def without_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the CPU device behave like one that offers no functions."""
+    monkeypatch.delattr(CpuPreparedModel, "create_array_function")
+    monkeypatch.delattr(CpuPreparedModel, "create_short_execution")
 
 
 @pytest.fixture

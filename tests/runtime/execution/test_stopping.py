@@ -197,12 +197,12 @@ def test_variables_are_as_before() -> None:
     for _ in range(4):
         execution.compute()
     before = compilation.state.value("total")
-    compilation.state.lock.acquire()
+    compilation.state.lock.take()
     try:
         with cancelled_after(0.03, execution):
             error, _ = ended(execution.compute)
     finally:
-        compilation.state.lock.release()
+        compilation.state.lock.give_back(None)
     assert "cancelled" in str(error)
     assert (compilation.state.value("total") == before).all()
     late, other = nd.Execution(compilation), np.empty((2, 3), np.float32)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from support.compiler import attention as attentions
 from support.compiler.graphs import GraphBuilder
 from support.cpu.quantized_sums import QuantizedSums
 from support.models import control_flow as models
@@ -9,6 +10,7 @@ from support.models import control_flow as models
 import neurald as nd
 from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.algorithm import Algorithm, Distinct, Positions, Suppression
 from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
@@ -29,6 +31,7 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.object_code import routine_unit
+from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
@@ -70,6 +73,13 @@ def softmax() -> tuple[Kernel, ...]:
     return _fused(
         builder.finish(builder.compute((3, 21), lambda i, j: load(powers, (i, j)) / load(total, (i,))))
     )
+
+
+def attention() -> tuple[Kernel, ...]:
+    """Attention of two heads with shared keys and a mask."""
+    form = attentions.Form(rows=3, columns=9, depth=8, features=8, key_heads=1, mask="causal")
+    fused = fuse(attentions.attention(form), is_row_wise=is_row_by_row)
+    return merge_attention(fused, lambda _: True).kernels
 
 
 def _convolved(
@@ -155,6 +165,43 @@ def arg_max() -> tuple[Kernel, ...]:
     return _fused(builder.finish(builder.top_k(builder.input(2, 40), 1, prefers_lower_index=True)))
 
 
+def _procedure(
+    algorithm: Algorithm, *inputs: Value, builder: GraphBuilder, output: Shape
+) -> tuple[Kernel, ...]:
+    return _fused(builder.finish(builder.procedure(algorithm, *inputs, output=output)))
+
+
+def scatter() -> tuple[Kernel, ...]:
+    """Rows added to the rows of a value."""
+    builder = GraphBuilder()
+    destinations, updates = builder.input(9, type=Scalar.INT32), builder.input(9, 20)
+    base = builder.input(6, 20)
+    return _fused(
+        builder.finish(
+            builder.scatter(destinations, updates, output=(6, 20), reduction=ReductionOp.SUM, base=base)
+        )
+    )
+
+
+def positions() -> tuple[Kernel, ...]:
+    """The positions of elements that are not 0."""
+    builder = GraphBuilder()
+    return _procedure(Positions(), builder.input(30), builder=builder, output=(31,))
+
+
+def distinct() -> tuple[Kernel, ...]:
+    """The numbers of distinct elements."""
+    builder = GraphBuilder()
+    return _procedure(Distinct(), builder.input(30), builder=builder, output=(61,))
+
+
+def suppression() -> tuple[Kernel, ...]:
+    """The best boxes that do not overlap, with lowered scores."""
+    builder = GraphBuilder()
+    inputs = (builder.input(20, 4), builder.input(20), *(builder.input(1) for _ in range(3)))
+    return _procedure(Suppression(limit=5), *inputs, builder=builder, output=(11,))
+
+
 def lookup_table() -> tuple[Kernel, ...]:
     """A quantised hyperbolic tangent."""
     builder = GraphBuilder()
@@ -197,6 +244,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
             elementwise,
             reduction,
             softmax,
+            attention,
             convolution,
             winograd,
             depthwise,
@@ -207,6 +255,10 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
             gather,
             top_k,
             arg_max,
+            scatter,
+            positions,
+            distinct,
+            suppression,
             lookup_table,
             control_flow,
         )

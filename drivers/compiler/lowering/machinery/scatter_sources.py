@@ -1,8 +1,7 @@
 """Helpers of scatter operations: each output element finds the elements scattered to it.
 
-Kernels compute each output element independently, so nothing is written twice. Known indices are
-turned into a table of sources per destination. Unknown indices are all compared with each
-destination, within a limit.
+Where the indices are known and few of them are equal, each output element is computed independently:
+they are turned into a table of sources per destination. `Builder.scatter` is for all others.
 """
 
 from collections.abc import Callable
@@ -10,18 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, index, load, reduce, select
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import BOOL_REDUCTIONS
 from neurald.hal.operations.machinery.call import Array
 
-#: Limit on comparisons, which take about as long as a large convolution.
-_MAX_COMPARISONS = 1 << 30
-#: Limit on table entries.
+#: Limits on table entries, and on their number for each element that is scattered or written.
 _MAX_TABLE_ENTRIES = 1 << 24
+_MAX_TABLE_GROWTH = 4
 
 #: Wider types in which narrow elements are reduced.
 _WIDER = {
@@ -52,25 +49,23 @@ class ScatterSources:
 SourcesAt = Callable[[Expression], ScatterSources]
 
 
-def known_sources(builder: Builder, where: Array, destinations: int) -> SourcesAt:
-    """Builds sources from known destinations.
+def known_sources(builder: Builder, where: Array, destinations: int) -> SourcesAt | None:
+    """Builds sources from known destinations; returns None if their table would be too large.
 
     Args:
         builder: of the operation.
         where: destination of each element in order, or -1 for none.
         destinations: number of destinations.
-
-    Raises:
-        Unsupported: the table is too large.
     """
     scattered = np.flatnonzero(where >= 0)
     order = scattered[np.argsort(where[scattered], kind="stable")]
     counts = np.bincount(where[order], minlength=destinations)
     most = max(1, int(counts.max(initial=0)))
-    if destinations * most > _MAX_TABLE_ENTRIES:
-        raise Unsupported(
-            f"scattering up to {most} elements to each of {destinations} destinations takes too large a table"
-        )
+    entries = destinations * most
+    if entries > _MAX_TABLE_ENTRIES or (
+        most > 1 and entries > _MAX_TABLE_GROWTH * (destinations + len(where))
+    ):
+        return None
     table = np.full((destinations, most), -1, np.int32)
     firsts = np.cumsum(counts) - counts
     table[where[order], np.arange(len(order)) - firsts[where[order]]] = order
@@ -82,42 +77,6 @@ def known_sources(builder: Builder, where: Array, destinations: int) -> SourcesA
         return ScatterSources(axes=axes, number=number, holds=number >= 0)
 
     return at
-
-
-def compared_sources(where: Value, work: int) -> SourcesAt:
-    """Builds sources from destinations that are only known at execution.
-
-    Args:
-        where: destination of each element, in order.
-        work: number of result elements, each of which compares all destinations.
-
-    Raises:
-        Unsupported: there are too many comparisons.
-    """
-    (count,) = where.shape
-    require_few_comparisons(count, work)
-
-    def at(destination: Expression) -> ScatterSources:
-        return all_sources(count, lambda number: load(where, (number,)).to(Scalar.INDEX).equals(destination))
-
-    return at
-
-
-def all_sources(count: int, holds: Callable[[Expression], Expression]) -> ScatterSources:
-    """Builds sources from a predicate over `count` elements."""
-    if count == 1:
-        return ScatterSources(axes=(), number=index(0), holds=holds(index(0)))
-    along = axis(count, "n")
-    return ScatterSources(axes=(along,), number=along, holds=holds(along))
-
-
-def require_few_comparisons(count: int, work: int) -> None:
-    """Raises Unsupported if comparing `count` indices for `work` result elements takes too long."""
-    if count * work > _MAX_COMPARISONS:
-        raise Unsupported(
-            f"scattering by {count} indices unknown before execution into {work} elements takes too many "
-            "comparisons"
-        )
 
 
 def last_source(sources: ScatterSources) -> Expression:

@@ -1,9 +1,10 @@
 """Types of lowerings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.builder import Builder, Limit
 from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -13,3 +14,16 @@ from neurald.hal.operations.machinery.call import Call
 #: values from the call, as references do.
 Lowering: TypeAlias = Callable[[Call, Builder], tuple[Value, ...]]
 Lowerings: TypeAlias = Mapping[OperationType, Lowering]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedValue:
+    """A result, whose shape is an upper bound if it has a limit."""
+
+    value: Value
+    limit: Limit | None = None
+
+
+#: Builds the outputs of an operation whose number of results follows from data.
+BoundedLowering: TypeAlias = Callable[[Call, Builder], Sequence[BoundedValue]]
+BoundedLowerings: TypeAlias = Mapping[OperationType, BoundedLowering]

@@ -204,7 +204,10 @@ class Floats:
 
     def cut(self, x: str, low: float, high: float) -> str:
         """Clamps a float; NaN stays NaN."""
-        x = self.select(self.is_("olt", x, low), self.number(low), x)
+        return self.at_most(self.select(self.is_("olt", x, low), self.number(low), x), high)
+
+    def at_most(self, x: str, high: float) -> str:
+        """Returns the smaller of a float and a number; NaN stays NaN."""
         return self.select(self.is_("ogt", x, high), self.number(high), x)
 
     def integers(self, operation: str, first: str, second: str) -> str:

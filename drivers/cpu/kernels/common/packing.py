@@ -4,6 +4,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.common.narrow_weights import NarrowWeights
 from neurald.drivers.cpu.kernels.common.product import WeightOperand
 from neurald.drivers.cpu.kernels.common.tile import Tile
 
@@ -15,17 +16,43 @@ def channels_of(tile: Tile, channels: int) -> np.ndarray:
     return np.asarray(starts[:, None] + inner.reshape(-1))
 
 
-def packed(operand: WeightOperand, constant: np.ndarray, tile: Tile, channels: int, terms: int) -> Value:
-    """Packs a constant operand to FLOAT32 panels: (sets, panels, terms, vectors × lanes)."""
+def by_channel(operand: WeightOperand, constant: np.ndarray, channels: int, terms: int) -> np.ndarray:
+    """Returns a view of a constant operand: (sets, channels, terms)."""
     size = constant.itemsize
-    view = np.lib.stride_tricks.as_strided(
+    return np.lib.stride_tricks.as_strided(
         np.ascontiguousarray(constant),
         (operand.sets, channels, terms),
         (channels * terms * size, operand.channel_step * size, operand.term_step * size),
     )
-    panels = view[:, channels_of(tile, channels)].transpose(0, 1, 3, 2)
-    array = np.ascontiguousarray(panels, dtype=np.float32)
+
+
+def packed(operand: WeightOperand, constant: np.ndarray, tile: Tile, channels: int, terms: int) -> Value:
+    """Packs a constant operand to FLOAT32 panels: (sets, panels, terms, vectors × lanes)."""
+    view = by_channel(operand, constant, channels, terms)
+    array = _panels(view, tile, channels).astype(np.float32, order="C")
     return Value(array.shape, Scalar.FLOAT32, array, operand.value.name)
+
+
+def packed_narrow(weights: NarrowWeights, tile: Tile, name: str) -> Value:
+    """Packs weights (sets, channels, terms) in fewer bytes to panels.
+
+    Returns:
+        FLOAT16, (sets, panels, terms, vectors × lanes); or for INT8 weights UINT8, (sets, panels,
+        bytes), where a panel has the FLOAT32 scale of each lane before its weights.
+    """
+    channels = weights.values.shape[1]
+    panels = np.ascontiguousarray(_panels(weights.values, tile, channels))
+    if weights.scales is None:
+        return Value(panels.shape, Scalar.FLOAT16, panels, name)
+    scales = np.ascontiguousarray(weights.scales[:, channels_of(tile, channels), 0])
+    parts = [each.view(np.uint8).reshape(*each.shape[:2], -1) for each in (scales, panels)]
+    array = np.ascontiguousarray(np.concatenate(parts, axis=2))
+    return Value(array.shape, Scalar.UINT8, array, name)
+
+
+def _panels(weights: np.ndarray, tile: Tile, channels: int) -> np.ndarray:
+    """Returns the weights (sets, channels, terms) as (sets, panels, terms, vectors × lanes)."""
+    return weights[:, channels_of(tile, channels)].transpose(0, 1, 3, 2)
 
 
 def as_floats(value: Value) -> Value:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
+from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import arguments_of
 from neurald.drivers.cpu.target.routine import Routine
@@ -90,10 +92,17 @@ def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Ha
     numbers: dict[Expression, int] = {}
     positions = {value: position for position, value in enumerate(arguments)}
     parts: list[Hashable] = []
-    for axis in kernel.axes:
+    axes, expressions, contraction = kernel.axes, kernel.expressions, _contraction(kernel, positions)
+    node_roots: tuple[Expression, ...] = ()
+    if isinstance(kernel.contraction, Attention):
+        node_roots = kernel.contraction.roots
+        axes = tuple(dict.fromkeys((*axes, *kernel.contraction.axes)))
+        expressions = tuple(walk(*kernel.roots, *node_roots))
+        positions[kernel.contraction.scores] = len(positions)
+    for axis in axes:
         parts.append(axis.extent)
         numbers[axis] = len(numbers)
-    for each in kernel.expressions:
+    for each in expressions:
         if each in numbers:
             continue
         if isinstance(each, Load) and each.value.constant is not None and not each.type.is_float:
@@ -101,15 +110,16 @@ def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Ha
             return None
         parts.append((type(each).__name__, each.type, each.low, each.high, *_own(each, numbers, positions)))
         numbers[each] = len(numbers)
-    roots = tuple(numbers[each] for each in kernel.roots)
+    roots = tuple(numbers[each] for each in (*kernel.roots, *node_roots))
     values = tuple((value.shape, value.type, value.constant is None) for value in arguments)
     return (
         target.name,
-        _contraction(kernel, positions),
+        contraction,
         values,
         tuple(parts),
         roots,
         kernel.output_offset is None,
+        None if kernel.limit is None else (positions[kernel.limit.count], kernel.limit.bound),
     )
 
 
@@ -136,8 +146,8 @@ def _own(each: Expression, numbers: dict[Expression, int], positions: dict[Value
 def _contraction(kernel: Kernel, positions: dict[Value, int]) -> Hashable:
     """Returns the key of a contraction, without the contents of its values."""
     node = kernel.contraction
-    if node is None:
-        return None
+    if node is None or isinstance(node, Attention):
+        return node is not None
     parts: list[Hashable] = [type(node).__name__]
     for each in fields(node):
         part = getattr(node, each.name)

@@ -149,6 +149,22 @@ def pack_panel_at_run_time(
                 code.effect(f"store {whole} {column}, ptr {to}, align {_FLOAT_BYTES}")
 
 
+def copy_panel_at_run_time(
+    code: Instructions, target: Target, product: WindowedProduct, tile: Tile, source: str, memory: str
+) -> None:
+    """Copies a panel of FLOAT32 weights whose channels are contiguous; see `pack_panel_at_run_time`."""
+    v = Vector(code, target, tile.lanes)
+    kind, row_bytes = v.type("float"), product.weights.term_step * _FLOAT_BYTES
+    with code.loop("0", str(product.terms)) as loop:
+        at = address(code, source, multiple(code, loop.index, row_bytes))
+        to = address(code, memory, multiple(code, loop.index, tile.width * _FLOAT_BYTES))
+        for number, channel in enumerate(tile.offsets(product.channels)):
+            loaded = address(code, at, str(channel * _FLOAT_BYTES))
+            loaded = code.fresh(f"load {kind}, ptr {loaded}, align {_FLOAT_BYTES}")
+            stored = address(code, to, str(number * tile.lanes * _FLOAT_BYTES))
+            code.effect(f"store {kind} {loaded}, ptr {stored}, align {_FLOAT_BYTES}")
+
+
 def _transposed(code: Instructions, rows: list[str], width: int) -> list[str]:
     """Transposes a square matrix given by its rows, or a single column."""
     count = len(rows)

@@ -4,6 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -12,7 +15,8 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.packing import packed
+from neurald.drivers.cpu.kernels.common.narrow_weights import narrowed
+from neurald.drivers.cpu.kernels.common.packing import by_channel, packed, packed_narrow
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
 from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
@@ -29,6 +33,9 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Weights up to this size stay in the second-level cache while tiles go through them.
 _MAX_RESIDENT_BYTES = 384 << 10
+#: With at most this many positions, and at least this many bytes of weights, reading weights takes
+#: longer than multiplying them.
+_MAX_STREAMED_POSITIONS, _MIN_STREAMED_BYTES = 4, 64 << 10
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64
 #: Copy bandwidth into a thread's scratch memory, per cycle.
@@ -47,7 +54,7 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
     operand = product.weights
     weights_value = operand.value
     if operand.value.constant is not None:
-        weights_value = packed(operand, operand.value.constant, tile, product.channels, product.terms)
+        weights_value = _packed(product, operand.value.constant, tile, target)
     arguments = arguments_with(kernel, (product.source, weights_value))
     return shared_routine(
         kernel,
@@ -55,6 +62,18 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
         target,
         lambda: _new_routine(kernel, product, tile, weights_value, arguments, target),
     )
+
+
+def _packed(product: WindowedProduct, constant: Array, tile: Tile, target: Target) -> Value:
+    """Packs constant weights, in fewer bytes if reading them takes longer than the products."""
+    operand, channels, terms = product.weights, product.channels, product.terms
+    is_streamed = product.positions <= _MAX_STREAMED_POSITIONS and target.has_fma
+    if is_streamed and constant.size * _FLOAT_BYTES >= _MIN_STREAMED_BYTES:
+        weights = by_channel(operand, constant, channels, terms).astype(np.float32)
+        narrow = narrowed(weights, with_half=target.has_half)
+        if narrow is not None:
+            return packed_narrow(narrow, tile, operand.value.name)
+    return packed(operand, constant, tile, channels, terms)
 
 
 def _new_routine(
@@ -68,7 +87,7 @@ def _new_routine(
     operand = product.weights
     names = pointer_names(arguments)
     code = Instructions(parameter_names(arguments))
-    weights = _weights(product, tile, names[weights_value])
+    weights = _weights(product, tile, names[weights_value], weights_value.type)
     source, seen, scratch_bytes, cycles = names[product.source], product, 0, tile.cycles
     if product.type is not Scalar.FLOAT32:
         seen, scratch_bytes = convert_to_float(code, target, product, source, "%scratch")
@@ -98,10 +117,16 @@ def _new_routine(
     )
 
 
-def _weights(product: WindowedProduct, tile: Tile, pointer: str) -> WeightLayout:
+def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar) -> WeightLayout:
     """Returns the layout of the weights.
 
     They are packed at compile time, read in place, or packed to `%scratch` at run time.
+
+    Args:
+        product: the product.
+        tile: size of panels.
+        pointer: name of their memory.
+        stored: type of the stored value, see `packed_narrow`.
     """
     operand = product.weights
     size = operand.value.type.size_bytes
@@ -119,18 +144,21 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str) -> WeightLayout
             is_panel_major=is_panel_major,
         )
     is_packed = operand.value.constant is not None
-    term_bytes = tile.width * _FLOAT_BYTES
-    panel_bytes = product.terms * term_bytes if is_packed else 0
+    kind = (Scalar.INT8 if stored is Scalar.UINT8 else stored) if is_packed else Scalar.FLOAT32
+    scale_bytes = tile.width * _FLOAT_BYTES if kind is Scalar.INT8 else 0
+    term_bytes = tile.width * kind.size_bytes
+    panel_bytes = scale_bytes + product.terms * term_bytes if is_packed else 0
     return WeightLayout(
         pointer=pointer if is_packed else "%scratch",
-        type=Scalar.FLOAT32,
+        type=kind,
         set_bytes=tile.panels * panel_bytes,
         panel_bytes=panel_bytes,
         term_bytes=term_bytes,
         channel_bytes=0,
-        vectors=tuple(each * tile.lanes * _FLOAT_BYTES for each in range(tile.vectors)),
-        align=tile.lanes * _FLOAT_BYTES,
+        vectors=tuple(each * tile.lanes * kind.size_bytes for each in range(tile.vectors)),
+        align=tile.lanes * kind.size_bytes,
         is_panel_major=is_panel_major,
+        scale_bytes=scale_bytes,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, TopK
+from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, Selection
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -42,7 +42,11 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
         target: the target of the code.
     """
     node = kernel.contraction
-    if node is None or isinstance(node, TopK) or node.output.type not in (Scalar.INT32, Scalar.INT64):
+    if (
+        node is None
+        or isinstance(node, Selection | Attention)
+        or node.output.type not in (Scalar.INT32, Scalar.INT64)
+    ):
         return None
     source, weights = node.inputs
     if weights.constant is None or weights.type not in _BYTES or source.type not in (*_BYTES, Scalar.INT16):

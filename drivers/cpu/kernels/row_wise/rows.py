@@ -24,6 +24,7 @@ from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -56,7 +57,7 @@ _Part: TypeAlias = Callable[[Sequence[str], str, str | None], list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RowWiseKernel:
+class RowWiseKernel:
     """A kernel as rows of elements.
 
     Attributes:
@@ -88,11 +89,20 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         return None
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = _RowWriter(rows, target, code)
-    writer.write()
+    writer = RowWriter(rows, target, code, pointer_names(arguments))
+    output, offset = (
+        pointer_names(arguments)[rows.kernel.output],
+        linearize(rows.kernel.axes, rows.kernel.shape),
+    )
+    outer = rows.kernel.axes[:-1]
+    with each_work_item(code, [*(axis.extent for axis in outer), 1]) as (position, _):
+        writer.write(
+            dict(zip(outer, position[:-1], strict=True)),
+            lambda statements: finish(statements, rows.kernel, output, offset),
+        )
     count = math.prod(rows.kernel.shape[:-1])
     vectors = -(-rows.length // target.lanes(_LANE_BYTES))
-    steps = vectors * _steps(rows) + len(rows.reductions) * _HORIZONTAL_CYCLES + _ROW_CYCLES
+    steps = vectors * steps_of(rows) + len(rows.reductions) * _HORIZONTAL_CYCLES + _ROW_CYCLES
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
@@ -105,7 +115,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     )
 
 
-def _steps(rows: _RowWiseKernel) -> float:
+def steps_of(rows: RowWiseKernel) -> float:
     """Returns the approximate number of instructions per element."""
     roots = (rows.kernel.body, *(reduction.body for reduction in rows.reductions))
     return sum(op_cost(each.op) if isinstance(each, Apply) else 0.5 for each in walk(*roots))
@@ -116,14 +126,23 @@ def _is_candidate(kernel: Kernel) -> bool:
     return kernel.row_axes is not None and not kernel.requirements and kernel.output_offset is None
 
 
-def _rows_of(kernel: Kernel) -> _RowWiseKernel | None:
+def _rows_of(kernel: Kernel) -> RowWiseKernel | None:
     """Returns a kernel as rows, or None if it has another form."""
     if not _is_candidate(kernel):
         return None
     kernel = simplify_axes(narrow_int64(kernel))
     reductions = _reductions_of(kernel)
-    if reductions is None:
-        return None
+    return None if reductions is None else _with_kept(kernel, reductions)
+
+
+def rows_along(kernel: Kernel) -> RowWiseKernel | None:
+    """Returns a kernel as rows along its last axis as it is, or None if it has another form."""
+    reductions = _reductions_along(kernel.body, kernel.axes[-1])
+    return _with_kept(kernel, reductions) if reductions else None
+
+
+def _with_kept(kernel: Kernel, reductions: tuple[Reduce, ...]) -> RowWiseKernel:
+    """Returns the rows with the expensive elements that are kept."""
     kept = next(
         (reduction for reduction in reversed(reductions) if _is_worth_keeping(reduction, kernel)), None
     )
@@ -131,27 +150,31 @@ def _rows_of(kernel: Kernel) -> _RowWiseKernel | None:
         element = _reduced_element(kept, kernel)
         found = accumulator(element.type)
         kernel = replace(kernel, body=rewrite(kernel.body, {element: found}.get, {}))
-    return _RowWiseKernel(kernel=kernel, reductions=reductions, kept=kept)
+    return RowWiseKernel(kernel=kernel, reductions=reductions, kept=kept)
 
 
 def _reductions_of(kernel: Kernel) -> tuple[Reduce, ...] | None:
     """Returns the reductions of an arranged kernel, if all are of rows along its last axis."""
-    reductions = tuple(each for each in walk(kernel.body) if isinstance(each, Reduce))
-    along = kernel.axes[-1]
-    if not reductions or kernel.row_axes != len(kernel.axes) - 1 or along.extent > _MAX_ROW_LENGTH:
+    if kernel.row_axes != len(kernel.axes) - 1:
         return None
-    if not _is_side_by_side(kernel.body, along):
-        return None
+    return _reductions_along(kernel.body, kernel.axes[-1]) or None
+
+
+def _reductions_along(body: Expression, along: Axis) -> tuple[Reduce, ...]:
+    """Returns the reductions of an element, if all are of rows along an axis; else none."""
+    reductions = tuple(each for each in walk(body) if isinstance(each, Reduce))
+    if along.extent > _MAX_ROW_LENGTH or not _is_side_by_side(body, along):
+        return ()
     for reduction in reductions:
         if len(reduction.axes) != 1 or reduction.axes[0].extent != along.extent or not _is_plain(reduction):
-            return None
+            return ()
         if not _is_side_by_side(reduction.body, reduction.axes[0]):
-            return None
+            return ()
         if any(
             isinstance(each, Reduce) and free_axes(each) & set(reduction.axes)
             for each in walk(reduction.body)
         ):
-            return None
+            return ()
     return reductions
 
 
@@ -187,12 +210,27 @@ def _is_worth_keeping(reduction: Reduce, kernel: Kernel) -> bool:
     return is_costly and any(each is element for each in kernel.expressions)
 
 
-class _RowWriter:
-    """Writes a function that computes rows; a work item is a row."""
+class RowWriter:
+    """Writes the instructions for a row.
 
-    def __init__(self, rows: _RowWiseKernel, target: Target, code: Instructions) -> None:
+    Args:
+        rows: the rows.
+        target: the target of the code.
+        code: receives the instructions.
+        pointers: names of the memory of the values that they load.
+        scratch: address of `scratch_bytes` for kept elements.
+    """
+
+    def __init__(
+        self,
+        rows: RowWiseKernel,
+        target: Target,
+        code: Instructions,
+        pointers: Mapping[Value, str],
+        scratch: str = "%scratch",
+    ) -> None:
         self._rows, self._target, self._code = rows, target, code
-        self._pointers = pointer_names(arguments_of(rows.kernel))
+        self._pointers, self._scratch = pointers, scratch
         native, length = target.lanes(_LANE_BYTES), rows.length
         self._is_written_out = length <= _MAX_UNROLLED_VECTORS * native
         #: Number of elements computed at once.
@@ -215,14 +253,23 @@ class _RowWriter:
             return 0
         return -(-self._rows.length // self.lanes) * self.lanes * _LANE_BYTES
 
-    def write(self) -> None:
-        """Writes the instructions for the range of work items."""
-        kernel = self._rows.kernel
-        with each_work_item(self._code, [*(axis.extent for axis in kernel.axes[:-1]), 1]) as (position, _):
-            names: dict[Expression, str] = dict(zip(kernel.axes[:-1], position[:-1], strict=True))
-            for reduction in self._rows.reductions:
-                names[reduction] = self._reduced(reduction, names)
-            self._over_parts([], lambda _, begin, __: self._finish(names, begin))
+    def write(self, names: Mapping[Expression, str], store: Callable[[Statements], None]) -> None:
+        """Writes the instructions.
+
+        Args:
+            names: names of the axes that identify the row.
+            store: writes the storing of a vector of elements, whose `RowWiseKernel.kernel.body`
+                the statements compute.
+        """
+        known = dict(names)
+        for reduction in self._rows.reductions:
+            known[reduction] = self._reduced(reduction, known)
+
+        def part(_: Sequence[str], begin: str, __: str | None) -> list[str]:
+            store(self._finishing(known, begin))
+            return []
+
+        self._over_parts([], part)
 
     def _over_parts(self, carried: Sequence[tuple[str, str]], write: _Part) -> list[str]:
         """Writes instructions for each vector of a row.
@@ -280,23 +327,21 @@ class _RowWriter:
         if self._is_written_out:
             self._parts[begin] = value
             return
-        at = address(self._code, "%scratch", multiple(self._code, begin, _LANE_BYTES))
+        at = address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
         self._code.effect(f"store {self._v.type('float')} {value}, ptr {at}, align {_LANE_BYTES}")
 
     def _kept(self, begin: str) -> str:
         """Returns the kept elements of a vector."""
         if self._is_written_out:
             return self._parts[begin]
-        at = address(self._code, "%scratch", multiple(self._code, begin, _LANE_BYTES))
+        at = address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
         return self._code.fresh(f"load {self._v.type('float')}, ptr {at}, align {_LANE_BYTES}")
 
-    def _finish(self, names: Mapping[Expression, str], begin: str) -> list[str]:
-        """Computes the elements of a vector of the row."""
+    def _finishing(self, names: Mapping[Expression, str], begin: str) -> Statements:
+        """Returns statements that compute the elements of a vector of the row."""
         kernel = self._rows.kernel
         known = dict(names)
         known.update(
             (each, self._kept(begin)) for each in walk(kernel.body) if isinstance(each, AccumulatorRef)
         )
-        statements = self._statements(known, kernel.axes[-1], begin)
-        finish(statements, kernel, self._pointers[kernel.output], linearize(kernel.axes, kernel.shape))
-        return []
+        return self._statements(known, kernel.axes[-1], begin)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.analysis.integer_ranges import RangeAnalysis, range_of_accumulator
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
-from neurald.drivers.compiler.ir.graph import Contraction, TopK, delinearize
+from neurald.drivers.compiler.ir.graph import Attention, Contraction, Selection, delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -135,7 +135,7 @@ def epilogue(
 def _writer(kernel: Kernel, arguments: KernelArguments) -> "_EpilogueWriter":
     contraction = kernel.contraction
     assert contraction is not None  # noqa: S101 - callers render a contraction
-    assert not isinstance(contraction, TopK)  # noqa: S101 - which has no sums
+    assert not isinstance(contraction, Selection | Attention)  # noqa: S101 - which has no sums
     length = kernel.shape[-1]
     row, column = axis(math.prod(kernel.shape[:-1]), "row"), axis(length, "column")
     position = (*delinearize(row, kernel.shape[:-1]), column)

@@ -14,10 +14,11 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Expression, axis
 from neurald.drivers.compiler.ir.graph import (
+    Attention,
     Contraction,
     Convolution,
     MatrixProduct,
-    TopK,
+    Selection,
     delinearize,
     linearize,
 )
@@ -110,7 +111,9 @@ class GemmView:
 def gemm_view(kernel: Kernel) -> GemmView | None:
     """Returns the contraction of a kernel as matrix products; None if no kernel supports it."""
     contraction = kernel.contraction
-    if contraction is None or isinstance(contraction, TopK) or not _is_supported(contraction, kernel):
+    if contraction is None or isinstance(contraction, Selection | Attention):
+        return None
+    if not _is_supported(contraction, kernel):
         return None
     if isinstance(contraction, Convolution):
         return _of_convolution(contraction)

@@ -149,21 +149,35 @@ def _filled(values: Array, length: int, dtype: type[np.generic]) -> Array:
     return filled
 
 
-def _reference(call: Call) -> tuple[Array, ...]:
-    limit, is_soft = call.scalar_in("limit", 0), "sigma" in call.binding.inputs
-    scores, min_score = call.array("scores"), call.scalar("score_threshold")
+def suppressed(
+    boxes: Array,
+    scores: Array,
+    iou_threshold: float,
+    min_score: float,
+    limit: int,
+    sigma: float = 0.0,
+) -> tuple[Array, Array]:
+    """Applies `select_boxes` to boxes whose corners have any order."""
     # Most boxes are not candidates.
     candidates = np.flatnonzero(scores > np.float32(min_score))
     kept, found = select_boxes(
-        _corners(call.array("boxes")[candidates]),
-        scores[candidates],
+        _corners(boxes[candidates]), scores[candidates], iou_threshold, min_score, limit, sigma
+    )
+    return candidates[kept], found
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    limit, is_soft = call.scalar_in("limit", 0), "sigma" in call.binding.inputs
+    kept, found = suppressed(
+        call.array("boxes"),
+        call.array("scores"),
         call.scalar("iou_threshold"),
-        min_score,
+        call.scalar("score_threshold"),
         limit,
         call.scalar("sigma") if is_soft else 0.0,
     )
     left = (_filled(found, limit, np.float32),) if is_soft else ()
-    return _filled(candidates[kept], limit, np.int32), *left, np.array(len(kept), np.int32)
+    return _filled(kept, limit, np.int32), *left, np.array(len(kept), np.int32)
 
 
 def _definition(

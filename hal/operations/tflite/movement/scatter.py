@@ -32,7 +32,8 @@ def _scatter(call: Call) -> tuple[Array, ...]:
     where = positions(call, "indices", shape).reshape(-1)
     updates = call.array("updates")
     result = np.zeros((int(np.prod(shape[:depth])), *shape[depth:]), updates.dtype)
-    np.add.at(result, where, updates.reshape(len(where), *shape[depth:]))
+    with np.errstate(all="ignore"):
+        np.add.at(result, where, updates.reshape(len(where), *shape[depth:]))
     return (result.reshape(shape),)
 
 

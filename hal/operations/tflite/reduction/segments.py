@@ -4,13 +4,14 @@ SEGMENT_SUM, UNSORTED_SEGMENT_MAX, _MIN, _PROD, _SUM, BUCKETIZE.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
@@ -49,17 +50,21 @@ def _sum_shape(call: Call) -> tuple[Shape, ...]:
 
 def _unsorted_shape(call: Call) -> tuple[Shape, ...]:
     """Infers the shape; segments belong to the leading axes of the data."""
-    shape, segments, counts = call.shape("input"), call.array("segments"), call.array("count")
-    if segments.shape != shape[: segments.ndim]:
+    shape, rank, counts = call.shape("input"), len(call.shape("segments")), call.array("count")
+    if call.shape("segments") != shape[:rank]:
         raise BadData(
-            f"{call.name('segments')} has shape {list(segments.shape)}; "
+            f"{call.name('segments')} has shape {list(call.shape('segments'))}; "
             f"the leading lengths of the data, {list(shape)}, are expected"
         )
     if counts.size != 1 or counts.flat[0] < 0:
         raise BadData(f"{call.name('count')} is {counts.tolist()}; one number of at least 0 is expected")
-    if segments.size and segments.max() >= counts.flat[0]:
-        raise BadData(f"{call.name('segments')} has {segments.max()}; less than {counts.flat[0]} is expected")
-    return ((int(counts.flat[0]), *shape[segments.ndim :]),)
+    with suppress(UnknownValue):
+        segments = call.array("segments")
+        if segments.size and segments.max() >= counts.flat[0]:
+            raise BadData(
+                f"{call.name('segments')} has {segments.max()}; less than {counts.flat[0]} is expected"
+            )
+    return ((int(counts.flat[0]), *shape[rank:]),)
 
 
 def _segment_reduction(

@@ -1,15 +1,15 @@
 ; rows of 21, 8 elements at once
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
-define void @kcc5ca070561dd219(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @ka067b681f846bca9(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v54 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
   br label %v1.before
 v1.before:
   br label %v1
 v1:
-  %v2 = phi i64 [ %begin, %v1.before ], [ %v139, %v1.next ]
-  %v3 = phi i64 [ %begin, %v1.before ], [ %v137, %v1.next ]
-  %v139.more = icmp slt i64 %v2, %end
-  br i1 %v139.more, label %v1.turn, label %v1.after
+  %v2 = phi i64 [ %begin, %v1.before ], [ %v142, %v1.next ]
+  %v3 = phi i64 [ %begin, %v1.before ], [ %v140, %v1.next ]
+  %v142.more = icmp slt i64 %v2, %end
+  br i1 %v142.more, label %v1.turn, label %v1.after
 v1.turn:
   %v4 = icmp eq i64 %v2, %begin
   %v5 = mul i64 %v3, 21
@@ -56,7 +56,7 @@ v1.turn:
   %v46 = shufflevector <8 x float> %v45, <8 x float> poison, <8 x i32> zeroinitializer
   %v47 = fsub <8 x float> %v7, %v46
   %v48 = fcmp olt <8 x float> %v47, splat (float 0xC05A000000000000)
-  %v49 = select <8 x i1> %v48, <8 x float> splat (float 0xC05A000000000000), <8 x float> %v47
+  %v49 = select <8 x i1> %v48, <8 x float> splat (float 0x0000000000000000), <8 x float> %v47
   %v50 = fcmp ogt <8 x float> %v49, splat (float 0x4056400000000000)
   %v51 = select <8 x i1> %v50, <8 x float> splat (float 0x4056400000000000), <8 x float> %v49
   %v52 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v51, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
@@ -82,75 +82,78 @@ v1.turn:
   %v73 = shl <8 x i32> %v72, splat (i32 23)
   %v74 = bitcast <8 x i32> %v73 to <8 x float>
   %v75 = fmul <8 x float> %v70, %v74
-  %v76 = getelementptr float, ptr %a0, i64 %v5
-  store <8 x float> %v75, ptr %v76, align 4
-  %v77 = fsub <8 x float> %v14, %v46
-  %v78 = fcmp olt <8 x float> %v77, splat (float 0xC05A000000000000)
-  %v79 = select <8 x i1> %v78, <8 x float> splat (float 0xC05A000000000000), <8 x float> %v77
-  %v80 = fcmp ogt <8 x float> %v79, splat (float 0x4056400000000000)
-  %v81 = select <8 x i1> %v80, <8 x float> splat (float 0x4056400000000000), <8 x float> %v79
-  %v82 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v81, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v83 = bitcast <8 x float> %v82 to <8 x i32>
-  %v84 = sub <8 x i32> %v83, %v54
-  %v85 = fsub <8 x float> %v82, splat (float 0x4168000000000000)
-  %v86 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v85, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v81)
-  %v87 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v85, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v86)
-  %v88 = ashr <8 x i32> %v84, splat (i32 1)
-  %v89 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v87, <8 x float> splat (float 0x3F81229B40000000))
-  %v90 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v89, <8 x float> %v87, <8 x float> splat (float 0x3FA5556780000000))
-  %v91 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v90, <8 x float> %v87, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v92 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v91, <8 x float> %v87, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v93 = fmul <8 x float> %v87, %v87
-  %v94 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v93, <8 x float> %v92, <8 x float> %v87)
-  %v95 = fadd <8 x float> %v94, splat (float 0x3FF0000000000000)
-  %v96 = add <8 x i32> %v88, splat (i32 127)
-  %v97 = shl <8 x i32> %v96, splat (i32 23)
-  %v98 = bitcast <8 x i32> %v97 to <8 x float>
-  %v99 = fmul <8 x float> %v95, %v98
-  %v100 = sub <8 x i32> %v84, %v88
-  %v101 = add <8 x i32> %v100, splat (i32 127)
-  %v102 = shl <8 x i32> %v101, splat (i32 23)
-  %v103 = bitcast <8 x i32> %v102 to <8 x float>
-  %v104 = fmul <8 x float> %v99, %v103
-  %v105 = getelementptr float, ptr %a0, i64 %v12
-  store <8 x float> %v104, ptr %v105, align 4
-  %v106 = fsub <8 x float> %v21, %v46
-  %v107 = fcmp olt <8 x float> %v106, splat (float 0xC05A000000000000)
-  %v108 = select <8 x i1> %v107, <8 x float> splat (float 0xC05A000000000000), <8 x float> %v106
-  %v109 = fcmp ogt <8 x float> %v108, splat (float 0x4056400000000000)
-  %v110 = select <8 x i1> %v109, <8 x float> splat (float 0x4056400000000000), <8 x float> %v108
-  %v111 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v110, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v112 = bitcast <8 x float> %v111 to <8 x i32>
-  %v113 = sub <8 x i32> %v112, %v54
-  %v114 = fsub <8 x float> %v111, splat (float 0x4168000000000000)
-  %v115 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v114, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v110)
-  %v116 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v114, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v115)
-  %v117 = ashr <8 x i32> %v113, splat (i32 1)
-  %v118 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v116, <8 x float> splat (float 0x3F81229B40000000))
-  %v119 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v118, <8 x float> %v116, <8 x float> splat (float 0x3FA5556780000000))
-  %v120 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v119, <8 x float> %v116, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v121 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v120, <8 x float> %v116, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v122 = fmul <8 x float> %v116, %v116
-  %v123 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v122, <8 x float> %v121, <8 x float> %v116)
-  %v124 = fadd <8 x float> %v123, splat (float 0x3FF0000000000000)
-  %v125 = add <8 x i32> %v117, splat (i32 127)
-  %v126 = shl <8 x i32> %v125, splat (i32 23)
-  %v127 = bitcast <8 x i32> %v126 to <8 x float>
-  %v128 = fmul <8 x float> %v124, %v127
-  %v129 = sub <8 x i32> %v113, %v117
-  %v130 = add <8 x i32> %v129, splat (i32 127)
-  %v131 = shl <8 x i32> %v130, splat (i32 23)
-  %v132 = bitcast <8 x i32> %v131 to <8 x float>
-  %v133 = fmul <8 x float> %v128, %v132
-  %v134 = getelementptr float, ptr %a0, i64 %v19
-  store <8 x float> %v133, ptr %v134, align 4
-  %v135 = add i64 %v3, 1
-  %v136 = icmp eq i64 %v135, 3
-  %v137 = select i1 %v136, i64 0, i64 %v135
-  %v138 = zext i1 %v136 to i64
+  %v76 = select <8 x i1> %v48, <8 x float> splat (float 0x0000000000000000), <8 x float> %v75
+  %v77 = getelementptr float, ptr %a0, i64 %v5
+  store <8 x float> %v76, ptr %v77, align 4
+  %v78 = fsub <8 x float> %v14, %v46
+  %v79 = fcmp olt <8 x float> %v78, splat (float 0xC05A000000000000)
+  %v80 = select <8 x i1> %v79, <8 x float> splat (float 0x0000000000000000), <8 x float> %v78
+  %v81 = fcmp ogt <8 x float> %v80, splat (float 0x4056400000000000)
+  %v82 = select <8 x i1> %v81, <8 x float> splat (float 0x4056400000000000), <8 x float> %v80
+  %v83 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v82, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v84 = bitcast <8 x float> %v83 to <8 x i32>
+  %v85 = sub <8 x i32> %v84, %v54
+  %v86 = fsub <8 x float> %v83, splat (float 0x4168000000000000)
+  %v87 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v86, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v82)
+  %v88 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v86, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v87)
+  %v89 = ashr <8 x i32> %v85, splat (i32 1)
+  %v90 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v88, <8 x float> splat (float 0x3F81229B40000000))
+  %v91 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v90, <8 x float> %v88, <8 x float> splat (float 0x3FA5556780000000))
+  %v92 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v91, <8 x float> %v88, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v93 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v92, <8 x float> %v88, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v94 = fmul <8 x float> %v88, %v88
+  %v95 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v94, <8 x float> %v93, <8 x float> %v88)
+  %v96 = fadd <8 x float> %v95, splat (float 0x3FF0000000000000)
+  %v97 = add <8 x i32> %v89, splat (i32 127)
+  %v98 = shl <8 x i32> %v97, splat (i32 23)
+  %v99 = bitcast <8 x i32> %v98 to <8 x float>
+  %v100 = fmul <8 x float> %v96, %v99
+  %v101 = sub <8 x i32> %v85, %v89
+  %v102 = add <8 x i32> %v101, splat (i32 127)
+  %v103 = shl <8 x i32> %v102, splat (i32 23)
+  %v104 = bitcast <8 x i32> %v103 to <8 x float>
+  %v105 = fmul <8 x float> %v100, %v104
+  %v106 = select <8 x i1> %v79, <8 x float> splat (float 0x0000000000000000), <8 x float> %v105
+  %v107 = getelementptr float, ptr %a0, i64 %v12
+  store <8 x float> %v106, ptr %v107, align 4
+  %v108 = fsub <8 x float> %v21, %v46
+  %v109 = fcmp olt <8 x float> %v108, splat (float 0xC05A000000000000)
+  %v110 = select <8 x i1> %v109, <8 x float> splat (float 0x0000000000000000), <8 x float> %v108
+  %v111 = fcmp ogt <8 x float> %v110, splat (float 0x4056400000000000)
+  %v112 = select <8 x i1> %v111, <8 x float> splat (float 0x4056400000000000), <8 x float> %v110
+  %v113 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v112, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v114 = bitcast <8 x float> %v113 to <8 x i32>
+  %v115 = sub <8 x i32> %v114, %v54
+  %v116 = fsub <8 x float> %v113, splat (float 0x4168000000000000)
+  %v117 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v116, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v112)
+  %v118 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v116, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v117)
+  %v119 = ashr <8 x i32> %v115, splat (i32 1)
+  %v120 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v118, <8 x float> splat (float 0x3F81229B40000000))
+  %v121 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v120, <8 x float> %v118, <8 x float> splat (float 0x3FA5556780000000))
+  %v122 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v121, <8 x float> %v118, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v123 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v122, <8 x float> %v118, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v124 = fmul <8 x float> %v118, %v118
+  %v125 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v124, <8 x float> %v123, <8 x float> %v118)
+  %v126 = fadd <8 x float> %v125, splat (float 0x3FF0000000000000)
+  %v127 = add <8 x i32> %v119, splat (i32 127)
+  %v128 = shl <8 x i32> %v127, splat (i32 23)
+  %v129 = bitcast <8 x i32> %v128 to <8 x float>
+  %v130 = fmul <8 x float> %v126, %v129
+  %v131 = sub <8 x i32> %v115, %v119
+  %v132 = add <8 x i32> %v131, splat (i32 127)
+  %v133 = shl <8 x i32> %v132, splat (i32 23)
+  %v134 = bitcast <8 x i32> %v133 to <8 x float>
+  %v135 = fmul <8 x float> %v130, %v134
+  %v136 = select <8 x i1> %v109, <8 x float> splat (float 0x0000000000000000), <8 x float> %v135
+  %v137 = getelementptr float, ptr %a0, i64 %v19
+  store <8 x float> %v136, ptr %v137, align 4
+  %v138 = add i64 %v3, 1
+  %v139 = icmp eq i64 %v138, 3
+  %v140 = select i1 %v139, i64 0, i64 %v138
+  %v141 = zext i1 %v139 to i64
   br label %v1.next
 v1.next:
-  %v139 = add i64 %v2, 1
+  %v142 = add i64 %v2, 1
   br label %v1
 v1.after:
   ret void

@@ -70,31 +70,46 @@ def blockwise_products(builder: Builder, rows: QuantizedRows, weights: Value, bl
         FLOAT32, (rows, units).
     """
     (count, depth), (units, blocks) = rows.values.shape, block_scales.shape
-    length, values = depth // blocks, rows.values
-    left = builder.compute(
-        (blocks, count, length), lambda block, row, index: load(values, (row, block * length + index))
-    )
-    if weights.constant is not None:
-        parts = weights.constant.reshape(units, blocks, length).swapaxes(0, 1)
-        right = builder.constant(parts)
-    else:
-        right = builder.compute(
-            (blocks, units, length), lambda block, unit, index: load(weights, (unit, block * length + index))
-        )
+    length = depth // blocks
     kind = sum_type(length)
-    sums = builder.matrix_product(left, right, type=kind)
+    # Each block is a group of channels of a convolution with one pixel per row.
+    parts = _block_weights(builder, weights, blocks)
+    sums = builder.convolution(
+        builder.reshape(rows.values, (1, 1, count, depth)),
+        builder.reshape(parts, (blocks * units, 1, 1, length)),
+        output=(1, 1, count, blocks * units),
+        type=kind,
+        groups=blocks,
+    )
+    sums = builder.reshape(sums, (count, blocks, units))
+    scales = block_scales
+    if scales.constant is not None:
+        by_block = builder.constant(scales.constant.T)
+    else:
+        by_block = builder.compute((blocks, units), lambda block, unit: load(scales, (unit, block)))
     zero_points = rows.zero_points
-    totals = None if zero_points is None else _block_totals(builder, right, kind)
+    totals = None if zero_points is None else _block_totals(builder, parts, kind)
 
     def body(row: Expression, unit: Expression) -> Expression:
         block = axis(blocks, "b")
-        total = load(sums, (block, row, unit))
+        total = load(sums, (row, block, unit))
         if zero_points is not None and totals is not None:
             total = total - load(zero_points, (row,)).to(kind) * load(totals, (block, unit))
-        scaled = total.to(Scalar.FLOAT32) * load(block_scales, (unit, block))
+        scaled = total.to(Scalar.FLOAT32) * load(by_block, (block, unit))
         return reduce(ReductionOp.SUM, (block,), scaled)
 
     return builder.compute((count, units), body)
+
+
+def _block_weights(builder: Builder, weights: Value, blocks: int) -> Value:
+    """Returns weights (units, elements) by blocks: (blocks, units, elements per block)."""
+    units, depth = weights.shape
+    length = depth // blocks
+    if weights.constant is not None:
+        return builder.constant(weights.constant.reshape(units, blocks, length).swapaxes(0, 1))
+    return builder.compute(
+        (blocks, units, length), lambda block, unit, index: load(weights, (unit, block * length + index))
+    )
 
 
 def _block_totals(builder: Builder, parts: Value, type: Scalar) -> Value:  # noqa: A002 - as elsewhere

@@ -75,6 +75,8 @@ def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
     if combiner is not Combiner.SUM and _is_split(indexes):
         raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
     rows, sources_at = _checked_rows(call, builder), known_sources(builder, indexes, math.prod(lengths))
+    if sources_at is None:
+        raise Unsupported("so many lookups of one destination, compared with others, are not supported")
 
     def total(of: Callable[[ScatterSources], Expression], at: Sequence[Expression]) -> Expression:
         sources = sources_at(linearize(at[:depth], lengths))

@@ -3,16 +3,16 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, constant, index, load, select
+from neurald.drivers.compiler.ir.expression import Constant, Expression, constant, index, load, select
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
-    SourcesAt,
     combine_sources,
-    compared_sources,
     known_sources,
     last_source,
 )
@@ -64,13 +64,14 @@ def _scatter_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
         zero = constant(0, updates.type)
         return (builder.compute(shape, lambda *_: zero),)
     rows = builder.reshape(updates, (count, *shape[depth:]))
-    sources_at: SourcesAt
-    if indices.constant is not None:
-        where = positions(call, "indices", shape).reshape(-1)
-        sources_at = known_sources(builder, where, math.prod(lengths))
-    else:
-        indexes = _linear_offsets(call, builder, builder.reshape(indices, (count, depth)), lengths)
-        sources_at = compared_sources(indexes, math.prod(shape))
+    if indices.constant is None:
+        offsets = _linear_offsets(call, builder, builder.reshape(indices, (count, depth)), lengths)
+        return (builder.scatter(offsets, rows, output=shape, reduction=ReductionOp.SUM),)
+    where = positions(call, "indices", shape).reshape(-1)
+    sources_at = known_sources(builder, where, math.prod(lengths))
+    if sources_at is None:
+        offsets = builder.constant(where.astype(np.int64))
+        return (builder.scatter(offsets, rows, output=shape, reduction=ReductionOp.SUM),)
 
     def body(*at: Expression) -> Expression:
         sources = sources_at(linearize(at[:depth], lengths))
@@ -87,13 +88,21 @@ def _sparse_to_dense(call: Call, builder: Builder) -> tuple[Value, ...]:
     count = indices.shape[0] if indices.shape else 1
     if not count:
         return (builder.compute(shape, lambda *_: default),)
-    sources_at: SourcesAt
+    where, sources_at = None, None
     if indices.constant is not None:
-        sources_at = known_sources(builder, dense_positions(call), math.prod(shape))
-    else:
-        rows = builder.reshape(indices, (count, len(shape)))
-        indexes = _linear_offsets(call, builder, rows, shape)
-        sources_at = compared_sources(indexes, math.prod(shape))
+        where = dense_positions(call)
+        sources_at = known_sources(builder, where, math.prod(shape))
+    if sources_at is None:
+        offsets = (
+            _linear_offsets(call, builder, builder.reshape(indices, (count, len(shape))), shape)
+            if where is None
+            else builder.constant(where)
+        )
+        updates = values if values.shape else builder.compute((count,), lambda _: load(values, ()))
+        if isinstance(default, Constant):
+            return (builder.scatter(offsets, updates, output=shape, initial=default.value),)
+        base = builder.compute(shape, lambda *_: default)
+        return (builder.scatter(offsets, updates, output=shape, base=base),)
 
     def body(*at: Expression) -> Expression:
         last = last_source(sources_at(linearize(at, shape))).to(Scalar.INDEX)

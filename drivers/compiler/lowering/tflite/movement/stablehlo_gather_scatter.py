@@ -12,6 +12,7 @@ from neurald.drivers.compiler.ir.expression import (
     load,
     maximum,
     minimum,
+    select,
 )
 from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
@@ -19,11 +20,9 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
     ScatterSources,
-    all_sources,
     combine_sources,
     known_sources,
     last_source,
-    require_few_comparisons,
 )
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
@@ -95,30 +94,66 @@ def _slices(call: Call, builder: Builder) -> Value:
     return builder.reshape(ordered, (math.prod(lengths[:outer]), math.prod(lengths[outer:])))
 
 
-def _compared(call: Call, builder: Builder, count: int) -> UpdatesAt:
-    """Finds updates by comparing each destination with every slice."""
-    source, indices = builder.value(call, "input"), builder.value(call, "indices")
-    window, inserted, mapped, axis = scatter_parts(call)
-    batches, _ = index_shape(call, len(mapped))
+def _slice_lengths(call: Call) -> Shape:
+    """Returns the lengths of an update along the input's axes."""
+    window, inserted, _, _ = scatter_parts(call)
     lengths = iter(call.shape("updates")[dimension] for dimension in window)
-    sizes: Shape = tuple(1 if d in inserted else next(lengths) for d in range(len(source.shape)))
-    if count > 1:
-        require_few_comparisons(count, source.count)
+    return tuple(1 if d in inserted else next(lengths) for d in range(len(call.shape("input"))))
 
-    def offsets(at: Sequence[Expression], row: Expression) -> list[Expression]:
-        """Returns the offset of an index in a slice, valid if inside it."""
-        batch, indexes = delinearize(row, batches), list(at)
-        for component, dimension in enumerate(mapped):
+
+def _offsets_in(
+    call: Call, builder: Builder, at: Sequence[Expression], row: Expression, *, sign: int
+) -> list[Expression]:
+    """Moves an index by the start of an update, or back if `sign` is -1.
+
+    Starts so far outside that an update has no element inside may be others outside.
+    """
+    shape, indices = call.shape("input"), builder.value(call, "indices")
+    _, _, mapped, axis = scatter_parts(call)
+    sizes, (batches, _) = _slice_lengths(call), index_shape(call, len(mapped))
+    batch, indexes = delinearize(row, batches), list(at)
+    for component, dimension in enumerate(mapped):
+        if dimension < len(indexes):
             number = _start(indices, batch, axis, component)
-            start = as_index(number, -sizes[dimension], source.shape[dimension])
-            indexes[dimension] = indexes[dimension] - start
-        return indexes
+            start = as_index(number, -sizes[dimension], shape[dimension])
+            indexes[dimension] = indexes[dimension] + start * sign
+    return indexes
+
+
+def _in_one_slice(call: Call, builder: Builder) -> UpdatesAt:
+    """Finds the elements of the only update, whose position is not known."""
+    sizes = _slice_lengths(call)
 
     def updates_at(at: Sequence[Expression]) -> Updates:
-        sources = all_sources(count, lambda row: inside(offsets(at, row), sizes))
-        return sources, lambda row: (row, linearize(offsets(at, row), sizes))
+        offsets = _offsets_in(call, builder, at, index(0), sign=-1)
+        sources = ScatterSources(axes=(), number=index(0), holds=inside(offsets, sizes))
+        return sources, lambda row: (row, linearize(offsets, sizes))
 
     return updates_at
+
+
+def _scattered(call: Call, builder: Builder, source: Value, slices: Value, update: int) -> Value:
+    """Scatters parts of updates that are contiguous in the input."""
+    shape, sizes, (_, _, mapped, _) = source.shape, _slice_lengths(call), scatter_parts(call)
+    outer = len(shape)
+    while outer and outer - 1 not in mapped and sizes[outer - 1] == shape[outer - 1]:
+        outer -= 1
+    count, parts, width = slices.shape[0], math.prod(sizes[:outer]), math.prod(sizes[outer:])
+    kind = Scalar.INT32 if source.count < 1 << 31 else Scalar.INT64
+
+    def destination(number: Expression) -> Expression:
+        at = delinearize(number % parts, sizes[:outer])
+        indexes = _offsets_in(call, builder, at, number // parts, sign=1)
+        holds = inside(indexes, shape[:outer])
+        return select(holds, linearize(indexes, shape[:outer]).to(kind), constant(-1, kind))
+
+    return builder.scatter(
+        builder.compute((count * parts,), destination),
+        builder.reshape(slices, (count * parts, width)),
+        output=shape,
+        reduction=_UPDATES[update][0] if update else None,
+        base=source,
+    )
 
 
 def _scatter(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -126,16 +161,14 @@ def _scatter(call: Call, builder: Builder) -> tuple[Value, ...]:
     source, slices = builder.value(call, "input"), _slices(call, builder)
     if not slices.count:
         return (source,)
-    count = slices.shape[0]
-    if count == 1 or builder.value(call, "indices").constant is None:
-        updates_at = _compared(call, builder, count)
-    else:
-        sources_at = known_sources(builder, scattered_positions(call).reshape(-1), source.count)
-
-        def updates_at(at: Sequence[Expression]) -> Updates:
-            return sources_at(linearize(at, source.shape)), lambda number: delinearize(number, slices.shape)
-
     update = call.scalar("update")
+    updates_at: UpdatesAt | None = None
+    if slices.shape[0] == 1:
+        updates_at = _in_one_slice(call, builder)
+    elif builder.value(call, "indices").constant is not None:
+        updates_at = _known_updates(call, builder, source, slices)
+    if updates_at is None:
+        return (_scattered(call, builder, source, slices, update),)
 
     def replaced(*at: Expression) -> Expression:
         sources, coordinate = updates_at(at)
@@ -154,6 +187,17 @@ def _scatter(call: Call, builder: Builder) -> tuple[Value, ...]:
         return function(load(source, at), new)
 
     return (builder.compute(source.shape, combined if update else replaced),)
+
+
+def _known_updates(call: Call, builder: Builder, source: Value, slices: Value) -> UpdatesAt | None:
+    """Returns the updates at known indices; None if a table of them would be too large."""
+    sources_at = known_sources(builder, scattered_positions(call).reshape(-1), source.count)
+    if sources_at is None:
+        return None
+    return lambda at: (
+        sources_at(linearize(at, source.shape)),
+        lambda number: delinearize(number, slices.shape),
+    )
 
 
 LOWERINGS = {

@@ -90,6 +90,31 @@ def test_many_weights(target: Target) -> None:
     )
 
 
+def test_weights_stored_in_fewer_bytes(target: Target) -> None:
+    cases = []
+    for rows, depth, columns in ((1, 300, 97), (1, 1024, 64), (2, 129, 200), (4, 200, 333)):
+        for kind in (np.int8, np.float16):
+            builder = GraphBuilder()
+            left = builder.input(rows, depth)
+            weights = builder.weights(columns, depth)
+            assert weights.constant is not None
+            if kind is np.int8:
+                integers = builder.generator.integers(-127, 127, (columns, depth), np.int8, endpoint=True)
+                integers[:, depth // 2] = 127
+                scales = builder.generator.uniform(1e-3, 1e-2, (columns, 1)).astype(np.float32)
+                weights.constant = integers.astype(np.float32) * scales
+            else:
+                weights.constant = weights.constant.astype(np.float16).astype(np.float32)
+            sums = builder.matrix_product(left, weights)
+            cases.append(
+                finished(builder, sums, f"{rows} rows of {depth}, {columns} columns, {kind.__name__}")
+            )
+    routines = check(cases, target)
+    stored = [routine.arguments[2].type for routine in routines]
+    narrow = [Scalar.UINT8, Scalar.FLOAT16] if target.has_fma else [Scalar.FLOAT32, Scalar.FLOAT32]
+    assert stored == narrow * 4
+
+
 def test_few_channels(target: Target) -> None:
     channels = (1, 2, 3, 5, 15, 17, 31, 33)
     check([matrices(5, 9, each, transposed=(False, False), is_constant=True) for each in channels], target)

@@ -7,7 +7,6 @@ from support.operations.single_operation import given, ints, scalars
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
@@ -48,11 +47,18 @@ def test_indexes_must_be_in_range(wrong: int) -> None:
         lowered_all(DENSE, inputs, result(FLOAT32), data=(0, 2))
 
 
-def test_too_many_unknown_indexes() -> None:
-    count = 1 << 16
+@sweep("data", [(0, 1), (1,)])
+def test_many_equal_indexes(data: tuple[int, ...]) -> None:
+    count = 1 << 10
     inputs = [given(INT32, np.zeros((count, 1))), numbers(FLOAT32, (count, 1)), ints(count, 1)]
-    with pytest.raises(Unsupported, match="unknown before execution"):
-        lowered_all(SCATTER, inputs, result(FLOAT32), data=(0, 1))
+    expect_same(SCATTER, inputs, result(FLOAT32), data=data)
+    dense = [
+        given(INT32, np.zeros((count, 1))),
+        ints(count),
+        numbers(FLOAT32, (count,)),
+        numbers(FLOAT32, ()),
+    ]
+    expect_same(DENSE, dense, result(FLOAT32), data=(*(each * 2 for each in data),))
 
 
 @sweep("data", [(2, 3), (0, 2), (2,)])

@@ -33,9 +33,19 @@ def test_unsorted(operation: OperationType, kind: OperandType) -> None:
     segments = np.array([[3, -1, 0], [3, 3, 5]])
     source = given(kind, generator.integers(-9, 9, (2, 3, 4)))
     inputs = [source, given(INT32, segments), ints(7)]
-    expect_same(operation, inputs, wanted(kind), compare=close)
     none = [given(kind, np.zeros((0, 4))), ints(), ints(2)]
-    expect_same(operation, none, wanted(kind))
+    many = [given(kind, generator.integers(-9, 9, (300, 2))), given(INT32, np.zeros(300)), ints(300)]
+    for data in ((0,), (0, 1)):
+        expect_same(operation, inputs, wanted(kind), data=data, compare=close)
+        expect_same(operation, none, wanted(kind), data=data)
+        expect_same(operation, many, wanted(kind), data=data, compare=close)
+
+
+def test_segments_must_be_below_their_number() -> None:
+    inputs = [given(FLOAT, [1, 2]), ints(0, 3), ints(3)]
+    for operation in UNSORTED:
+        with pytest.raises(RequirementFailed, match="less than 3 is expected"):
+            lowered_all(operation, inputs, wanted(FLOAT), data=(0, 1))
 
 
 def test_infinite_elements() -> None:

@@ -1,0 +1,124 @@
+"""Transformers and recurrent networks, by name."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from .sequence import SequenceNetwork, Value
+
+
+def vit_tiny() -> SequenceNetwork:
+    """Builds ViT-Ti/16 (Touvron et al., 2021), 224 × 224: 12 layers of width 192."""
+    network = SequenceNetwork()
+    patches = network.convolution(
+        network.input(1, 224, 224, 3), 192, (16, 16), stride=(16, 16), padding="VALID"
+    )
+    tokens = network.concatenate([network.weights(1, 1, 192, inputs=4), network.as_sequence(patches)], 1)
+    x = network.add(tokens, network.weights(1, tokens.shape[1], 192, inputs=4))
+    for _ in range(12):
+        x = _block(network, x, heads=3)
+    network.outputs.append(network.dense(network.layer_norm(x), 1000))
+    return network
+
+
+def whisper_tiny_encoder() -> SequenceNetwork:
+    """Builds the encoder of Whisper tiny (Radford et al., 2022) for 30 s of audio."""
+    network = SequenceNetwork()
+    # Time is the width of an image of height 1.
+    x = network.input(1, 1, 3000, 80)
+    for stride in (1, 2):
+        x = network.gelu(network.convolution(x, 384, (1, 3), stride=(1, stride)))
+    x = network.add(network.as_sequence(x), network.weights(1, 1500, 384, inputs=4))
+    for _ in range(4):
+        x = _block(network, x, heads=6)
+    network.outputs.append(network.layer_norm(x))
+    return network
+
+
+def gpt_step() -> SequenceNetwork:
+    """Builds a step of a GPT (Radford et al., 2019): 6 layers of width 384, and 127 cached tokens.
+
+    Inputs are the token, its position, and each layer's keys and values; outputs are the logits,
+    and keys and values with those of the token.
+    """
+    network, width, heads = SequenceNetwork(), 384, 6
+    token, position = (network.input(1, 1, dtype=np.int32) for _ in range(2))
+    words = network.gather(network.weights(8192, width, inputs=4), token)
+    x = network.add(words, network.gather(network.weights(1024, width, inputs=4), position))
+    kept = []
+    for _ in range(6):
+        cache = [network.input(1, heads, 127, width // heads) for _ in range(2)]
+        x = _block(network, x, heads=heads, cache=cache, kept=kept)
+    network.outputs = [network.dense(network.layer_norm(x), 8192), *kept]
+    return network
+
+
+def gru() -> SequenceNetwork:
+    """Builds two layers of 256 gated recurrent units for 100 steps of 64 features."""
+    network = SequenceNetwork()
+    x = network.input(1, 100, 64)
+    for _ in range(2):
+        x = network.gru(x, 256)
+    network.outputs.append(network.dense(x, 32))
+    return network
+
+
+def crnn() -> SequenceNetwork:
+    """Builds a CRNN (Shi et al., 2015) with GRUs for lines of text of 32 × 256 pixels."""
+    network = SequenceNetwork()
+    x = network.input(1, 32, 256, 1)
+    layers = ((64, (2, 2)), (128, (2, 2)), (256, None), (256, (2, 1)), (512, (2, 1)))
+    for channels, window in layers:
+        x = network.convolution(x, channels, (3, 3), has_relu=True)
+        x = network.maximum_pool(x, *window) if window else x
+    x = network.as_sequence(network.convolution(x, 512, (2, 1), padding="VALID", has_relu=True))
+    for _ in range(2):
+        x = network.gru(x, 128, is_bidirectional=True)
+    network.outputs.append(network.softmax(network.dense(x, 80)))
+    return network
+
+
+def _block(
+    network: SequenceNetwork,
+    x: Value,
+    *,
+    heads: int,
+    cache: list[Value] | None = None,
+    kept: list[Value] | None = None,
+) -> Value:
+    """Adds a layer of a transformer, with normalisation first.
+
+    Args:
+        network: the network to extend.
+        x: the values of tokens.
+        heads: the number of heads.
+        cache: keys and values of earlier tokens, (1, heads, tokens, depth).
+        kept: gets all keys and values.
+    """
+    width = x.shape[2]
+    normal = network.layer_norm(x)
+    query, key, value = (_heads(network, network.dense(normal, width), heads) for _ in range(3))
+    if cache is not None and kept is not None:
+        key, value = (network.concatenate(pair, 2) for pair in zip(cache, (key, value), strict=True))
+        kept += [key, value]
+    query = network.scale(query, (width // heads) ** -0.5)
+    weights = network.softmax(network.matmul(query, key, transposes=True))
+    mixed = network.transpose(network.matmul(weights, value), (0, 2, 1, 3))
+    x = network.add(x, network.dense(network.reshape(mixed, *x.shape), width))
+    wide = network.gelu(network.dense(network.layer_norm(x), 4 * width))
+    return network.add(x, network.dense(wide, width))
+
+
+def _heads(network: SequenceNetwork, x: Value, heads: int) -> Value:
+    """Splits the width of tokens: (batch, heads, tokens, depth)."""
+    batch, tokens, width = x.shape
+    return network.transpose(network.reshape(x, batch, tokens, heads, width // heads), (0, 2, 1, 3))
+
+
+SEQUENCE_NETWORKS: Mapping[str, Callable[[], SequenceNetwork]] = {
+    "vit_tiny": vit_tiny,
+    "whisper_tiny_encoder": whisper_tiny_encoder,
+    "gpt_step": gpt_step,
+    "gru": gru,
+    "crnn": crnn,
+}

@@ -1,0 +1,76 @@
+"""Runs procedures with NumPy; `neurald.drivers.compiler.ir.algorithm` describes them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
+from neurald.drivers.compiler.ir.graph import Procedure
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.hal.operations.tflite.detection.suppression import suppressed
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_COMBINE: dict[ReductionOp, np.ufunc] = {
+    ReductionOp.SUM: np.add,
+    ReductionOp.PRODUCT: np.multiply,
+    ReductionOp.MINIMUM: np.minimum,
+    ReductionOp.MAXIMUM: np.maximum,
+    ReductionOp.ANY: np.logical_or,
+    ReductionOp.ALL: np.logical_and,
+}
+
+
+def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
+    """Computes the output of a procedure from its inputs."""
+    algorithm = node.algorithm
+    if isinstance(algorithm, Scatter):
+        return _scatter(node, algorithm, *inputs)
+    if isinstance(algorithm, Positions):
+        found = np.flatnonzero(inputs[0])
+        return _listed(inputs[0].size, found, len(found))
+    if isinstance(algorithm, Distinct):
+        return _distinct(inputs[0])
+    boxes, scores, *limits = inputs
+    iou_threshold, min_score, sigma = (float(each.item()) for each in limits)
+    chosen, left = suppressed(boxes, scores, iou_threshold, min_score, algorithm.limit, sigma)
+    indices = _listed(algorithm.limit, chosen, 0)[:-1]
+    return np.concatenate((indices, _listed(algorithm.limit, left.view(np.int32), len(chosen))))
+
+
+def _listed(length: int, numbers: Array, last: int) -> Array:
+    """Returns numbers, zeros up to a length, and one more number."""
+    result = np.zeros(length + 1, np.int32)
+    result[: len(numbers)], result[-1] = numbers, last
+    return result
+
+
+def _scatter(node: Procedure, algorithm: Scatter, destinations: Array, updates: Array, *base: Array) -> Array:
+    shape, kind = node.output.shape, node.output.type.dtype
+    result = base[0].copy() if base else np.full(shape, algorithm.initial, kind)
+    inside = (destinations >= 0) & (destinations < shape[0])
+    if algorithm.reduction is None:
+        result[destinations[inside]] = updates[inside]
+    else:
+        _COMBINE[algorithm.reduction].at(result, destinations[inside], updates[inside])
+    return result
+
+
+def _distinct(elements: Array) -> Array:
+    numbers: dict[Any, int] = {}
+    firsts: list[int] = []
+    found = []
+    for position, element in enumerate(elements.tolist()):
+        # Two NaN are different objects, and neither equals itself.
+        key = element if element == element else object()
+        if key not in numbers:
+            numbers[key] = len(firsts)
+            firsts.append(position)
+        found.append(numbers[key])
+    return np.concatenate(
+        (
+            np.array(found, np.int32),
+            _listed(elements.size, np.array(firsts, np.int32), len(firsts)),
+        )
+    )

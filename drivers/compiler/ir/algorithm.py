@@ -1,0 +1,64 @@
+"""Algorithms of procedures (`neurald.drivers.compiler.ir.graph.Procedure`).
+
+Each is described by the inputs that it reads and the output that it writes. What it does with any
+input is defined, so that no element can lead to an access outside of a value.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from neurald.drivers.compiler.ir.op import Number, ReductionOp
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scatter:
+    """Combines rows of updates with the rows of the output at their destinations, in order.
+
+    Inputs: the destinations, INT32 or INT64 (count,), of which those outside of the output are
+    ignored; the updates (count, width); and optionally the rows to begin with, of the output's
+    shape. The output is (rows, width), of the type of the updates.
+
+    Attributes:
+        reduction: combines an update with the row; None replaces the row. FLOAT16 is rounded after
+            each update.
+        initial: each element before the first update, without rows to begin with.
+    """
+
+    reduction: ReductionOp | None
+    initial: Number = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Positions:
+    """Finds the elements that are not 0.
+
+    Input: (count,) of any type. Output: INT32 (count + 1,), their positions in ascending order,
+    followed by any numbers, and the number of positions as the last element.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Distinct:
+    """Numbers the distinct elements in order of their first occurrence; NaN differs from itself.
+
+    Input: (count,). Output: INT32 (2 × count + 1,), the number of each element, the position of the
+    first occurrence of each number, followed by zeros, and how many numbers there are as the last
+    element.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suppression:
+    """Selects boxes by score unless they overlap, as TFLite's NON_MAX_SUPPRESSION_V5 does.
+
+    Inputs: boxes, FLOAT32 (count, 4), two opposite corners each; scores, FLOAT32 (count,); and the
+    least overlap that drops a box, the score that others must exceed, and sigma, FLOAT32 (1,) each.
+    Output: INT32 (2 × limit + 1,), the indices of the selected boxes, followed by zeros, the bits of
+    their FLOAT32 scores, followed by zeros, and how many boxes there are as the last element.
+    `neurald.hal.operations.tflite.detection.suppression` has the algorithm.
+    """
+
+    limit: int
+
+
+Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression

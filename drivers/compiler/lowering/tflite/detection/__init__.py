@@ -1,0 +1,1 @@
+"""Lowerings of the operations in `neurald.hal.operations.tflite.detection`."""

@@ -1,0 +1,208 @@
+"""A model compiled as a whole whose numbers of results follow from data.
+
+Kernels write each such output with the size of its upper bound, and the number of its rows. The rows
+that exist are then copied to the request's memory, if they fit.
+"""
+
+import ctypes
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from neurald.drivers.cpu.native.instance import ArgumentBinding
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
+from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.hal.accounting.account import reserve
+from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
+from neurald.hal.errors import MissedDeadlinePersistent
+from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.memory.pool import Memory, aligned_zeros
+from neurald.hal.model.types import Operand, Request
+from neurald.hal.sync.cancellation import Cancellation
+
+if TYPE_CHECKING:
+    from neurald.hal.execution.reference_model import ReferenceModel
+
+#: Number of requests whose buffers are kept.
+_REQUEST_CACHE_SIZE: Final = 8
+
+
+class RowsChanged(Exception):
+    """A repeated execution has other numbers of rows than the one that it repeats."""
+
+
+def whole_model(
+    native: NativeModel,
+    references: "Callable[[], ReferenceModel] | None" = None,
+    *,
+    keeps_artifact: bool = False,
+) -> CpuPreparedModel:
+    """Returns the prepared model of a model compiled as a whole; see `CpuPreparedModel`."""
+    kind = BoundedModel if native.executable.bounded else CpuPreparedModel
+    return kind(native, references, keeps_artifact=keeps_artifact)
+
+
+class BoundedModel(CpuPreparedModel):
+    """Implements `neurald.hal.device.PreparedModel`; some of the model's outputs are bounded.
+
+    Args:
+        native, references, keeps_artifact: see `CpuPreparedModel`.
+    """
+
+    def __init__(
+        self,
+        native: NativeModel,
+        references: "Callable[[], ReferenceModel] | None" = None,
+        *,
+        keeps_artifact: bool = False,
+    ) -> None:
+        super().__init__(native, references, keeps_artifact=keeps_artifact)
+        self._requests: dict[int, tuple[weakref.ref[Request], _BoundRequest]] = {}
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """See `CpuPreparedModel.operand`."""
+        executable = self.native.executable
+        if not is_output or not 0 <= index < len(executable.visible_outputs):
+            return super().operand(index if not is_output else -1, is_output=is_output)
+        return executable.output_operand(index)
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
+        started = time.monotonic_ns()
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        if options.cancellation is not None:
+            options.cancellation.require_not_cancelled("before it began")
+        if any(argument.pool is None for argument in request.inputs):
+            return self.on_references(request, options)
+        bound, taken = self._bound(request), [started]
+        self.native.run(bound.binding, options.deadline_s, options.cancellation, taken)
+        result = bound.finish()
+        if not options.measure:
+            return result
+        ended, launched = time.monotonic_ns(), taken[-1]
+        return ExecutionResult(
+            output_shapes=result.output_shapes,
+            timing=Timing(
+                on_device_ns=ended - launched, in_driver_ns=ended - started, queued_ns=launched - started
+            ),
+        )
+
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+        """See `ReusesExecutions.create_reusable_execution`.
+
+        The function raises RowsChanged if outputs have other shapes than before.
+        """
+        known = self._requests.get(id(request))
+        if known is None or known[0]() is not request:
+            return None
+        run, bound = self.native.run, known[1]
+        expected = bound.result
+
+        def execute(cancellation: Cancellation) -> None:
+            run(bound.binding, None, cancellation)
+            if bound.finish() is not expected:
+                raise RowsChanged
+
+        return execute
+
+    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+        """See `CallsDirectly.create_short_execution`. Other shapes than before are failures."""
+        if any(argument.pool is None for argument in request.inputs):
+            return None
+        bound = self._bound(request)
+        short, expected = self.native.short_call(bound.binding, (request, bound)), bound.result
+        if short is None:
+            return None
+        return lambda: short() and bound.finish() is expected
+
+    def create_array_function(
+        self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """See `CallsDirectly.create_array_function`. Returns None, because outputs have no fixed size."""
+        return None
+
+    def _bound(self, request: Request) -> "_BoundRequest":
+        """Returns the buffers and addresses for a request; the request keeps its memory alive."""
+        known = self._requests.get(id(request))
+        if known is not None and known[0]() is request:
+            return known[1]
+        bound = _BoundRequest(self.native.executable, request)
+        if len(self._requests) >= _REQUEST_CACHE_SIZE:
+            self._requests.clear()
+        self._requests[id(request)] = weakref.ref(request), bound
+        return bound
+
+
+class _BoundRequest:
+    """Addresses of a request's arguments, and buffers for outputs that may be larger than theirs.
+
+    Attributes:
+        binding: the addresses.
+        result: of the last `finish`.
+    """
+
+    def __init__(self, executable: Executable, request: Request) -> None:
+        self._executable = executable
+        ports = executable.visible_outputs
+        self._counts = np.zeros(len(executable.outputs) - len(ports), np.int32)
+        addresses: list[int] = []
+        #: Output, buffer, its address, and the address of the request's memory.
+        self._copied: list[tuple[int, np.ndarray, int, int]] = []
+        for number, (port, argument) in enumerate(zip(ports, request.outputs, strict=True)):
+            if argument.length >= port.size_bytes:
+                addresses.append(address_of(request, argument, port.size_bytes))
+                continue
+            buffer = aligned_zeros(port.size_bytes, ALIGNMENT)
+            target = address_of(request, argument, argument.length)
+            addresses.append(buffer.ctypes.data)
+            self._copied.append((number, buffer, addresses[-1], target))
+        self._reservation = reserve(
+            sum(buffer.nbytes for _, buffer, _, _ in self._copied), "results of a model"
+        )
+        first = self._counts.ctypes.data
+        addresses += range(first, first + self._counts.nbytes, self._counts.itemsize)
+        self.binding = ArgumentBinding(
+            [
+                address_of(request, argument, port.size_bytes)
+                for port, argument in zip(executable.inputs, request.inputs, strict=True)
+            ],
+            addresses,
+        )
+        self._lengths = [argument.length for argument in request.outputs]
+        self._found = b""
+        self._sizes: list[int] = []
+        self.result = ExecutionResult(output_shapes=())
+
+    def finish(self) -> ExecutionResult:
+        """Copies the outputs to the request's memory, if they fit.
+
+        Returns:
+            The same object as before if the numbers of rows are those of before.
+        """
+        found = self._counts.tobytes()
+        if found != self._found or not self.result.output_shapes:
+            self._describe(found)
+        if self.result.is_sufficient:
+            for number, _, source, target in self._copied:
+                ctypes.memmove(target, source, self._sizes[number])
+        return self.result
+
+    def _describe(self, found: bytes) -> None:
+        """Makes the result for other numbers of rows than before."""
+        self._found = found
+        shapes = self._executable.output_shapes(np.frombuffer(found, np.int32).tolist())
+        kinds = [port.operand.type for port in self._executable.visible_outputs]
+        outputs = [OutputShape(dimensions=shape) for shape in shapes]
+        self._sizes = [output.size_bytes(kind) or 0 for output, kind in zip(outputs, kinds, strict=True)]
+        self.result = ExecutionResult(
+            output_shapes=tuple(
+                OutputShape(dimensions=shape, sufficient=size <= length)
+                for shape, size, length in zip(shapes, self._sizes, self._lengths, strict=True)
+            )
+        )

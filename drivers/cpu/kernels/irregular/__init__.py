@@ -1,0 +1,1 @@
+"""Kernels of procedures: scattering, searching, and suppression of boxes."""

@@ -1,0 +1,87 @@
+"""Positions of elements that are not 0, and numbers of distinct elements."""
+
+from neurald.drivers.compiler.ir.algorithm import Distinct, Positions
+from neurald.drivers.compiler.ir.graph import Procedure
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.support.kernel_file import kernel_text
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameters
+from neurald.drivers.cpu.kernels.common.function import cost_ns
+from neurald.drivers.cpu.target.routine import ALIGNMENT, NAME, Routine
+
+#: Cycles for each element that is looked at, and for each that is looked up in the hash table.
+_LOOK_CYCLES, _LOOK_UP_CYCLES = 1.5, 15.0
+#: The exponent bits of floats, which are those of infinity. Greater magnitudes are NaN.
+_INFINITY = {Scalar.FLOAT16: 0x7C00, Scalar.FLOAT32: 0x7F80_0000, Scalar.FLOAT64: 0x7FF0_0000_0000_0000}
+_PLACE_BYTES = 4
+#: Number of elements that are compared with 0 at once.
+_LANES = 16
+
+
+def positions(kernel: Kernel, node: Procedure, _: Positions) -> Routine:
+    """Returns the routine that finds the elements that are not 0."""
+    (source,), arguments = node.inputs, arguments_of(kernel)
+    text = kernel_text(
+        __name__,
+        "positions.ll",
+        KERNEL=NAME,
+        PARAMETERS=parameters(arguments),
+        COUNT=source.count,
+        WHOLE=source.count // _LANES * _LANES,
+        LANES=_LANES,
+        TYPE=_bits_type(source.type),
+        ALIGN=source.type.size_bytes,
+        MAGNITUDE=_magnitude(source.type),
+    )
+    return Routine(
+        text=text,
+        arguments=arguments,
+        work_items=1,
+        cost_ns=cost_ns(source.count * _LOOK_CYCLES, arguments),
+        declarations=frozenset((f"declare i{_LANES} @llvm.cttz.i{_LANES}(i{_LANES}, i1)",)),
+        label=f"positions in {source.count}",
+        operations=kernel.operations,
+    )
+
+
+def distinct(kernel: Kernel, node: Procedure, _: Distinct) -> Routine:
+    """Returns the routine that numbers the distinct elements."""
+    (source,), arguments = node.inputs, arguments_of(kernel)
+    kind, bits = source.type, source.type.size_bytes * 8
+    # At least a vector of places, and twice as many as elements.
+    places = max(ALIGNMENT // _PLACE_BYTES, 1 << (2 * source.count - 1).bit_length())
+    is_float = kind in _INFINITY
+    text = kernel_text(
+        __name__,
+        "distinct.ll",
+        KERNEL=NAME,
+        PARAMETERS=parameters(arguments),
+        COUNT=source.count,
+        TYPE=_bits_type(kind),
+        NEGATIVE_ZERO=1 << (bits - 1) if is_float else 0,
+        MAGNITUDE=_magnitude(kind),
+        INFINITY=_INFINITY.get(kind, -1),
+        WIDEN=f"%bits = {'add i64 %canonical, 0' if bits == 64 else f'zext i{bits} %canonical to i64'}",
+        SHIFT=64 - (places.bit_length() - 1),
+        PLACE_MASK=places - 1,
+        TABLE_BYTES=places * _PLACE_BYTES,
+    )
+    return Routine(
+        text=text,
+        arguments=arguments,
+        work_items=1,
+        cost_ns=cost_ns(source.count * _LOOK_UP_CYCLES, arguments),
+        scratch_bytes=(places + source.count) * _PLACE_BYTES,
+        label=f"distinct of {source.count}",
+        operations=kernel.operations,
+    )
+
+
+def _bits_type(kind: Scalar) -> str:
+    """Returns the LLVM type of an element's bits."""
+    return f"i{kind.size_bytes * 8}"
+
+
+def _magnitude(kind: Scalar) -> int:
+    """Returns the bits of an element that are not a float's sign."""
+    return (1 << (kind.size_bytes * 8 - 1)) - 1 if kind in _INFINITY else -1

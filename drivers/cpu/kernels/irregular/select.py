@@ -1,0 +1,20 @@
+"""Kernels of procedures, by their algorithm."""
+
+from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
+from neurald.drivers.compiler.ir.graph import Procedure
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.cpu.kernels.irregular import scatter, search, suppression
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+
+def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routine:
+    """Returns the routine of a procedure's kernel, whose output is not empty."""
+    algorithm = node.algorithm
+    if isinstance(algorithm, Scatter):
+        return scatter.routine(kernel, node, algorithm, target)
+    if isinstance(algorithm, Positions):
+        return search.positions(kernel, node, algorithm)
+    if isinstance(algorithm, Distinct):
+        return search.distinct(kernel, node, algorithm)
+    return suppression.routine(kernel, node, algorithm, target)

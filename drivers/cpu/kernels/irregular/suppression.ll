@@ -1,0 +1,268 @@
+; Selects boxes by score unless they overlap. %a1 has the boxes, %a2 the scores; %a3 to %a5 have the
+; least overlap that drops a box, the score that others must exceed, and sigma.
+;
+; %scratch has the chosen boxes, then the corners of all boxes, the smaller ones first, then a binary
+; heap of waiting boxes. An element of the heap has a score, an index, and the number of chosen boxes
+; that the box has been compared with. The order of equal scores follows from how the heap is changed.
+
+; Moves an element up from %hole to its place in the heap.
+define internal void @${KERNEL}_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
+entry:
+  br label %test
+test:
+  %at = phi i64 [ %hole, %entry ], [ %parent, %move ]
+  %p.at = getelementptr [4 x i32], ptr %heap, i64 %at
+  %is.root = icmp eq i64 %at, 0
+  br i1 %is.root, label %end, label %look
+look:
+  %less = sub i64 %at, 1
+  %parent = lshr i64 %less, 1
+  %p.parent = getelementptr [4 x i32], ptr %heap, i64 %parent
+  %above = load float, ptr %p.parent
+  %rises = fcmp olt float %above, %score
+  br i1 %rises, label %move, label %end
+move:
+  %moved = load <4 x i32>, ptr %p.parent, align 4
+  store <4 x i32> %moved, ptr %p.at, align 4
+  br label %test
+end:
+  store float %score, ptr %p.at
+  %p.index = getelementptr i32, ptr %p.at, i64 1
+  store i32 %index, ptr %p.index
+  %p.compared = getelementptr i32, ptr %p.at, i64 2
+  store i32 %compared, ptr %p.compared
+  ret void
+}
+
+; Removes the root of a heap that keeps %count elements: moves the larger child up, down to a leaf, and
+; from there the last element up to its place.
+define internal void @${KERNEL}_drop(ptr %heap, i64 %count) nounwind {
+entry:
+  br label %test
+test:
+  %hole = phi i64 [ 0, %entry ], [ %child, %move ]
+  %twice = shl i64 %hole, 1
+  %left = or i64 %twice, 1
+  %is.inner = icmp ult i64 %left, %count
+  br i1 %is.inner, label %look, label %last
+look:
+  %next = add i64 %left, 1
+  %p.left = getelementptr [4 x i32], ptr %heap, i64 %left
+  %has.next = icmp ult i64 %next, %count
+  br i1 %has.next, label %both, label %move
+both:
+  %p.next = getelementptr [4 x i32], ptr %heap, i64 %next
+  %left.score = load float, ptr %p.left
+  %next.score = load float, ptr %p.next
+  %is.next = fcmp oge float %next.score, %left.score
+  %larger = select i1 %is.next, i64 %next, i64 %left
+  br label %move
+move:
+  %child = phi i64 [ %left, %look ], [ %larger, %both ]
+  %p.child = getelementptr [4 x i32], ptr %heap, i64 %child
+  %moved = load <4 x i32>, ptr %p.child, align 4
+  %p.hole = getelementptr [4 x i32], ptr %heap, i64 %hole
+  store <4 x i32> %moved, ptr %p.hole, align 4
+  br label %test
+last:
+  %p.last = getelementptr [4 x i32], ptr %heap, i64 %count
+  %score = load float, ptr %p.last
+  %p.index = getelementptr i32, ptr %p.last, i64 1
+  %index = load i32, ptr %p.index
+  %p.compared = getelementptr i32, ptr %p.last, i64 2
+  %compared = load i32, ptr %p.compared
+  call void @${KERNEL}_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
+  ret void
+}
+
+; Returns the intersection of two boxes over their union; 0 if the union has no area.
+define internal float @${KERNEL}_overlap(ptr %corners, i64 %one, i64 %other) nounwind {
+  %p.one = getelementptr [4 x float], ptr %corners, i64 %one
+  %p.other = getelementptr [4 x float], ptr %corners, i64 %other
+  %p.one.x = getelementptr float, ptr %p.one, i64 1
+  %p.one.bottom = getelementptr float, ptr %p.one, i64 2
+  %p.one.right = getelementptr float, ptr %p.one, i64 3
+  %p.other.x = getelementptr float, ptr %p.other, i64 1
+  %p.other.bottom = getelementptr float, ptr %p.other, i64 2
+  %p.other.right = getelementptr float, ptr %p.other, i64 3
+  %one.top = load float, ptr %p.one
+  %one.left = load float, ptr %p.one.x
+  %one.bottom = load float, ptr %p.one.bottom
+  %one.right = load float, ptr %p.one.right
+  %other.top = load float, ptr %p.other
+  %other.left = load float, ptr %p.other.x
+  %other.bottom = load float, ptr %p.other.bottom
+  %other.right = load float, ptr %p.other.right
+  %one.height = fsub float %one.bottom, %one.top
+  %one.width = fsub float %one.right, %one.left
+  %one.area = fmul float %one.height, %one.width
+  %other.height = fsub float %other.bottom, %other.top
+  %other.width = fsub float %other.right, %other.left
+  %other.area = fmul float %other.height, %other.width
+  %bottom = call float @llvm.minimum.f32(float %one.bottom, float %other.bottom)
+  %top = call float @llvm.maximum.f32(float %one.top, float %other.top)
+  %right = call float @llvm.minimum.f32(float %one.right, float %other.right)
+  %left = call float @llvm.maximum.f32(float %one.left, float %other.left)
+  %height.any = fsub float %bottom, %top
+  %width.any = fsub float %right, %left
+  %height = call float @llvm.maximum.f32(float %height.any, float 0.0)
+  %width = call float @llvm.maximum.f32(float %width.any, float 0.0)
+  %shared = fmul float %height, %width
+  %both = fadd float %other.area, %one.area
+  %union = fsub float %both, %shared
+  %ratio = fdiv float %shared, %union
+  %has.area = fcmp une float %union, 0.0
+  %result = select i1 %has.area, float %ratio, float 0.0
+  ret float %result
+}
+
+define void @$KERNEL($PARAMETERS) nounwind {
+entry:
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %start, label %done
+start:
+  %iou.limit = load float, ptr $IOU_LIMIT
+  %least = load float, ptr $LEAST
+  %sigma = load float, ptr $SIGMA
+  %is.soft = fcmp ogt float %sigma, 0.0
+  %quotient = fdiv float -0.5, %sigma
+  %scale = select i1 %is.soft, float %quotient, float 0.0
+  %lowers = fcmp une float %scale, 0.0
+  %corners = getelementptr i8, ptr %scratch, i64 $CHOSEN_BYTES
+  %heap = getelementptr i8, ptr %corners, i64 $CORNER_BYTES
+  %found.scores = getelementptr i32, ptr %a0, i64 $LIMIT
+  br label %candidate
+candidate:
+  %index = phi i64 [ 0, %start ], [ %index.next, %queued ]
+  %waiting = phi i64 [ 0, %start ], [ %waiting.next, %queued ]
+  %more = icmp ult i64 %index, $COUNT
+  br i1 %more, label %look, label %select.first
+look:
+  %p.score = getelementptr float, ptr $SCORES, i64 %index
+  %score = load float, ptr %p.score
+  %is.candidate = fcmp ogt float %score, %least
+  br i1 %is.candidate, label %queue, label %queued
+queue:
+  %p.box = getelementptr [4 x float], ptr $BOXES, i64 %index
+  %box = load <4 x float>, ptr %p.box, align 4
+  %y1 = extractelement <4 x float> %box, i64 0
+  %x1 = extractelement <4 x float> %box, i64 1
+  %y2 = extractelement <4 x float> %box, i64 2
+  %x2 = extractelement <4 x float> %box, i64 3
+  %top = call float @llvm.minimum.f32(float %y1, float %y2)
+  %left = call float @llvm.minimum.f32(float %x1, float %x2)
+  %bottom = call float @llvm.maximum.f32(float %y1, float %y2)
+  %right = call float @llvm.maximum.f32(float %x1, float %x2)
+  %p.corners = getelementptr [4 x float], ptr %corners, i64 %index
+  store float %top, ptr %p.corners
+  %p.left = getelementptr float, ptr %p.corners, i64 1
+  store float %left, ptr %p.left
+  %p.bottom = getelementptr float, ptr %p.corners, i64 2
+  store float %bottom, ptr %p.bottom
+  %p.right = getelementptr float, ptr %p.corners, i64 3
+  store float %right, ptr %p.right
+  %index.short = trunc i64 %index to i32
+  call void @${KERNEL}_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
+  %waiting.more = add i64 %waiting, 1
+  br label %queued
+queued:
+  %waiting.next = phi i64 [ %waiting, %look ], [ %waiting.more, %queue ]
+  %index.next = add i64 %index, 1
+  br label %candidate
+select.first:
+  %is.fewer = icmp ult i64 %waiting, $LIMIT
+  %wanted = select i1 %is.fewer, i64 %waiting, i64 $LIMIT
+  br label %select
+select:
+  %chosen = phi i64 [ 0, %select.first ], [ %chosen.next, %kept ], [ %chosen, %dropped ]
+  %left.waiting = phi i64 [ %waiting, %select.first ], [ %waiting.after, %kept ], [ %rest, %dropped ]
+  %has.waiting = icmp ne i64 %left.waiting, 0
+  %wants = icmp ult i64 %chosen, %wanted
+  %goes.on = and i1 %has.waiting, %wants
+  br i1 %goes.on, label %take, label %fill
+take:
+  %original = load float, ptr %heap
+  %p.own = getelementptr i32, ptr %heap, i64 1
+  %own = load i32, ptr %p.own
+  %own.wide = zext i32 %own to i64
+  %p.seen = getelementptr i32, ptr %heap, i64 2
+  %seen = load i32, ptr %p.seen
+  %seen.wide = zext i32 %seen to i64
+  %rest = sub i64 %left.waiting, 1
+  %is.empty = icmp eq i64 %rest, 0
+  br i1 %is.empty, label %compare.first, label %drop
+drop:
+  call void @${KERNEL}_drop(ptr %heap, i64 %rest)
+  br label %compare.first
+compare.first:
+  br label %compare
+compare:
+  %position = phi i64 [ %chosen, %compare.first ], [ %earlier, %lower.end ]
+  %current = phi float [ %original, %compare.first ], [ %lowered, %lower.end ]
+  %is.compared = icmp ule i64 %position, %seen.wide
+  br i1 %is.compared, label %decide, label %overlap
+overlap:
+  %earlier = sub i64 %position, 1
+  %p.other = getelementptr i32, ptr %scratch, i64 %earlier
+  %other = load i32, ptr %p.other
+  %other.wide = zext i32 %other to i64
+  %iou = call float @${KERNEL}_overlap(ptr %corners, i64 %own.wide, i64 %other.wide)
+  %reaches = fcmp oge float %iou, %iou.limit
+  br i1 %reaches, label %dropped, label %lower
+lower:
+  br i1 %lowers, label %soften, label %lower.end
+soften:
+  %scaled = fmul float %scale, %iou
+  %exponent = fmul float %scaled, %iou
+  %decay = call float @${KERNEL}_exp(float %exponent)
+  %softened = fmul float %current, %decay
+  %is.low = fcmp ole float %softened, %least
+  br i1 %is.low, label %decide, label %lower.end
+lower.end:
+  %lowered = phi float [ %current, %lower ], [ %softened, %soften ]
+  br label %compare
+dropped:
+  br label %select
+decide:
+  %final = phi float [ %current, %compare ], [ %softened, %soften ]
+  %is.same = fcmp oeq float %final, %original
+  br i1 %is.same, label %choose, label %again
+choose:
+  %p.chosen = getelementptr i32, ptr %scratch, i64 %chosen
+  store i32 %own, ptr %p.chosen
+  %p.result = getelementptr i32, ptr %a0, i64 %chosen
+  store i32 %own, ptr %p.result
+  %p.result.score = getelementptr float, ptr %found.scores, i64 %chosen
+  store float %final, ptr %p.result.score
+  %chosen.more = add i64 %chosen, 1
+  br label %again
+again:
+  %chosen.next = phi i64 [ %chosen, %decide ], [ %chosen.more, %choose ]
+  %is.above = fcmp ogt float %final, %least
+  br i1 %is.above, label %requeue, label %kept
+requeue:
+  %chosen.short = trunc i64 %chosen to i32
+  call void @${KERNEL}_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
+  br label %kept
+kept:
+  %waiting.after = phi i64 [ %rest, %again ], [ %left.waiting, %requeue ]
+  br label %select
+fill:
+  %free = phi i64 [ %chosen, %select ], [ %free.next, %zero ]
+  %unfilled = icmp ult i64 %free, $LIMIT
+  br i1 %unfilled, label %zero, label %finish
+zero:
+  %p.free = getelementptr i32, ptr %a0, i64 %free
+  store i32 0, ptr %p.free
+  %p.free.score = getelementptr i32, ptr %found.scores, i64 %free
+  store i32 0, ptr %p.free.score
+  %free.next = add i64 %free, 1
+  br label %fill
+finish:
+  %p.last = getelementptr i32, ptr %found.scores, i64 $LIMIT
+  %total = trunc i64 %chosen to i32
+  store i32 %total, ptr %p.last
+  br label %done
+done:
+  ret void
+}

@@ -1,0 +1,74 @@
+"""Suppression of boxes that overlap better ones, with lowered scores if wanted."""
+
+import math
+
+from neurald.drivers.compiler.ir.algorithm import Suppression
+from neurald.drivers.compiler.ir.graph import Procedure
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.support.kernel_file import kernel_text
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameters, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.math import vector_math
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.function import cost_ns
+from neurald.drivers.cpu.target.routine import NAME, Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Cycles of a level of the heap, and of a comparison of two boxes.
+_LEVEL_CYCLES, _OVERLAP_CYCLES = 5.0, 15.0
+_DECLARATIONS = frozenset(f"declare float @llvm.{name}.f32(float, float)" for name in ("minimum", "maximum"))
+_INDEX_BYTES, _CORNER_BYTES, _ELEMENT_BYTES = 4, 16, 16
+
+
+def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Target) -> Routine:
+    """Returns the routine of a kernel.
+
+    Args:
+        kernel: its output is not empty.
+        node: its procedure.
+        algorithm: that of the procedure.
+        target: the target of the code.
+    """
+    arguments = arguments_of(kernel)
+    names = pointer_names(arguments)
+    boxes, scores, iou_limit, least, sigma = (names[value] for value in node.inputs)
+    count, limit = node.inputs[1].count, algorithm.limit
+    chosen = min(count, limit)
+    # Elements that are compared later begin at a whole vector.
+    chosen_bytes = -(-chosen * _INDEX_BYTES // _CORNER_BYTES) * _CORNER_BYTES
+    exponential, declarations = _exponential(target)
+    text = kernel_text(
+        __name__,
+        "suppression.ll",
+        KERNEL=NAME,
+        PARAMETERS=parameters(arguments),
+        BOXES=boxes,
+        SCORES=scores,
+        IOU_LIMIT=iou_limit,
+        LEAST=least,
+        SIGMA=sigma,
+        COUNT=count,
+        LIMIT=limit,
+        CHOSEN_BYTES=chosen_bytes,
+        CORNER_BYTES=count * _CORNER_BYTES,
+    )
+    levels = math.log2(count + 2)
+    cycles = count * _LEVEL_CYCLES + 2 * chosen * (levels * _LEVEL_CYCLES + chosen * _OVERLAP_CYCLES)
+    return Routine(
+        text=exponential + text,
+        arguments=arguments,
+        work_items=1,
+        cost_ns=cost_ns(cycles, arguments),
+        declarations=declarations | _DECLARATIONS,
+        scratch_bytes=chosen_bytes + count * (_CORNER_BYTES + _ELEMENT_BYTES),
+        label=f"{limit} of {count} boxes",
+        operations=kernel.operations,
+    )
+
+
+def _exponential(target: Target) -> tuple[str, frozenset[str]]:
+    """Returns a function that computes e^x, and the declarations that it needs."""
+    code = Instructions(("%x",))
+    result = vector_math.exp(Vector(code, target, 1), "float", "%x")
+    lines = (f"define internal float @{NAME}_exp(float %x) nounwind {{", *code.lines)
+    return "\n".join((*lines, f"  ret float {result}", "}", "")), frozenset(code.declarations)

@@ -1,0 +1,50 @@
+"""Ends executions before the interpreter exits.
+
+Daemon threads may still execute models then. The interpreter frees the memory and code of models
+under native code that does not need the interpreter to continue, and a thread that returns from
+native code into the finished interpreter ends in the middle of it, which aborts the process if that
+code is C++.
+"""
+
+import atexit
+import time
+import weakref
+from typing import Final, Protocol
+
+#: Time that an exiting process waits for executions of daemon threads, and for other native code
+#: that they run.
+MAX_EXIT_S: Final = 5.0
+
+
+class Stoppable(Protocol):
+    """An object whose executions can be ended."""
+
+    def stop(self, deadline_s: float) -> None:
+        """Ends the executions of other threads, and lets them begin no more.
+
+        What an execution may still use after the deadline must never be freed.
+
+        Args:
+            deadline_s: until when to wait, on the clock of `time.monotonic()`.
+        """
+        ...
+
+
+_models: "weakref.WeakSet[Stoppable]" = weakref.WeakSet()
+
+
+def stop_at_exit(model: Stoppable) -> None:
+    """Ends a model's executions before the interpreter exits, if the model still exists.
+
+    That happens before anything that was registered with `atexit` earlier, such as the end of the
+    threads that the model uses.
+    """
+    _models.add(model)
+    atexit.unregister(_stop_all)
+    atexit.register(_stop_all)
+
+
+def _stop_all() -> None:
+    deadline_s = time.monotonic() + MAX_EXIT_S
+    for model in list(_models):
+        model.stop(deadline_s)

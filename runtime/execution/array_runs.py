@@ -1,0 +1,73 @@
+"""Runs a compilation on arrays by functions of its device, which do all work in native code."""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.memory.pool import HostMemory
+from neurald.runtime.execution.compiled_model import CompiledModel
+from neurald.runtime.execution.executor import SimpleExecutor
+from neurald.runtime.execution.state import Array
+from neurald.runtime.execution.variables_in_place import VariablesInPlace, may_replace_in_place
+
+_Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+
+#: Number of sets of input shapes for which a function is kept.
+_CACHE_SIZE: Final = 8
+
+
+class ArrayRuns:
+    """The functions of a compilation, one for each set of input shapes. Thread-safe.
+
+    Attributes:
+        latest: the function for the shapes of the latest run, if there is one. It returns None for
+            all other arrays.
+    """
+
+    def __init__(self) -> None:
+        self.latest: ArrayFunction | None = None
+        self._functions: dict[_Shapes, ArrayFunction] = {}
+
+    def run(self, compilation: CompiledModel, inputs: Sequence[Array | None]) -> list[Array] | None:
+        """Runs the model on arrays of the operands' types.
+
+        Args:
+            compilation: the compilation.
+            inputs: an array for each input; None for an omitted input.
+
+        Returns:
+            The outputs; None if there is no function for these arrays, or if the run failed.
+        """
+        given = [array for array in inputs if array is not None]
+        if len(given) < len(inputs):
+            return None
+        shapes = tuple([array.shape for array in given])
+        function = self._functions.get(shapes)
+        if function is None:
+            function = _function(compilation, shapes)
+            if function is None:
+                return None
+            if len(self._functions) >= _CACHE_SIZE:
+                self._functions.clear()
+            self._functions[shapes] = function
+        self.latest = function
+        return function(*given)
+
+
+def _function(compilation: CompiledModel, shapes: _Shapes) -> ArrayFunction | None:
+    """Creates a function of the device that runs the whole model, if that is possible."""
+    model, executor = compilation.model, compilation.executor
+    if not isinstance(executor, SimpleExecutor):
+        return None
+    create = compilation.recovery.step(executor.step).create_array_function
+    variables = [model.main.operands[index].type for index in model.main.inputs[len(model.inputs) :]]
+    if not variables:
+        return create(shapes, ())
+    if not may_replace_in_place(variables):
+        return None
+
+    def create_in_place(memories: Sequence[HostMemory]) -> ArrayFunction | None:
+        return create(shapes, memories)
+
+    in_place = VariablesInPlace(compilation.state, create_in_place)
+    return in_place.run if in_place.is_possible() else None

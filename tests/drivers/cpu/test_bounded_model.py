@@ -1,0 +1,134 @@
+"""Models whose numbers of results follow from data: buffers, repeated executions and artifacts."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from support.tflite.builder import TfliteModel
+
+import neurald as nd
+from neurald.drivers.cpu.artifact import read_artifact, write_artifact
+from neurald.drivers.cpu.bounded_model import BoundedModel
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.target.executable import BoundedPort
+from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
+from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.memory.pool import HostMemory
+
+COUNT = 30
+OPTIONS = PrepareOptions(cache_key=b"key")
+
+
+@pytest.fixture(scope="module")
+def model() -> nd.Model:
+    """UNIQUE of a row, whose outputs are the distinct numbers and the number of each element."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    graph.inputs = [graph.tensor(shape=(COUNT,), type_="INT32")]
+    graph.outputs = [
+        graph.tensor(shape=(COUNT,), type_="INT32", shape_signature=(-1,)),
+        graph.tensor(shape=(COUNT,), type_="INT32"),
+    ]
+    graph.operator("UNIQUE", graph.inputs, graph.outputs, "UniqueOptions", IdxOutType=2)
+    return nd.load_tflite(file.build())
+
+
+@pytest.fixture(scope="module")
+def prepared(model: nd.Model) -> BoundedModel:
+    made = CpuDevice().prepare_model(model, OPTIONS)
+    assert isinstance(made, BoundedModel)
+    return made
+
+
+@pytest.fixture(scope="module")
+def compilation(model: nd.Model) -> nd.Compilation:
+    return nd.CompilationBuilder(model, [CpuDevice()]).finish()
+
+
+def _distinct(source: np.ndarray[Any, Any]) -> list[int]:
+    return list(dict.fromkeys(source.tolist()))
+
+
+def test_outputs_have_the_rows_that_exist(compilation: nd.Compilation) -> None:
+    for limit in (1, 2, 100, 5):
+        source = np.random.default_rng(limit).integers(0, limit, COUNT).astype(np.int32)
+        values, numbers = compilation.run(source)
+        assert values.tolist() == _distinct(source)
+        np.testing.assert_array_equal(values[numbers], source)
+
+
+@pytest.mark.parametrize("room", [COUNT, 7, 4])
+def test_repeated_executions_may_have_other_rows(compilation: nd.Compilation, room: int) -> None:
+    source, values, numbers = (np.zeros(length, np.int32) for length in (COUNT, room, COUNT))
+    execution = nd.Execution(compilation, reusable=True)
+    execution.set_input(0, source)
+    execution.set_output(0, values)
+    execution.set_output(1, numbers)
+    for limit in (3, 3, 3, 4, 4, 1, 1):
+        source[:] = np.arange(COUNT)[::-1] % limit
+        values[:] = -1
+        execution.compute()
+        assert execution.output_dimensions(0) == (limit,)
+        assert values[:limit].tolist() == _distinct(source)
+
+
+def test_a_buffer_may_be_too_small(compilation: nd.Compilation) -> None:
+    source, values, numbers = (np.arange(length, dtype=np.int32) for length in (COUNT, 5, COUNT))
+    execution = nd.Execution(compilation, reusable=True)
+    execution.set_input(0, source)
+    execution.set_output(0, values)
+    execution.set_output(1, numbers)
+    with pytest.raises(nd.OutputInsufficientSize, match=r"output 0 has shape \[30\]"):
+        execution.compute()
+    source[:] = 1
+    execution.compute()
+    assert execution.output_dimensions(0) == (1,)
+    assert values[0] == 1
+
+
+def test_declared_operands(prepared: BoundedModel) -> None:
+    assert prepared.operand(0, is_output=True).dimensions == (0,)
+    assert prepared.operand(1, is_output=True).dimensions == (COUNT,)
+    assert prepared.operand(0, is_output=False).dimensions == (COUNT,)
+    for index in (-1, 2):
+        with pytest.raises(BadData, match="there is no output"):
+            prepared.operand(index, is_output=True)
+
+
+def test_it_is_restored_from_the_cache(model: nd.Model, tmp_path: Path) -> None:
+    source = np.arange(COUNT, dtype=np.int32) % 7
+    for _ in range(2):
+        builder = nd.CompilationBuilder(model, [CpuDevice()])
+        builder.set_caching(tmp_path, bytes(32))
+        compilation = builder.finish()
+        assert compilation.run(source)[0].tolist() == _distinct(source)
+
+
+def test_damaged_artifacts_are_refused(prepared: BoundedModel) -> None:
+    native = prepared.native
+    (bound,) = native.executable.bounded
+    for wrong in (
+        BoundedPort(output=2, dimension=0, count=2),
+        BoundedPort(output=0, dimension=1, count=2),
+        BoundedPort(output=0, dimension=0, count=1),
+        BoundedPort(output=0, dimension=0, count=3),
+        BoundedPort(output=-1, dimension=0, count=2),
+    ):
+        executable = msgspec.structs.replace(native.executable, bounded=(wrong,))
+        damaged = NativeModel(executable, native.codes, native.constants, native.team)
+        with pytest.raises(BadData):
+            read_artifact(write_artifact(damaged))
+    artifact = prepared.artifact()
+    assert artifact is not None
+    assert read_artifact(artifact).executable.bounded == (bound,)
+    with pytest.raises(BadData):
+        read_artifact(Artifact(model=(HostMemory(b"?"),), data=artifact.data))
+
+
+def test_a_deadline_that_has_passed(prepared: BoundedModel) -> None:
+    request: Any = None
+    with pytest.raises(MissedDeadlinePersistent):
+        prepared.execute(request, ExecuteOptions(deadline_s=0.0))
