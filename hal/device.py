@@ -171,6 +171,7 @@ class Compiler(Protocol):
         self,
         shapes: InputShapes | None = None,
         *,
+        is_open: bool = False,
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> CompileResult:
@@ -178,6 +179,7 @@ class Compiler(Protocol):
 
         Args:
             shapes: of inputs that the model leaves open, by operand.
+            is_open: see `CompilesApart.compile`.
             deadline_s: on the clock of `time.monotonic()`; None for no limit.
             cancellation: ends the wait and the other process.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, Executable
+from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, WORD_BYTES, Executable
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
@@ -74,7 +74,7 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     except msgspec.DecodeError as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
-    _check(stored.executable, constants.nbytes)
+    check_executable(stored.executable, constants.nbytes)
     return ArtifactContents(
         executable=stored.executable,
         codes=stored.codes,
@@ -87,9 +87,17 @@ def _digest(content: bytes | memoryview) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
-def _check(executable: Executable, constants_bytes: int) -> None:
-    """Checks that locations are inside their buffers and that argument numbers are valid."""
-    sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
+def check_executable(executable: Executable, constants_bytes: int) -> None:
+    """Checks that locations are inside their buffers and that argument numbers are valid.
+
+    Raises:
+        BadData: they are not.
+    """
+    sizes = {
+        Base.ARENA: executable.arena_bytes,
+        Base.CONSTANTS: executable.constants_bytes,
+        Base.EXTENTS: WORD_BYTES * len(executable.extents),
+    }
     if constants_bytes != executable.constants_bytes:
         raise BadData(f"expected {executable.constants_bytes} bytes of constants, got {constants_bytes}")
     if min(executable.arena_bytes, executable.scratch_bytes) < 0:

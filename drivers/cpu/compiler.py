@@ -13,15 +13,22 @@ import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import Expression, Load
+from neurald.drivers.compiler.ir.extent import ExtentScope, estimate
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.buffer_assignment import (
+    Base,
+    BufferAssignment,
+    BufferLocation,
+    assign_buffers,
+)
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
+from neurald.drivers.cpu.codegen.run_time_extents import reads_extents
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
@@ -29,10 +36,12 @@ from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
 from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import BoundedPort, Executable, KernelCall
+from neurald.drivers.cpu.target.executable import WORD_BYTES, BoundedPort, Executable, KernelCall
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
@@ -45,11 +54,16 @@ _MAX_LISTED = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """An executable with its object code and the contents of its constants."""
+    """An executable with its object code and the contents of its constants.
+
+    Attributes:
+        opened: the executable for other lengths of open dimensions; None if there are none.
+    """
 
     executable: Executable
     constants: np.ndarray
     codes: tuple[bytes, ...]
+    opened: OpenExecutable | None = None
 
 
 def listed(operations: Iterable[str]) -> str:
@@ -82,6 +96,7 @@ def compile_model(
     processes: int = 1,
     helper: CompileHelper | None = None,
     first: Sequence[Unit] = (),
+    scope: ExtentScope | None = None,
 ) -> Compiled:
     """Compiles a model.
 
@@ -96,6 +111,7 @@ def compile_model(
         helper: a compiling process that was already started; it is ended.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
+        scope: of the extents in `input_shapes`; None if there are none.
 
     Raises:
         BadData: an operation has no lowering.
@@ -108,6 +124,8 @@ def compile_model(
         folding = ConstantFolding(target, generate)
         graph = build_graph(model, input_shapes, folding.graph, has_bounds=True)
         transform(graph, folding.node)
+        if scope is not None:
+            scope.estimates = True
         joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
         merged = merge_attention(
             concat_in_place(joined, stores_runs), lambda kernel: has_attention(kernel, target)
@@ -120,7 +138,8 @@ def compile_model(
         called: set[Subroutine] = set()
         for kernel in kernels:
             try:
-                routines.append(generate(kernel, target))
+                routine = generate(kernel, target)
+                routines.append(routine if scope is None else reads_extents(routine, scope))
             except MemoryError:
                 raise
             except Exception as error:
@@ -130,7 +149,7 @@ def compile_model(
                 compilation.add(routine_unit(subroutine))
             compilation.add(routine_unit(routines[-1]))
             called |= routines[-1].subroutines
-        compilation.add(callers_unit({len(routine.arguments) for routine in routines}))
+        compilation.add(callers_unit({routine.pointers for routine in routines}))
         assignment = assign_buffers(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
         try:
             found = compilation.finish()
@@ -145,8 +164,11 @@ def compile_model(
     executable = msgspec.structs.replace(
         _assembled(model, target, assignment, kernels, routines, names), bounded=bounded
     )
+    opened = None
+    if scope is not None:
+        opened = opened_executable(executable, assignment, routines, scope)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
-    return Compiled(executable=executable, constants=assignment.constants, codes=codes)
+    return Compiled(executable=executable, constants=assignment.constants, codes=codes, opened=opened)
 
 
 def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
@@ -168,11 +190,20 @@ def _assembled(
     routines: Sequence[Routine],
     names: "_Names",
 ) -> Executable:
+    extents: list[int] = []
+
+    def locations(routine: Routine) -> tuple[BufferLocation, ...]:
+        found = assignment.of(routine.arguments)
+        if routine.extents:
+            found += (BufferLocation(Base.EXTENTS, WORD_BYTES * len(extents)),)
+            extents.extend(each.hint for each in routine.extents)
+        return found
+
     calls = tuple(
         KernelCall(
             function=routine.name,
-            locations=assignment.of(routine.arguments),
-            work_items=routine.work_items,
+            locations=locations(routine),
+            work_items=estimate(routine.work_items),
             cost_ns=routine.cost_ns,
             messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),
             label=routine.label,
@@ -194,9 +225,10 @@ def _assembled(
         ),
         arena_bytes=assignment.arena_bytes,
         constants_bytes=assignment.constants.nbytes,
-        scratch_bytes=max((routine.scratch_bytes for routine in routines), default=0),
+        scratch_bytes=max((estimate(routine.scratch_bytes) for routine in routines), default=0),
         unshared_bytes=assignment.unshared_bytes,
         is_tolerant=all(_is_tolerant(kernel) for kernel in kernels),
+        extents=tuple(extents),
     )
 
 
@@ -225,12 +257,13 @@ def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, lis
         for argument in routine.arguments:
             users.setdefault(graph.aliases.get(argument, argument), []).append(number)
             number += 1
+        number += routine.pointers - len(routine.arguments)
     return users
 
 
 def _written(routines: Sequence[Routine]) -> frozenset[int]:
     """Returns the arguments that routines write (their first), numbered over all routines."""
-    return frozenset(accumulate((len(routine.arguments) for routine in routines), initial=0))
+    return frozenset(accumulate((routine.pointers for routine in routines), initial=0))
 
 
 def _is_tolerant(kernel: Kernel) -> bool:

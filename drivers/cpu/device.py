@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -37,7 +38,11 @@ from neurald.hal.operations.machinery.call import Shape
 if TYPE_CHECKING:
     # A warm start does not import these.
     from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+    from neurald.drivers.cpu.artifact import ArtifactContents
     from neurald.drivers.cpu.native.native_model import NativeModel
+    from neurald.drivers.cpu.open_model import CpuOpenModel, OpenArtifact
+    from neurald.drivers.cpu.open_variants import CompileOpen
+    from neurald.drivers.cpu.preparation import Preparation
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
     from neurald.drivers.cpu.variants import Prepare
     from neurald.hal.execution.reference_model import ReferenceModel
@@ -152,18 +157,22 @@ class CpuDevice:
 
         threads = thread_count(options.threads, self._settings)
         prepare: Prepare
+        compile_open: CompileOpen
         if options.compiler is None:
             prepare = partial(self._compiled, threads=threads, keeps_artifact=bool(options.cache_key))
+            compile_open = partial(self._compiled_open, threads=threads)
         else:
             from neurald.drivers.cpu.isolated import IsolatedPreparation
 
-            prepare = IsolatedPreparation(
+            isolated = IsolatedPreparation(
                 compiler=options.compiler,
                 restore=partial(self._restored, threads=threads),
+                restore_open=partial(self._restored_open, threads=threads),
                 keeps_artifact=bool(options.cache_key),
                 deadline_s=options.deadline_s,
                 cancellation=options.cancellation,
-            ).prepare
+            )
+            prepare, compile_open = isolated.prepare, isolated.compile_open
         if options.variants is not None:
             from neurald.drivers.cpu.variants import CachingPreparation
 
@@ -172,7 +181,15 @@ class CpuDevice:
             ).prepare
         if is_specified(model):
             return prepare(model, None, None)
-        return SpecializingModel(model, prepare, owner=self, tolerant=False)
+        from neurald.drivers.cpu.open_variants import OpenVariants
+
+        open_models = OpenVariants(
+            model=model,
+            compile_open=compile_open,
+            restore=partial(self._restored_open, threads=threads),
+            variants=options.variants,
+        )
+        return SpecializingModel(model, prepare, owner=self, tolerant=False, open_models=open_models)
 
     def _compiled(
         self,
@@ -183,6 +200,17 @@ class CpuDevice:
         threads: int,
         keeps_artifact: bool,
     ) -> "CpuPreparedModel | ReferenceModel":
+        with self._preparation(model, threads, keeps_artifact=keeps_artifact) as preparation:
+            return preparation.prepare(model, shapes)
+
+    def _compiled_open(
+        self, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions | None = None, *, threads: int
+    ) -> "CpuOpenModel | None":
+        with self._preparation(model, threads, keeps_artifact=True) as preparation:
+            return preparation.open(model, shapes)
+
+    @contextmanager
+    def _preparation(self, model: Model, threads: int, *, keeps_artifact: bool) -> "Iterator[Preparation]":
         from neurald.drivers.compiler.support.gc_pause import paused_gc
         from neurald.drivers.cpu.native.compile_helper import start_ahead
 
@@ -193,8 +221,7 @@ class CpuDevice:
                 # meanwhile.
                 from neurald.drivers.cpu.preparation import Preparation
 
-                preparation = Preparation(self._target, threads, keeps_artifact=keeps_artifact, helper=helper)
-                return preparation.prepare(model, shapes)
+                yield Preparation(self._target, threads, keeps_artifact=keeps_artifact, helper=helper)
         except MemoryError:
             raise OutOfMemory(f"{self.name}: there is not enough memory to compile the model") from None
         finally:
@@ -212,10 +239,14 @@ class CpuDevice:
 
             process.step_program(self._target)
 
-    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> CompileResult:
+    def compile(
+        self, model: Model, shapes: InputShapes | None, options: PrepareOptions, *, is_open: bool = False
+    ) -> CompileResult:
         """See `CompilesApart.compile`."""
-        from neurald.drivers.cpu.isolated import to_compiled
+        from neurald.drivers.cpu.isolated import to_compiled, to_compiled_open
 
+        if is_open:
+            return to_compiled_open(self._compiled_open(model, shapes or {}, threads=1))
         return to_compiled(self._compiled(model, shapes, threads=1, keeps_artifact=True))
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "CpuPreparedModel":
@@ -236,10 +267,25 @@ class CpuDevice:
             BadData: the artifact is not from this device.
         """
         from neurald.drivers.cpu.artifact import read_artifact
+
+        return self._loaded(read_artifact(artifact), threads)
+
+    def _restored_open(self, model: Model, artifact: Artifact, threads: int) -> "CpuOpenModel":
+        """Restores a model for any lengths of its open dimensions; see `_restored`."""
+        from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
+
+        read = read_open_artifact(artifact)
+        return CpuOpenModel(model, self._loaded(read, threads), read.opened)
+
+    def _loaded(self, read: "ArtifactContents | OpenArtifact", threads: int) -> "NativeModel":
+        """Loads the code of an artifact.
+
+        Raises:
+            BadData: it is for another target, or cannot be loaded.
+        """
         from neurald.drivers.cpu.native.llvm import CompilationFailed
         from neurald.drivers.cpu.native.native_model import NativeModel
 
-        read = read_artifact(artifact)
         if read.executable.target != self._target.name:
             raise BadData(
                 f"the code is for {read.executable.target}, but this device compiles for {self._target.name}"

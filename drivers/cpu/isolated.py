@@ -9,6 +9,8 @@ from enum import Enum
 
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.bounded_model import whole_model
+from neurald.drivers.cpu.open_model import CpuOpenModel
+from neurald.drivers.cpu.open_variants import RestoreOpen
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.variants import Restore
@@ -27,6 +29,10 @@ class _Kind(Enum):
     #: Compiled as a whole, but executions may omit inputs and then run on references.
     WHOLE_BESIDE_REFERENCES = "whole, beside references"
     PARTS = "parts"
+    #: Compiled for any lengths of its open dimensions.
+    OPEN = "open"
+    #: Not compiled, because that is only possible for given lengths.
+    NOT_OPEN = "not open"
     REFERENCES = "references"
 
 
@@ -44,6 +50,13 @@ def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> CompileResult:
     return CompileResult(note=kind.value, artifact=artifact)
 
 
+def to_compiled_open(opened: CpuOpenModel | None) -> CompileResult:
+    """Like `to_compiled`, for a model that was compiled for any lengths of its open dimensions."""
+    if opened is None:
+        return CompileResult(note=_Kind.NOT_OPEN.value)
+    return CompileResult(note=_Kind.OPEN.value, artifact=opened.artifact())
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IsolatedPreparation:
     """Prepares models that another process compiles.
@@ -51,12 +64,14 @@ class IsolatedPreparation:
     Attributes:
         compiler: compiles the model in the other process.
         restore: restores a compiled model from its artifact.
+        restore_open: restores one for any lengths of its open dimensions.
         keeps_artifact: True if `PreparedModel.artifact` will be called.
         deadline_s, cancellation: limits of the model's preparation.
     """
 
     compiler: Compiler
     restore: Restore
+    restore_open: RestoreOpen
     keeps_artifact: bool
     deadline_s: float | None
     cancellation: Cancellation | None
@@ -86,3 +101,14 @@ class IsolatedPreparation:
             lambda: ReferenceModel(model),
             keeps_artifact=self.keeps_artifact and kind is _Kind.WHOLE,
         )
+
+    def compile_open(
+        self, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
+    ) -> CpuOpenModel | None:
+        """See `neurald.drivers.cpu.open_variants.CompileOpen`."""
+        compiled = self.compiler.compile(
+            shapes, is_open=True, deadline_s=limits.deadline_s, cancellation=limits.cancellation
+        )
+        if compiled.note != _Kind.OPEN.value or compiled.artifact is None:
+            return None
+        return self.restore_open(model, compiled.artifact)

@@ -9,16 +9,18 @@ import msgspec
 
 from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
-from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
+from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
+from neurald.drivers.compiler.ir.extent import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.compiler import KernelFailed, compile_model
+from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target.target import Target
@@ -93,6 +95,51 @@ class Preparation:
                 keeps_artifact=self._keeps_artifact and not _can_omit(whole),
             )
         return self._in_parts(model, shapes, failed)
+
+    @temporary()
+    def open(self, model: Model, shapes: Mapping[int, Shape]) -> CpuOpenModel | None:
+        """Prepares a model for any lengths of its open dimensions.
+
+        Args:
+            model: every operation has a reference.
+            shapes: shapes of inputs that the model leaves open, by operand; code is generated so
+                that it is fast for these.
+
+        Returns:
+            None if the model cannot be compiled as a whole, or only for these shapes.
+        """
+        if model.referenced or not model.main.operations:
+            return None
+        started = time.monotonic()
+        scope, symbolic = open_shapes(model, shapes)
+        if not scope.symbols:
+            return None
+        helper, self._helper = self._helper, None
+        try:
+            compiled = self._compiled(model, symbolic, helper=helper, scope=scope)
+        except BadData as error:
+            _LOG.info("the model is not compiled for open dimensions: %s", error)
+            return None
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            # Not everything that compiles for known lengths does for open ones.
+            _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
+            _LOG.debug("the error was raised here:", exc_info=error)
+            return None
+        pinned = [symbol for symbol, _ in enumerate(scope.hints) if len(set(scope.bounds(symbol))) == 1]
+        if pinned or compiled.opened is None:
+            _LOG.info("the code is only valid for these lengths: %s", scope.pins)
+            return None
+        _LOG.info(
+            "%d operations for lengths %s in %.0f ms",
+            len(model.main.operations),
+            [scope.bounds(symbol) for symbol, _ in enumerate(scope.hints)],
+            (time.monotonic() - started) * 1e3,
+        )
+        native = self._linked(model, compiled)
+        opened = msgspec.structs.replace(compiled.opened, template=native.executable)
+        return CpuOpenModel(model, native, opened)
 
     def _in_parts(
         self, model: Model, shapes: Mapping[int, Shape] | None, failed: frozenset[int]
@@ -176,21 +223,7 @@ class Preparation:
     ) -> NativeModel:
         helper, self._helper = self._helper, None
         try:
-            compiled = compile_model(
-                model,
-                self._target,
-                generate,
-                input_shapes=shapes,
-                positions=positions,
-                processes=process_count(),
-                helper=helper,
-                first=() if process.has_step_program else (step_program_unit(),),
-            )
-            executable = compiled.executable
-            if not only_calculates(model, model.main, bind_operations(model.main)):
-                executable = msgspec.structs.replace(executable, is_tolerant=False)
-            team = Team(process.step_program(self._target), self._threads)
-            return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
+            return self._linked(model, self._compiled(model, shapes, positions=positions, helper=helper))
         except (Error, KernelFailed):
             raise
         except MemoryError as error:
@@ -200,6 +233,34 @@ class Preparation:
             everything = everything_here if positions is None else positions
             text = f"{operations_name(model.main, everything_here)}: {type(error).__name__}: {error}"
             raise KernelFailed(text, tuple(everything)) from error
+
+    def _compiled(
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape] | None,
+        *,
+        positions: Sequence[int] | None = None,
+        helper: CompileHelper | None,
+        scope: ExtentScope | None = None,
+    ) -> Compiled:
+        return compile_model(
+            model,
+            self._target,
+            generate,
+            input_shapes=shapes,
+            positions=positions,
+            processes=process_count(),
+            helper=helper,
+            first=() if process.has_step_program else (step_program_unit(),),
+            scope=scope,
+        )
+
+    def _linked(self, model: Model, compiled: Compiled) -> NativeModel:
+        executable = compiled.executable
+        if not only_calculates(model, model.main, bind_operations(model.main)):
+            executable = msgspec.structs.replace(executable, is_tolerant=False)
+        team = Team(process.step_program(self._target), self._threads)
+        return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
 
 
 def _closed_segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:

@@ -27,13 +27,17 @@ class CompilesApart(Protocol):
         """
         ...
 
-    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> CompileResult:
+    def compile(
+        self, model: Model, shapes: InputShapes | None, options: PrepareOptions, *, is_open: bool = False
+    ) -> CompileResult:
         """Compiles a valid model. The device supports each of its operations.
 
         Args:
             model: to compile.
             shapes: of inputs that the model leaves open, by operand; None if it leaves none open.
             options: as for `Device.prepare_model`, without a deadline, which the daemon watches.
+            is_open: True to compile it for any lengths of its open dimensions; `shapes` are then only
+                an example.
 
         Raises:
             BadData: the shapes do not fit the model.

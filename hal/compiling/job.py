@@ -47,6 +47,7 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
         device_version: of the daemon's device.
         compile_bytes: see `neurald.hal.accounting.limits.Limits`.
         compile_s: see `neurald.hal.accounting.limits.Limits`.
+        is_open: see `neurald.hal.compiling.contract.CompilesApart.compile`.
         log_level: records below this level are not wanted.
     """
 
@@ -57,6 +58,7 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
     device_version: str
     compile_bytes: int
     compile_s: int
+    is_open: bool
     log_level: int
 
 

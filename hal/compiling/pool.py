@@ -110,7 +110,13 @@ class CompilePool:
             server.close()
 
     def job(
-        self, model: bytes, pools: Sequence[Memory], shapes: InputShapes | None, options: bytes
+        self,
+        model: bytes,
+        pools: Sequence[Memory],
+        shapes: InputShapes | None,
+        options: bytes,
+        *,
+        is_open: bool,
     ) -> CompileJob:
         """Creates a job with the limits of the daemon."""
         return CompileJob(
@@ -121,6 +127,7 @@ class CompilePool:
             device_version=self._device.version,
             compile_bytes=self._limits.compile_bytes,
             compile_s=self._limits.compile_s,
+            is_open=is_open,
             log_level=logging.getLogger("neurald").getEffectiveLevel(),
         )
 
@@ -177,17 +184,16 @@ class SessionCompiler:
         self,
         shapes: InputShapes | None = None,
         *,
+        is_open: bool = False,
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> CompileResult:
         """See `Compiler.compile`. Waits for its turn among the models of all clients."""
         with self._pool.admission.slot(self._session, self._priority, deadline_s, cancellation) as stop:
-            return self._compiled(shapes, deadline_s, stop)
+            job = self._pool.job(self._model, self._pools, shapes, self._options, is_open=is_open)
+            return self._compiled(job, deadline_s, stop)
 
-    def _compiled(
-        self, shapes: InputShapes | None, deadline_s: float | None, stop: Cancellation
-    ) -> CompileResult:
-        job = self._pool.job(self._model, self._pools, shapes, self._options)
+    def _compiled(self, job: CompileJob, deadline_s: float | None, stop: Cancellation) -> CompileResult:
         end_s = time.monotonic() + job.compile_s
         with self._pool.begin() as connection:
             try:

@@ -99,7 +99,9 @@ def _compiler_of(device: Any) -> _Compile:
                 f"{version}); restart the daemon"
             )
         model = decode_model(job.model, pools, declared_extensions(device))
-        compiled: CompileResult = device.compile(model, job.shapes, decode_prepare_options(job.options))
+        compiled: CompileResult = device.compile(
+            model, job.shapes, decode_prepare_options(job.options), is_open=job.is_open
+        )
         return compiled
 
     return compile_job

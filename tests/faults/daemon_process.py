@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from support.daemon.processes import python_path
+
 _START_S = 60.0
 _STOP_S = 40.0
 _SAYS = "serving cpu on "
@@ -18,7 +20,7 @@ def private_environment(folder: Path) -> dict[str, str]:
     """Returns the environment of a process that only uses files in a folder."""
     return {
         **os.environ,
-        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "PYTHONPATH": python_path(),
         "OPENBLAS_NUM_THREADS": "1",
         "XDG_RUNTIME_DIR": str(folder),
         "XDG_CACHE_HOME": str(folder / "caches"),

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 from faults.driver import FAULT_VARIABLE
+from support.daemon.processes import python_path
 
 from neurald.hal.registry import is_served
 
-TESTS = Path(__file__).resolve().parents[1]
 _START_S = 60.0
 #: Time limit of an execution in the daemons.
 EXECUTION_S = 2
@@ -127,7 +127,7 @@ def child_environment(folder: Path) -> dict[str, str]:
     """Returns the environment for finding the daemons of a field, without user settings."""
     return {
         **os.environ,
-        "PYTHONPATH": str(TESTS),
+        "PYTHONPATH": python_path(),
         "OPENBLAS_NUM_THREADS": "1",
         "XDG_RUNTIME_DIR": str(folder),
         "XDG_CACHE_HOME": str(folder / "caches"),

@@ -35,6 +35,11 @@ def _has_code(path: Path) -> bool:
 COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/ir/extent_text.py": "tests/drivers/compiler/ir/test_extent.py",
+    "drivers/cpu/codegen/run_time_extents.py": "tests/drivers/cpu/test_open_model.py",
+    "drivers/cpu/open_variants.py": "tests/drivers/cpu/test_variants.py",
+    "drivers/cpu/opening.py": "tests/drivers/cpu/test_open_model.py",
+    "drivers/cpu/target/open_executable.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/compiler/analysis/procedures.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/ir/algorithm.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/ir/expression_nodes.py": "tests/drivers/compiler/ir/test_expression.py",

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import Distinct, GreedySelection, Positions, Scatter
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -28,6 +26,7 @@ from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 
 _ACCUMULATOR_TYPES = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
 #: Operations whose operand types differ from the result's.
@@ -174,7 +173,14 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
         return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"
-    if isinstance(algorithm, Positions | Distinct):
+    if isinstance(algorithm, GreedySelection):
+        boxes, scores = node.inputs
+        if boxes.shape[1:] != (4,) or scores.shape[1:] != boxes.shape[:1]:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+        if {boxes.type, scores.type} != {Scalar.FLOAT32}:
+            yield "boxes and scores must be FLOAT32"
+        expected: tuple[int, ...] = (scores.shape[0], algorithm.limit + 1)
+    elif isinstance(algorithm, Positions | Distinct):
         if len(shapes) != 1 or len(shapes[0]) != 1:
             yield f"it reads values of shapes {[list(shape) for shape in shapes]}; one row is expected"
             return
@@ -247,7 +253,7 @@ def _matrix_errors(node: MatrixProduct) -> Iterator[str]:
     rows, depth = left[:-3:-1] if node.left_transposed else left[-2:]
     columns, other = right[:-3:-1] if node.right_transposed else right[-2:]
     try:
-        batches = np.broadcast_shapes(left[:-2], right[:-2])
+        batches = broadcast_shapes(left[:-2], right[:-2])
     except ValueError:
         batches = ()
     if depth != other or node.output.shape != (*batches, rows, columns):

@@ -1,12 +1,15 @@
-"""Compiles models with unspecified dimensions once for each set of input shapes."""
+"""Compiles models with unspecified dimensions, for any lengths of them or for those of an execution."""
 
+import logging
+import os
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
@@ -19,11 +22,17 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.shape_inference import bind_operations, declared_shape, infer_shapes
 
-#: Number of compiled variants of a model; the least recently used one is dropped.
+_LOG = logging.getLogger(__name__)
+
+#: Number of prepared variants of a model; the least recently used one is dropped.
 _VARIANT_CACHE_SIZE = 8
+#: Number of times that a model is compiled for any lengths. Each covers a range of them.
+_MAX_OPEN_MODELS = 4
+#: Shortest length of an open dimension in examples.
+_USUAL = 64
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
 _ASSUMED_LENGTH = 1
-#: Interval at which an execution that waits for the lock checks cancellation and deadline.
+#: Interval at which an execution that waits for another one checks cancellation and deadline.
 _POLL_S = 0.02
 
 
@@ -35,6 +44,35 @@ class PreparedWithOperands(PreparedModel, Protocol):
 
         Raises:
             BadData: the index is out of range.
+        """
+        ...
+
+
+class OpenModel(Protocol):
+    """A model compiled for any lengths of its open dimensions, within the limits of its code."""
+
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> PreparedWithOperands | None:
+        """Returns the model for these shapes of its inputs, without compiling anything.
+
+        Returns None if its code does not support them.
+        """
+        ...
+
+
+class OpenModels(Protocol):
+    """Compiles a model for any lengths of its open dimensions."""
+
+    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> OpenModel | None:
+        """Returns the model from the cache, or compiles it.
+
+        Args:
+            number: distinguishes models that were compiled for different examples, from 0.
+            shapes: an example of input shapes, by operand, which affects for which other shapes the
+                code is valid, and fast.
+            limits: of the execution that needs it.
+
+        Returns:
+            None if the model cannot be compiled, or only for the example.
         """
         ...
 
@@ -80,8 +118,101 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
     return replace(model, main=replace(main, operands=operands))
 
 
+def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope, dict[int, Shape]]:
+    """Returns input shapes with extents for the dimensions that the model leaves open.
+
+    Dimensions at the same position of several inputs have the same length if they have it here.
+    Lengths of 0 and 1 are not open.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand, which are the hints of the extents.
+    """
+    main = model.main
+    symbols: dict[tuple[int, int], int] = {}
+    for index, shape in shapes.items():
+        for position in _open_positions(main.operands[index], shape):
+            symbols.setdefault((position, shape[position]), len(symbols))
+    scope = ExtentScope(length for _, length in symbols)
+    opened: dict[int, Shape] = {}
+    for index, shape in shapes.items():
+        lengths = list(shape)
+        for position in _open_positions(main.operands[index], shape):
+            lengths[position] = scope.symbols[symbols[position, shape[position]]]
+        opened[index] = tuple(lengths)
+    return scope, opened
+
+
+def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
+    """Returns shapes with greater lengths of the open dimensions, which are multiples of nothing.
+
+    What is decided by such lengths is also right for most others. Equal lengths at the same position
+    stay equal.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand.
+    """
+    found: dict[tuple[int, int], int] = {}
+    usual: dict[int, Shape] = {}
+    for index, shape in shapes.items():
+        lengths = list(shape)
+        for position in _open_positions(model.main.operands[index], shape):
+            key = position, shape[position]
+            if key not in found:
+                length = max(shape[position], _USUAL) | 1
+                while length in found.values() or any(length % factor == 0 for factor in (3, 5, 7)):
+                    length += 2
+                found[key] = length
+            lengths[position] = found[key]
+        usual[index] = tuple(lengths)
+    return usual
+
+
+def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> list[int]:
+    return [shapes[index][position] for index, position in positions]
+
+
+def _open_positions(operand: Operand, shape: Shape) -> list[int]:
+    declared = operand.dimensions
+    if declared is None or len(declared) != len(shape):
+        return []
+    return [
+        position
+        for position, (length, given) in enumerate(zip(declared, shape, strict=True))
+        if not length and given >= MIN_LENGTH
+    ]
+
+
+class _Pending:
+    """A variant that an execution prepares, for which others with the same shapes wait."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+
+    def finish(self) -> None:
+        """Lets the others continue."""
+        self._done.set()
+
+    def wait(self, options: ExecuteOptions) -> None:
+        """Waits for the execution.
+
+        Raises:
+            Cancelled: the waiting execution was cancelled.
+            MissedDeadlineTransient: its deadline passed.
+        """
+        while not self._done.wait(_POLL_S):
+            if options.cancellation is not None:
+                options.cancellation.require_not_cancelled("while another one compiled")
+            if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+                raise MissedDeadlineTransient("the deadline passed while another execution compiled")
+
+
 class SpecializingModel(InProcessModel):
     """Implements `PreparedModel` with one prepared model per set of input shapes.
+
+    Executions with known shapes never wait for others. For new shapes the model is compiled, unless
+    code for any lengths of its open dimensions covers them.
 
     Args:
         model: the model, with unspecified dimensions.
@@ -89,6 +220,7 @@ class SpecializingModel(InProcessModel):
             It raises BadData if the model does not support the shapes.
         owner: the device that owns the model.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
+        open_models: compiles the model for any lengths; None if the device cannot.
     """
 
     def __init__(
@@ -98,12 +230,19 @@ class SpecializingModel(InProcessModel):
         *,
         owner: object,
         tolerant: bool,
+        open_models: OpenModels | None = None,
     ) -> None:
         self.owner = owner
         self._model = model
         self._prepare = prepare
+        self._open_models = open_models
+        #: With the inputs and dimensions that are open.
+        self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
+        #: Held only for a moment, never while something is compiled.
         self._lock = forkable_lock()
+        self._process = os.getpid()
         self._variants: OrderedDict[tuple[Shape | None, ...], PreparedWithOperands] = OrderedDict()
+        self._pending: dict[tuple[Shape | None, ...] | None, _Pending] = {}
         self.tolerates_changing_inputs = tolerant
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
@@ -121,7 +260,7 @@ class SpecializingModel(InProcessModel):
         return main.operands[indexes[index]]
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. The first execution with these shapes compiles the model."""
+        """See `PreparedModel.execute`. The first execution with these shapes may compile the model."""
         return self._variant(self._shapes(request), options).execute(request, options)
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
@@ -154,41 +293,95 @@ class SpecializingModel(InProcessModel):
         )
 
     def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
-        with self._locked(options):
-            variant = self._variants.get(shapes)
-            if variant is None:
-                known = {
-                    index: shape
-                    for index, shape in zip(self._model.main.inputs, shapes, strict=True)
-                    if shape is not None
-                }
-                try:
-                    variant = self._prepare(self._model, known, options)
-                except BadData as error:
-                    raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
-                self._variants[shapes] = variant
-                while len(self._variants) > _VARIANT_CACHE_SIZE:
-                    self._variants.popitem(last=False)
-            self._variants.move_to_end(shapes)
-            return variant
+        while True:
+            with self._lock:
+                variant = self._variants.get(shapes)
+                if variant is not None:
+                    self._variants.move_to_end(shapes)
+                    return variant
+            if not self._begin(shapes, options):
+                continue
+            try:
+                variant = self._prepared(shapes, options)
+                with self._lock:
+                    self._variants[shapes] = variant
+                    while len(self._variants) > _VARIANT_CACHE_SIZE:
+                        self._variants.popitem(last=False)
+                return variant
+            finally:
+                self._end(shapes)
 
-    @contextmanager
-    def _locked(self, options: ExecuteOptions) -> Iterator[None]:
-        """Holds the lock, for which it waits while another execution compiles.
+    def _begin(self, what: tuple[Shape | None, ...] | None, options: ExecuteOptions) -> bool:
+        """Returns True if this execution is to prepare something.
 
-        Raises:
-            Cancelled: the execution was cancelled meanwhile.
-            MissedDeadlineTransient: its deadline passed meanwhile.
+        If another one does, waits for it and returns False.
         """
-        while not self._lock.acquire(timeout=_POLL_S):
-            if options.cancellation is not None:
-                options.cancellation.require_not_cancelled("while another one compiled")
-            if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-                raise MissedDeadlineTransient("the deadline passed while another execution compiled")
+        with self._lock:
+            if self._process != os.getpid():
+                # The threads that prepared something do not exist in a forked child.
+                self._process = os.getpid()
+                self._pending.clear()
+            pending = self._pending.get(what)
+            if pending is None:
+                self._pending[what] = _Pending()
+                return True
+        pending.wait(options)
+        return False
+
+    def _end(self, what: tuple[Shape | None, ...] | None) -> None:
+        with self._lock:
+            self._pending.pop(what).finish()
+
+    def _prepared(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
+        known = {
+            index: shape
+            for index, shape in zip(self._model.main.inputs, shapes, strict=True)
+            if shape is not None
+        }
         try:
-            yield
-        finally:
-            self._lock.release()
+            return self._from_open(shapes, known, options) or self._prepare(self._model, known, options)
+        except BadData as error:
+            raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
+
+    def _from_open(
+        self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
+    ) -> PreparedWithOperands | None:
+        """Returns the model for these shapes from code for any lengths.
+
+        Compiles such code if there is none for these lengths yet. Returns None if there cannot be.
+        """
+        positions = {
+            (index, position)
+            for index, shape in known.items()
+            for position in _open_positions(self._model.main.operands[index], shape)
+        }
+        while True:
+            count = len(self._opened)
+            for opened, _ in self._opened[:count]:
+                variant = opened.for_shapes(shapes)
+                if variant is not None:
+                    return variant
+            open_models = self._open_models
+            if open_models is None or count >= _MAX_OPEN_MODELS or len(known) < len(shapes) or not positions:
+                return None
+            if not self._begin(None, options):
+                continue
+            try:
+                if count < len(self._opened):
+                    continue
+                # The code for an example of usual lengths is valid for most others.
+                is_known = any(other == positions for _, other in self._opened)
+                example = known if is_known else usual_shapes(self._model, known)
+                found = open_models.get(count, example, options)
+                if found is None:
+                    self._open_models = None
+                    return None
+                self._opened.append((found, positions))
+            finally:
+                self._end(None)
+            if not is_known and found.for_shapes(shapes) is None and min(_lengths(known, positions)) < _USUAL:
+                # Few lengths are that short.
+                return None
 
     def artifact(self) -> Artifact | None:
         """Returns None, because the input shapes are not known in advance."""

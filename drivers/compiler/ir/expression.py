@@ -39,6 +39,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.index_arithmetic import has_one_value, sum_of
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -60,6 +61,7 @@ __all__ = (
     "clamp",
     "constant",
     "index",
+    "length",
     "load",
     "maximum",
     "minimum",
@@ -72,6 +74,11 @@ __all__ = (
 def axis(extent: int, name: str = "i") -> Axis:
     """Creates an axis."""
     return Axis(type=Scalar.INDEX, low=0, high=extent - 1, extent=extent, name=name)
+
+
+def length(count: int, type: Scalar) -> Expression:  # noqa: A002 - the field's name
+    """Returns a number of elements as a number of a float type."""
+    return index(count).to(type) if isinstance(count, Extent) else constant(float(count), type)
 
 
 def load(

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.extent import Extent, integer
 from neurald.drivers.compiler.ir.op import COMPARISONS, Number, Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -113,7 +114,8 @@ class Expression:
         """Converts the number to another type; see the module's rules."""
         if self.type is type:
             return self
-        if isinstance(self, Constant) and (type.is_float or (type is Scalar.INDEX and self.type.is_integer)):
+        is_kept = type.is_float or (type is Scalar.INDEX and self.type.is_integer)
+        if isinstance(self, Constant) and is_kept and not isinstance(self.value, Extent):
             return constant(self.value, type)
         if type is Scalar.INDEX:
             low, high = _bounds_as_index(self.type)
@@ -243,9 +245,9 @@ def _bounds_as_index(type: Scalar) -> tuple[int, int]:  # noqa: A002 - the field
 def constant(value: Number, type: Scalar) -> Constant:  # noqa: A002 - the field's name
     """Returns a constant of this type. A float is rounded to it; an integer must fit."""
     stored: Number = (
-        bool(value) if type is Scalar.BOOL else type.rounded(value) if type.is_float else int(value)
+        bool(value) if type is Scalar.BOOL else type.rounded(value) if type.is_float else integer(value)
     )
-    bound = int(stored) if type is Scalar.INDEX else 0
+    bound = integer(stored) if type is Scalar.INDEX else 0
     # The key uses repr because 0.0 == -0.0 and NaN != NaN.
     return interned(
         ("constant", type, repr(stored)),

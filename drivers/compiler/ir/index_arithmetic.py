@@ -8,7 +8,6 @@
 Quotients round towards minus infinity, as in Python.
 """
 
-import math
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.expression_nodes import (
@@ -21,6 +20,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
+from neurald.drivers.compiler.ir.extent import common_divisor
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 
@@ -144,7 +144,7 @@ def _split_by_common_divisor(value: Linear, n: int) -> tuple[int, Expression, Ex
     Returns (g, large, small), or None if there is no such divisor.
     """
     factors = [factor for _, factor in value.terms]
-    divisors = {math.gcd(n, first, second) for first in factors for second in factors}
+    divisors = {common_divisor(common_divisor(n, first), second) for first in factors for second in factors}
     for common in sorted(divisors - {1}, reverse=True):
         rest = {term: factor for term, factor in value.terms if factor % common}
         small = _linear_form(rest, value.constant % common)

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.ir.complex_numbers import operand_shape
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.hal.accounting.account import charge
 from neurald.hal.errors import BadData
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
 
 class Base(IntEnum):
-    """Buffer of a location."""
+    """Buffer of a location; `EXTENTS` are the lengths that kernels read at run time."""
 
     ARENA = 0
     CONSTANTS = 1
+    EXTENTS = 2
 
 
 class BufferLocation(msgspec.Struct, frozen=True, array_like=True):
@@ -91,6 +93,7 @@ class BufferAssignment:
             outputs, except for aliases.
         constants: the contents of the buffer of constants, with the alignment of its values.
         arena_bytes: the size of the arena.
+        spans: the values in the arena, with the first and last position at which each is alive.
         unshared_bytes: the size that the arena would have if no values shared bytes.
     """
 
@@ -98,6 +101,7 @@ class BufferAssignment:
     locations: "Mapping[Value, BufferLocation]"
     constants: np.ndarray
     arena_bytes: int
+    spans: "Mapping[Value, tuple[int, int]]"
     unshared_bytes: int
 
     def of(self, values: "Sequence[Value]") -> tuple[BufferLocation, ...]:
@@ -106,7 +110,7 @@ class BufferAssignment:
 
     def _of(self, value: "Value") -> BufferLocation:
         location = self.locations[self.graph.aliases.get(value, value)]
-        start = self.graph.starts.get(value, 0)
+        start = estimate(self.graph.starts.get(value, 0))
         return (
             BufferLocation(location.base, location.offset + start * value.type.size_bytes)
             if start
@@ -136,8 +140,8 @@ class BufferAssignment:
         location = self.locations.get(value)
         return Port(
             offset=None if location is None else location.offset,
-            size_bytes=value.size_bytes,
-            dimensions=operand_shape(operand.type, value.shape),
+            size_bytes=estimate(value.size_bytes),
+            dimensions=tuple(map(estimate, operand_shape(operand.type, value.shape))),
             type=int(operand.type),
             scale=operand.scale,
             zero_point=operand.zero_point,
@@ -165,6 +169,7 @@ def assign_buffers(
         locations={**constants, **arena},
         constants=contents,
         arena_bytes=plan.size_bytes,
+        spans={value: (span.first, span.last) for value, span in zip(values, spans, strict=True)},
         unshared_bytes=plan.unshared_bytes,
     )
 
@@ -207,6 +212,8 @@ def _lifespans(
         last[value] = len(uses) + 1
     values = list(first)
     return values, [
-        Lifespan(value=number, size_bytes=max(1, value.size_bytes), first=first[value], last=last[value])
+        Lifespan(
+            value=number, size_bytes=max(1, estimate(value.size_bytes)), first=first[value], last=last[value]
+        )
         for number, value in enumerate(values)
     ]

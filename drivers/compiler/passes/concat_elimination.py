@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, index
+from neurald.drivers.compiler.ir.extent import Extent, integer
 from neurald.drivers.compiler.ir.graph import linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import substitute
@@ -110,7 +111,7 @@ class _ConcatElimination:
         )
 
     def _is_aligned(self, part: ConcatPart, start: int, kernel: Kernel) -> bool:
-        if start % self._alignment.written_elements:
+        if isinstance(start, Extent) or start % self._alignment.written_elements:
             return False
         is_read = not self._readers.get(part.value, set()) <= {kernel.output, *self._eliminated}
         return not is_read or start * part.value.type.size_bytes % self._alignment.read_bytes == 0
@@ -136,7 +137,7 @@ def concat_parts(kernel: Kernel) -> tuple[ConcatPart, ...]:
         if value.type is not kernel.output.type or not isinstance(start, Constant):
             return ()
         # The guard must hold for exactly the value's elements.
-        first, lengths = int(start.value), {*strides(kernel.shape), *strides(value.shape)}
+        first, lengths = integer(start.value), {*strides(kernel.shape), *strides(value.shape)}
         if substitute(body.guard, ones) not in _possible_guards(offset, first, first + value.count, lengths):
             return ()
         parts.append(ConcatPart(value, first))

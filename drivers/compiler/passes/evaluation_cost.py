@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.op import Op
@@ -41,7 +42,7 @@ _VECTOR_LENGTH = 16
 
 def evaluation_cost(kernel: Kernel) -> float:
     """Returns the cost of all elements of a kernel, without that of its contraction."""
-    count = math.prod(kernel.shape)
+    count = estimate(math.prod(kernel.shape))
     return count * (STORE_COST + _Element(kernel).cost()) + START_COST
 
 
@@ -74,10 +75,15 @@ def _strides(load: Load, axes: Sequence[Axis]) -> dict[Axis, float]:
         if len(free) > 1:
             return {}
         for along in free:
-            distance = abs(factor) * (term.high - term.low) / (along.extent - 1)
+            distance = _reach(term, factor) / (estimate(along.extent) - 1)
             # Parts of an index add up.
             strides[along] = strides.get(along, 0.0) + distance
     return strides
+
+
+def _reach(term: Expression, factor: int) -> int:
+    """Returns the distance between the smallest and the largest multiple of an index."""
+    return abs(estimate(factor)) * (estimate(term.high) - estimate(term.low))
 
 
 class _Element:
@@ -123,7 +129,7 @@ class _Element:
     def _operand_times(self, each: Expression, times: float) -> Iterator[tuple[Expression, float]]:
         """Yields how often operands are evaluated if an expression is evaluated so often."""
         if isinstance(each, Reduce):
-            yield each.body, times * math.prod(axis.extent for axis in each.axes)
+            yield each.body, times * math.prod(estimate(axis.extent) for axis in each.axes)
             return
         condition: Expression | None = None
         chosen: tuple[Expression, ...] = ()
@@ -149,14 +155,16 @@ class _Element:
         moving = [(term, factor) for term, factor in terms if self._differs(term)]
         if moving == [(self._last, 1)]:
             return 0.0
-        spread = sum(abs(factor) * (term.high - term.low) for term, factor in moving)
-        is_close = self._last is not None and spread <= _MAX_SPREAD * self._last.extent
+        spread = sum(_reach(term, factor) for term, factor in moving)
+        is_close = self._last is not None and spread <= _MAX_SPREAD * estimate(self._last.extent)
         is_same = is_close and all(self._is_known(term) for term, _ in moving)
         return _PERMUTATION_COST if is_same else _GATHER_COST
 
     def _is_known(self, index: Expression) -> bool:
         """Returns True if an index only depends on the position in a short row."""
-        if self._last is None or self._last.extent > _MAX_ROW_LENGTH:
+        if self._last is None or isinstance(self._last.extent, Extent):
+            return False
+        if self._last.extent > _MAX_ROW_LENGTH:
             return False
         return all(
             each is self._last if isinstance(each, Axis) else not isinstance(each, Load | Reduce)
@@ -195,14 +203,14 @@ def range_fraction(condition: Expression, last: Axis | None) -> float | None:
         if found is None:
             return None
         along, low, high = found
-        before = ranges.get(along, (0, along.extent - 1))
-        ranges[along] = max(before[0], low), min(before[1], high)
+        before = ranges.get(along, (0, estimate(along.extent) - 1))
+        ranges[along] = max(before[0], estimate(low)), min(before[1], estimate(high))
     fraction = 1.0
     for along, (low, high) in ranges.items():
         length = max(0, high - low + 1)
         if along is last and length:
-            length = min(along.extent, -(-length // _VECTOR_LENGTH) * _VECTOR_LENGTH)
-        fraction *= length / max(1, along.extent)
+            length = min(estimate(along.extent), -(-length // _VECTOR_LENGTH) * _VECTOR_LENGTH)
+        fraction *= length / max(1, estimate(along.extent))
     return fraction
 
 

@@ -10,7 +10,8 @@ A fused value is computed where it is read, instead of being stored and loaded:
 - Any other `Compute` is fused into its only reader, if its elements are not recomputed or if they
   are cheap. A reduction is not fused into another reduction.
 - A reduction over whole rows is fused into all of its readers that are generated row by row
-  (`is_row_wise`).
+  (`is_row_wise`). So are elements computed from such reductions, if only one such kernel reads
+  them: the exponentials of a softmax, or the squared differences of a layer normalisation.
 - The only reader of a contraction or top-k becomes its epilogue, if it has one element for each that
   the contraction has. A procedure has no epilogue.
 
@@ -33,6 +34,7 @@ from neurald.drivers.compiler.ir.expression import (
     load,
     select,
 )
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Contraction,
@@ -309,11 +311,12 @@ class _Fusion:
         for each, count in _loads(reader):
             if each.value is producer.output:
                 fraction = None if each.guard is None else range_fraction(each.guard, last)
-                loaded += math.prod(reader.shape) * count * (1.0 if fraction is None else fraction)
+                elements = estimate(math.prod(reader.shape) * count)
+                loaded += elements * (1.0 if fraction is None else fraction)
                 is_in_reduction |= count > 1
-        is_recomputed = loaded > math.prod(producer.shape)
+        is_recomputed = loaded > estimate(math.prod(producer.shape))
         if producer.has_reduction:
-            return not is_recomputed and not is_in_reduction
+            return (not is_recomputed and not is_in_reduction) or self._joins_rows(producer, reader)
         return not is_recomputed or _element_cost(producer) <= _MAX_RECOMPUTE_COST
 
     def _is_moved(self, producer: Kernel) -> bool:
@@ -337,7 +340,7 @@ class _Fusion:
         stored = evaluation_cost(producer) + sum(map(evaluation_cost, readers))
         # Contractions store what only a concatenation reads in place.
         stored -= (LOAD_COST + STORE_COST) * sum(
-            each.value.count
+            estimate(each.value.count)
             for each, _ in _loads(producer)
             if each.guard is not None and self._is_own_contraction(each.value, producer)
         )
@@ -345,6 +348,21 @@ class _Fusion:
             evaluation_cost(before if after is None else after)
             for before, after in zip(readers, joined, strict=True)
         )
+
+    def _joins_rows(self, producer: Kernel, reader: Kernel) -> bool:
+        """Returns True if a row-wise reader computes each element of a row at most twice.
+
+        The first time is for a reduction, and cheap elements are computed again after it; expensive
+        ones are kept if they are what is reduced.
+        """
+        if self._is_row_wise is None or producer.row_axes is None:
+            return False
+        loaded = {
+            each for each in reader.expressions if isinstance(each, Load) and each.value is producer.output
+        }
+        is_kept = any(isinstance(each, Reduce) and each.body in loaded for each in reader.expressions)
+        is_cheap = _element_cost(producer) <= _MAX_RECOMPUTE_COST
+        return len(loaded) == 1 or (len(loaded) == 2 and (is_kept or is_cheap))
 
     def result(self) -> FusedGraph:
         kernels = [self._kernels[output] for output in self._order if output in self._kernels]

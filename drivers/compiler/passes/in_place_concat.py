@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, axis, load
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
@@ -241,6 +242,8 @@ def _match_concatenation(kernel: Kernel) -> _Concatenation | None:
     if len(cuts) != 1:
         return None
     ((along, points),) = cuts.items()
+    if any(isinstance(each, Extent) for each in (along.extent, *points)):
+        return None
     if not 0 < len(points) < _MAX_PARTS:
         return None
     dimension, slices = kernel.axes.index(along), []

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
+from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
@@ -41,17 +42,20 @@ def render(kernel: Kernel, target: Target) -> Routine:
     work_items, cost_ns, label = 0, 0.0, "nothing"
     if math.prod(kernel.shape):
         layouts = [
-            schedule_loops(simplify_axes(each), target)
-            for each in split_into_sections(narrow_int64(kernel), target)
+            each
+            for section in split_into_sections(narrow_int64(kernel), target)
+            for each in _schedules(simplify_axes(section), target)
         ]
-        end = _limited_end(kernel, layouts, code, pointer_names(values))
-        for layout in layouts:
-            _Loops(layout, code, target, pointer_names(values), work_items, end).write()
-            work_items, cost_ns = work_items + layout.work_items, cost_ns + layout.cost_ns
-        lanes = max(layout.lanes for layout in layouts)
+        end = _limited_end(kernel, [layout for layout, _ in layouts], code, pointer_names(values))
+        for layout, share in layouts:
+            _Loops(layout, code, target, pointer_names(values), (work_items, share), end).write()
+            work_items += layout.work_items * share
+            cost_ns += layout.cost_ns * estimate(share)
+        lanes = max(layout.lanes for layout, _ in layouts)
+        count = len({id(layout.kernel) for layout, _ in layouts})
         label = f"{lanes} elements at once" if lanes > 1 else "element by element"
-        label += ", rows written out" if any(layout.row is not None for layout in layouts) else ""
-        label += f", in {len(layouts)} sections" if len(layouts) > 1 else ""
+        label += ", rows written out" if any(layout.row is not None for layout, _ in layouts) else ""
+        label += f", in {count} sections" if count > 1 else ""
     lines = [
         *code.globals,
         f"define void @{NAME}({parameters(values)}) nounwind {{",
@@ -69,6 +73,20 @@ def render(kernel: Kernel, target: Target) -> Routine:
         label=label,
         operations=kernel.operations,
     )
+
+
+def _schedules(kernel: Kernel, target: Target) -> list[tuple[LoopSchedule, int]]:
+    """Returns the schedules of a kernel, each with 1 if it computes the elements, or else 0.
+
+    There are two if it is not known whether a row fills a vector.
+    """
+    layout = schedule_loops(kernel, target)
+    length = layout.kernel.axes[-1].extent
+    if layout.lanes == 1 or not isinstance(length, Extent) or length.range()[0] >= layout.lanes:
+        return [(layout, 1)]
+    is_long = at_least(length, layout.lanes)
+    single = schedule_loops(layout.kernel, target, is_single=True)
+    return [(layout, is_long), (single, 1 - is_long)]
 
 
 def _limited_end(
@@ -99,7 +117,8 @@ class _Loops:
         code: receives the instructions.
         target: the target of the code.
         pointers: names of the values' memory.
-        first: number of the first work item of this schedule in the function.
+        own: number of its first work item in the function, and 1 if it has any work items, or else
+            0.
         end: name of the end of the function's work items.
     """
 
@@ -109,11 +128,11 @@ class _Loops:
         code: Instructions,
         target: Target,
         pointers: Mapping[Value, str],
-        first: int,
+        own: tuple[int, int],
         end: str,
     ) -> None:
         self._layout = layout
-        self._first = first
+        self._first, self._share = own
         self._end = end
         self._code = code
         self._target = target
@@ -125,15 +144,17 @@ class _Loops:
         layout, code = self._layout, self._code
         first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_work_item}")
         last = self._least(
-            code.value(f"mul i64 {self._own(self._end)}, {layout.units_per_work_item}"), layout.units
+            code.value(f"mul i64 {self._own(self._end)}, {layout.units_per_work_item}"),
+            layout.units * self._share,
         )
         with code.loop(first, last, may_be_empty=True) as unit:
             rest = unit.index
-            begin, end = "0", str(layout.iterations(layout.order[-1]))
-            if layout.blocks > 1:
+            iterations = layout.iterations(layout.order[-1])
+            begin, end = "0", str(iterations)
+            if isinstance(layout.blocks, Extent) or layout.blocks > 1:
                 part, rest = self._split(rest, layout.blocks)
                 begin = code.value(f"mul i64 {part}, {layout.block}")
-                end = self._least(code.value(f"add i64 {begin}, {layout.block}"), int(end))
+                end = self._least(code.value(f"add i64 {begin}, {layout.block}"), iterations)
             for axis in reversed(layout.order[1 : layout.outer]):
                 self._counters[axis], rest = self._split(rest, layout.iterations(axis))
             if layout.outer:
@@ -142,7 +163,7 @@ class _Loops:
 
     def _own(self, work_item: str) -> str:
         """Converts a work item of the function to one of this schedule; 0 for earlier ones."""
-        if not self._first:
+        if not isinstance(self._first, Extent) and not self._first:
             return work_item
         self._code.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
         counted = self._code.value(f"sub i64 {work_item}, {self._first}")
@@ -183,7 +204,9 @@ class _Loops:
         if lanes > 1 and row is None:
             offset = self._code.value(f"mul i64 {names[along]}, {lanes}")
             # If the last vector is incomplete, it starts earlier and computes some elements again.
-            names[along] = self._least(offset, along.extent - lanes) if along.extent % lanes else offset
+            rest = along.extent % lanes
+            is_overlapping = isinstance(rest, Extent) or rest
+            names[along] = self._least(offset, along.extent - lanes) if is_overlapping else offset
         statements = Statements(
             self._code,
             self._target,

@@ -24,6 +24,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     index,
 )
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -50,7 +51,7 @@ from neurald.drivers.cpu.emit.reductions import (
     reduction_axis,
     reduction_lanes,
 )
-from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
@@ -420,7 +421,7 @@ class Statements:
         v = self._lanes.v
         where = self._scalar(offset)
         if load.guard is None or load.otherwise is None:
-            streams = self._is_streaming and load.value.size_bytes >= _STREAM_BYTES
+            streams = self._is_streaming and estimate(load.value.size_bytes) >= _STREAM_BYTES
             # A looked-up offset has no predictable successor.
             if streams and not any(True for _ in _computed(offset)):
                 vector_memory.prefetch(
@@ -560,16 +561,17 @@ class Statements:
         along = lanes.along
         assert along is not None  # noqa: S101 - it is chosen before
         count = lanes.v.lanes
-        whole = along.extent // count * count
-        if whole:
+        whole, is_open = along.extent // count * count, isinstance(along.extent, Extent)
+        if is_open or whole:
             carried = [(lanes.v.type(element), total)]
-            with self._code.loop("0", str(whole), carried, step=count) as loop:
+            with self._code.loop("0", str(whole), carried, step=count, may_be_empty=is_open) as loop:
                 self._names[along] = loop.index
                 loop.results.append(self._accumulate(expression, expression.body, loop.carried[0], element))
             total = loop.results[0]
-        if whole < along.extent:
+        left = along.extent % count
+        if is_open or left:
             self._names[along] = str(whole)
-            lanes.mask = lanes.v.numbers("i1", [whole + lane < along.extent for lane in range(count)])
+            lanes.mask = first_lanes(lanes.v, left)
             lanes.known.clear()
             self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
             total = self._accumulate(expression, expression.body, total, element)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from neurald.drivers.compiler.ir.extent_text import NAME_PREFIX
 from neurald.drivers.cpu.target.routine import Subroutine
 
 _NAME = re.compile(r"%[\w.]+")
@@ -112,6 +113,9 @@ class Instructions:
         for each in names:
             home = self._homes.get(each)
             known = here if home is None else home.depth
+            if home is None and each.startswith(NAME_PREFIX):
+                # Extents are visible everywhere.
+                known = 0
             if known > depth:
                 depth = known
         return depth

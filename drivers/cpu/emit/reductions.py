@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
@@ -27,6 +28,8 @@ _LANE_BYTES = 4
 def is_unrolled(body: Expression, axes: Sequence[Axis]) -> bool:
     """Returns True if a reduction over these axes is unrolled instead of looped."""
     count = math.prod(axis.extent for axis in axes)
+    if isinstance(count, Extent):
+        return False
     return count <= _MAX_UNROLLED_ELEMENTS and count * sum(1 for _ in walk(body)) <= _MAX_UNROLLED_EXPRESSIONS
 
 
@@ -54,7 +57,7 @@ def reduction_axis(expression: Reduce, target: Target) -> Axis | None:
     best, best_cost = None, float("inf")
     found = [each for each in walk(expression.body) if isinstance(each, Load)]
     for axis in expression.axes:
-        if axis.extent < _MIN_VECTORISED_EXTENT:
+        if estimate(axis.extent) < _MIN_VECTORISED_EXTENT:
             continue
         strides = [stride_along(offset_of(each), axis) for each in found]
         lanes = reduction_lanes(axis.extent, target)
@@ -69,7 +72,7 @@ def reduction_axis(expression: Reduce, target: Target) -> Axis | None:
 def reduction_lanes(extent: int, target: Target) -> int:
     """Returns the number of lanes of a reduction along an axis of this length."""
     lanes = target.lanes(_LANE_BYTES) * _REGISTERS
-    while lanes > _MIN_VECTORISED_EXTENT and lanes // 2 >= extent:
+    while lanes > _MIN_VECTORISED_EXTENT and lanes // 2 >= estimate(extent):
         lanes //= 2
     return lanes
 

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Sequence
 from functools import cache
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.op import Number
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.target.target import Target
@@ -86,6 +87,9 @@ class Vector:
 
     def number(self, element: str, value: Number) -> str:
         """Returns a constant with `value` in every lane."""
+        if isinstance(value, Extent):
+            name = str(value) if element == "i64" else self.code.value(f"trunc i64 {value} to {element}")
+            return self.splat(element, name)
         text = literal(element, value)
         return text if self.lanes == 1 else f"splat ({element} {text})"
 
@@ -197,3 +201,10 @@ class Vector:
         name = f"@llvm.vector.reduce.{operation}.v{self.lanes}i1"
         self.code.declarations.add(f"declare i1 {name}({self.type('i1')})")
         return self.code.value(f"call i1 {name}({self.type('i1')} {condition})")
+
+
+def first_lanes(v: Vector, count: int) -> str:
+    """Returns an i1 per lane that is true for the first `count` lanes."""
+    if not isinstance(count, Extent):
+        return v.numbers("i1", [lane < count for lane in range(v.lanes)])
+    return v.compare("slt", "i32", v.numbers("i32", range(v.lanes)), v.number("i32", count))

@@ -1,5 +1,6 @@
 """Specialised kernels for contractions, top-k, procedures and data movement. Other kernels use `render`."""
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Contraction,
@@ -53,7 +54,14 @@ def has_attention(kernel: Kernel, target: Target) -> bool:
     """Returns True if there is a routine for an attention kernel."""
     from neurald.drivers.cpu.kernels.attention import attention
 
-    return attention.fits(kernel, target)
+    return not _is_open(kernel) and attention.fits(kernel, target)
+
+
+def _is_open(kernel: Kernel) -> bool:
+    """Returns True if lengths of values are only known at run time."""
+    return any(
+        isinstance(length, Extent) for value in (kernel.output, *kernel.inputs) for length in value.shape
+    )
 
 
 def routine_for(kernel: Kernel, target: Target) -> Routine | None:
@@ -87,6 +95,9 @@ def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
     from neurald.drivers.cpu.kernels.movement import range_copy, transposition
     from neurald.drivers.cpu.kernels.row_wise import rows
 
+    if _is_open(kernel):
+        # The others divide ranges at compile time.
+        return rows.routine(kernel, target)
     moved = range_copy.routine(kernel, target) or transposition.routine(kernel, target)
     return moved or rows.routine(kernel, target)
 
@@ -97,8 +108,10 @@ def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine |
 
     if isinstance(node, DepthwiseConvolution):
         return depthwise.routine(kernel, node, target)
-    if isinstance(node, Convolution) and (found := winograd.routine(kernel, node, target)) is not None:
-        return found
+    if isinstance(node, Convolution):
+        found = winograd.routine(kernel, node, target) or depthwise.grouped_routine(kernel, node, target)
+        if found is not None:
+            return found
     product = (
         convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
     )

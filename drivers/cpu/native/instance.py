@@ -116,12 +116,20 @@ class Instance:
 
     def _step(self, constants: int) -> Words:
         """Builds step, records and arguments for native code, all in the instance's own memory."""
-        bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
         calls, address, team = self._executable.calls, self._code.addresses, self._team
-        addresses = [bases[location.base] + location.offset for call in calls for location in call.locations]
-        step = np.zeros(self._table + len(addresses), np.int64)
-        step[self._table :] = addresses
+        end = self._table + sum(len(call.locations) for call in calls)
+        step = np.zeros(end + len(self._executable.extents), np.int64)
+        step[end:] = self._executable.extents
         begin = step.ctypes.data
+        bases = {
+            Base.ARENA: self._arena.address,
+            Base.CONSTANTS: constants,
+            # All copies of the step refer to the extents in this one.
+            Base.EXTENTS: begin + step.itemsize * end,
+        }
+        step[self._table : end] = [
+            bases[location.base] + location.offset for call in calls for location in call.locations
+        ]
         argument, status = begin + step.itemsize * self._table, ctypes.addressof(self._statuses)
         for record, call in zip(
             step[_STEP_WORDS : self._table].reshape(-1, RECORD_WORDS), calls, strict=True

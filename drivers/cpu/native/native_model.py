@@ -51,6 +51,7 @@ class NativeModel:
         codes: its code, see `LoadedCode`.
         constants: contents of its constants, used in place if they are aligned.
         team: the threads that run it.
+        origin: a step with the same code and constants, which it shares; None if there is none.
 
     Raises:
         CompilationFailed: the code cannot be linked, or lacks a function.
@@ -60,20 +61,31 @@ class NativeModel:
     """
 
     def __init__(
-        self, executable: Executable, codes: Sequence[bytes], constants: np.ndarray, team: Team
+        self,
+        executable: Executable,
+        codes: Sequence[bytes],
+        constants: np.ndarray,
+        team: Team,
+        origin: "NativeModel | None" = None,
     ) -> None:
         self.executable = executable
         self.codes = tuple(codes)
-        # The code is in memory twice, because the object code is kept beside the loaded code.
-        self._reservation = reserve(
-            constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
-        )
-        self.constants = _aligned(constants)
         self.team = team
-        names = {
-            name for call in executable.calls for name in (call.function, caller_name(len(call.locations)))
-        }
-        self._code = LoadedCode(self.codes, sorted(names))
+        if origin is None:
+            # The code is in memory twice, because the object code is kept beside the loaded code.
+            self._reservation = reserve(
+                constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
+            )
+            self.constants = _aligned(constants)
+            names = {
+                name
+                for call in executable.calls
+                for name in (call.function, caller_name(len(call.locations)))
+            }
+            self._code = LoadedCode(self.codes, sorted(names))
+        else:
+            self._reservation, self.constants = origin._reservation, origin.constants
+            self._code = origin._code
         # A reference to this object would create a cycle and delay the release of its memory.
         self._new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
@@ -82,6 +94,16 @@ class NativeModel:
         #: The cancellations of the last executions, by instance.
         self._cancellations: dict[Instance, Cancellation | None] = {}
         stop_at_exit(self)
+
+    def resized(self, executable: Executable) -> "NativeModel":
+        """Returns a step with the same code and constants, for other sizes of its values.
+
+        Args:
+            executable: has the same calls, with other locations and extents.
+        """
+        if executable == self.executable:
+            return self
+        return NativeModel(executable, self.codes, self.constants, self.team, self)
 
     def run(
         self,

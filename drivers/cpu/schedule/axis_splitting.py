@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
@@ -32,7 +33,7 @@ def split_into_sections(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
         kernel: stores elements in order.
         target: the target of the code.
     """
-    if kernel.output.count < _MIN_ELEMENTS or kernel.contraction is not None:
+    if estimate(kernel.output.count) < _MIN_ELEMENTS or kernel.contraction is not None:
         return (kernel,)
     sections = [replace(kernel, output_offset=linearize(kernel.axes, kernel.shape))]
     position = 0

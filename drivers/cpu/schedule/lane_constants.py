@@ -15,12 +15,14 @@ from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Axis,
+    Constant,
     Expression,
     Linear,
     Load,
     Reduce,
     sum_of,
 )
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
@@ -56,7 +58,8 @@ class RowLoad:
         """
         used = self.offsets[self.mask]
         low, high = int(used.min()), int(used.max())
-        if self.condition is not None:
+        is_open = any(isinstance(each, Extent) for each in (load.value.count, self.base.low, self.base.high))
+        if self.condition is not None or is_open:
             return low, high
         return min(low, -self.base.low), max(high, load.value.count - 1 - self.base.high)
 
@@ -103,6 +106,11 @@ class LaneConstants:
     def _is_own(self, expression: Expression) -> bool:
         if isinstance(expression, Axis):
             return expression is self.along
+        if isinstance(expression, Constant):
+            return not isinstance(expression.value, Extent)
+        if isinstance(expression, Linear):
+            factors = (factor for _, factor in expression.terms)
+            return not any(isinstance(each, Extent) for each in (expression.constant, *factors))
         if isinstance(expression, Load):
             return expression.value.constant is not None and expression.value.size_bytes <= _MAX_TABLE_BYTES
         return not isinstance(expression, AccumulatorRef | Reduce)
@@ -141,13 +149,16 @@ class LaneConstants:
         if not mask.any():
             return found
         low, high = found.reach(load)
+        if isinstance(load.value.count, Extent):
+            # All of it is in the value if the elements always are.
+            return found if found.condition is None else None
         return found if high - low < load.value.count else None
 
     def _split_offset(self, offset: Expression) -> tuple[Expression, Array] | None:
         """Splits an offset into that of the row and those of its elements."""
         terms = offset.terms if isinstance(offset, Linear) else ((offset, 1),)
         moving = {term: factor for term, factor in terms if self.varies(term)}
-        if not all(map(self.is_known, moving)):
+        if not all(map(self.is_known, moving)) or any(isinstance(each, Extent) for each in moving.values()):
             return None
         offsets = np.zeros(self.along.extent, np.int64)
         for term, factor in moving.items():

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -60,11 +61,13 @@ class LoopSchedule:
 
     Attributes:
         kernel: the kernel, with its axes joined.
-        lanes: elements computed together along the last axis, which is at least as long.
+        lanes: elements computed together along the last axis, which is at least as long unless its
+            length is open.
         order: the axes, outermost loop first.
         outer: number of loops that units iterate over.
         blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
             all other loops.
+        block: number of iterations of the last loop in each part but the last.
         units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
         row: constants of the last axis if its loop is written out; None if it is a loop.
@@ -75,6 +78,7 @@ class LoopSchedule:
     order: tuple[Axis, ...]
     outer: int
     blocks: int
+    block: int
     units_per_work_item: int
     cost_ns: float
     row: LaneConstants | None
@@ -84,11 +88,6 @@ class LoopSchedule:
         if axis is not self.kernel.axes[-1]:
             return axis.extent
         return 1 if self.row is not None else -(-axis.extent // self.lanes)
-
-    @property
-    def block(self) -> int:
-        """Number of iterations of the last loop in a block."""
-        return -(-self.iterations(self.order[-1]) // self.blocks)
 
     @property
     def units(self) -> int:
@@ -101,14 +100,18 @@ class LoopSchedule:
         return -(-self.units // self.units_per_work_item)
 
 
-def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
+def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -> LoopSchedule:
     """Chooses the loop nest of a kernel.
 
     Args:
         kernel: has at least one element; its axes are joined.
         target: the target of the code.
+        is_single: True to compute single elements. Otherwise, the last axis may be shorter than a
+            vector if its length is open.
     """
-    chosen = _choice(kernel, target)
+    chosen = (
+        _Choice(kernel, 1, None, _element_ns(kernel, 1, target)) if is_single else _choice(kernel, target)
+    )
     kernel, lanes = chosen.kernel, chosen.lanes
     cost = math.prod(kernel.shape) * chosen.element_ns
     work_items = min(_MAX_GRAINS, math.ceil(cost / _WORK_ITEM_NS))
@@ -123,20 +126,30 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
         order=order,
         outer=0,
         blocks=1,
+        block=1,
         units_per_work_item=1,
         cost_ns=cost,
         row=chosen.row,
     )
     outer, units = 0, 1
     while outer < len(order) - 1 and units < wanted:
-        units *= layout.iterations(order[outer])
+        units *= estimate(layout.iterations(order[outer]))
         outer += 1
+    block = iterations = layout.iterations(order[-1])
     blocks = 1
     if outer == len(order) - 1 and units < wanted:
-        iterations = layout.iterations(order[-1])
-        block = -(-iterations // min(iterations, -(-wanted // units)))
+        known = estimate(iterations)
+        block = -(-known // min(known, -(-wanted // units)))
         blocks = -(-iterations // block)
-    return replace(layout, outer=outer, blocks=blocks, units_per_work_item=-(-units * blocks // wanted))
+        if not isinstance(blocks, Extent):
+            block = -(-iterations // blocks)
+    return replace(
+        layout,
+        outer=outer,
+        blocks=blocks,
+        block=block,
+        units_per_work_item=-(-units * estimate(blocks) // wanted),
+    )
 
 
 def _order(kernel: Kernel, lanes: int) -> tuple[Axis, ...]:
@@ -170,7 +183,10 @@ def _choice(kernel: Kernel, target: Target) -> _Choice:
     if _vectorizes_reduction(kernel, target):
         return _Choice(kernel, 1, None, _element_ns(kernel, 1, target))
     choices = [kernel]
-    while _can_join_rows(kernel) and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel, target)) // 2:
+    while (
+        _can_join_rows(kernel)
+        and estimate(kernel.axes[-1].extent) < target.lanes(_lane_bytes(kernel, target)) // 2
+    ):
         # Some loads gather then, but more lanes are used.
         kernel = join_axes(kernel, len(kernel.axes) - 2)
         choices.append(kernel)
@@ -198,7 +214,7 @@ def _written_out(kernel: Kernel, target: Target) -> Iterator[_Choice]:
     native = target.lanes(min(_LANE_BYTES, max((each.size_bytes for each in types), default=1)))
     for each in _with_long_rows(kernel, native):
         along = each.axes[-1]
-        if not 1 < along.extent <= _MAX_ROW_LENGTH:
+        if isinstance(along.extent, Extent) or not 1 < along.extent <= _MAX_ROW_LENGTH:
             continue
         row, expressions = LaneConstants(along), list(walk(*each.roots))
         loads = (load for load in expressions if isinstance(load, Load) and _is_irregular(load, row))
@@ -213,10 +229,11 @@ def _written_out(kernel: Kernel, target: Target) -> Iterator[_Choice]:
 def _with_long_rows(kernel: Kernel, lanes: int) -> Iterator[Kernel]:
     """Yields the kernel; if its rows are shorter than a vector, also with several rows in one."""
     yield kernel
-    *_, length = kernel.shape
-    if not _can_join_rows(kernel) or length >= lanes:
+    if not _can_join_rows(kernel):
         return
-    rows = kernel.axes[-2].extent
+    rows, length = kernel.shape[-2:]
+    if isinstance(rows, Extent) or isinstance(length, Extent) or length >= lanes:
+        return
     counts = [each for each in range(2, min(rows, _MAX_ROW_LENGTH) + 1) if not rows % each]
     enough = [each for each in counts if each * length >= lanes] or counts[-1:]
     whole = [each for each in enough if not each * length % lanes]
@@ -250,6 +267,9 @@ def _lanes(kernel: Kernel, target: Target) -> int:
     """Returns the best number of lanes along the last axis."""
     native = target.lanes(_lane_bytes(kernel, target))
     length, most = kernel.axes[-1].extent, _registers(kernel, target)
+    if isinstance(length, Extent):
+        # Shorter lengths than a vector get loops of their own.
+        length = max(native, length.hint)
     candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
     if not candidates:
         return 1 << (length.bit_length() - 1)

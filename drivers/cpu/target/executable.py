@@ -14,6 +14,9 @@ import msgspec
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 from neurald.hal.model.types import Operand
 
+#: Size of an extent that kernels read.
+WORD_BYTES: Final = 8
+
 
 class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     """A kernel of the step; the kernels of a step run in order.
@@ -67,6 +70,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
         scratch_bytes: additional memory per thread.
         unshared_bytes: size of the arena if no values shared bytes.
         is_tolerant: True if no access leaves its memory even if inputs change during the execution.
+        extents: lengths that kernels read at run time, each in a word of 64 bits.
         bounded: outputs of which only some rows exist. Their numbers of rows are the last outputs,
             which are not outputs of the model.
     """
@@ -82,6 +86,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     scratch_bytes: int
     unshared_bytes: int
     is_tolerant: bool
+    extents: tuple[int, ...] = ()
     bounded: tuple[BoundedPort, ...] = ()
 
     @property

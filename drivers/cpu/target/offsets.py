@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
@@ -44,9 +45,9 @@ class TermOrder:
     def terms(self, expression: Linear) -> list[tuple[Expression, int]]:
         """Returns the terms of a sum with their factors, large factors first."""
         terms = expression.terms
-        if len({abs(factor) for _, factor in terms}) == len(terms):
-            return sorted(terms, key=lambda pair: -abs(pair[1]))
-        return sorted(terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
+        if len({abs(estimate(factor)) for _, factor in terms}) == len(terms):
+            return sorted(terms, key=lambda pair: -abs(estimate(pair[1])))
+        return sorted(terms, key=lambda pair: (-abs(estimate(pair[1])), self._key(pair[0])))
 
     def _key(self, expression: Expression) -> str:
         """Returns a digest of an expression's structure."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from neurald.drivers.compiler.ir.extent import Extent
     from neurald.drivers.compiler.ir.value import Value
 
 #: Placeholder for the function's name, which is derived from a digest of the text.
@@ -64,6 +65,8 @@ class Routine:
         label: describes the algorithm, for profiles.
         operations: positions in the model of the operations that it implements.
         subroutines: functions that it calls; their declarations are among `declarations`.
+        extents: lengths that the function reads from memory, one word of 64 bits each; a pointer to
+            them follows those of the arguments.
     """
 
     text: str
@@ -75,6 +78,12 @@ class Routine:
     label: str = ""
     operations: tuple[int, ...] = ()
     subroutines: frozenset[Subroutine] = frozenset()
+    extents: "tuple[Extent, ...]" = ()
+
+    @property
+    def pointers(self) -> int:
+        """Number of the function's pointers to arguments and extents."""
+        return len(self.arguments) + bool(self.extents)
 
     @property
     def name(self) -> str:

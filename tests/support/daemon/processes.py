@@ -26,6 +26,11 @@ sys.exit(serve(driver, listen or None, drain_s=float(drain_s), ready=tell, limit
 """
 
 
+def python_path() -> str:
+    """Returns the module path of a child process: the tests, and the path of this process."""
+    return os.pathsep.join((str(_TESTS), *filter(None, (os.environ.get("PYTHONPATH"),))))
+
+
 @contextlib.contextmanager
 def running_daemon(driver: str = "cpu", listen: str | None = None) -> Iterator[str]:
     """Runs a daemon and yields its address, by default a UNIX socket in a new directory."""
@@ -54,12 +59,16 @@ def daemon_process(
     with tempfile.TemporaryDirectory(prefix="neurald") as directory:
         if listen is None:
             listen = f"unix://{directory}/{driver.rpartition(':')[0].rpartition('.')[2] or driver}.sock"
-        path = os.pathsep.join((str(_TESTS), *filter(None, (os.environ.get("PYTHONPATH"),))))
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, driver, listen, str(drain_s), *limits],
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", **(environment or {})},
+            env={
+                **os.environ,
+                "PYTHONPATH": python_path(),
+                "OPENBLAS_NUM_THREADS": "1",
+                **(environment or {}),
+            },
         )
         assert process.stdout is not None
         try:

@@ -47,7 +47,9 @@ class CompilingDevice(AddingDevice):
     def get_ready_to_compile(self) -> None:
         pass
 
-    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> CompileResult:
+    def compile(
+        self, model: Model, shapes: InputShapes | None, options: PrepareOptions, *, is_open: bool = False
+    ) -> CompileResult:
         what, *words = options.cache_key.decode().split()
         return _ACTIONS[what](model, *words)
 

@@ -10,6 +10,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Array, Call
 
 #: Computes an expression from one element of each input.
@@ -49,7 +50,7 @@ def compute_of(
         return requirements(*(broadcast(source, at) for source in sources)) if requirements else ()
 
     return builder.compute(
-        np.broadcast_shapes(*(source.shape for source in sources)),
+        broadcast_shapes(*(source.shape for source in sources)),
         lambda *at: function(*(broadcast(source, at) for source in sources)),
         conditions,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
-from neurald.drivers.compiler.ir.expression import Expression, constant
+from neurald.drivers.compiler.ir.expression import Expression, constant, length
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -61,7 +61,7 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
         axes,
         ReductionOp.SUM,
         element=widen,
-        finish=lambda total: (total / float(count)).to(source.type),
+        finish=lambda total: (total / length(count, total.type)).to(source.type),
         shape=shape,
     )
 

@@ -1,5 +1,6 @@
 """Integers of different sizes."""
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.packed_bytes import has_packed_bytes, packed_bytes
 from neurald.drivers.cpu.emit.vector import Vector
@@ -12,6 +13,9 @@ def is_signed(kind: Scalar) -> bool:
 
 def wrapped(value: int, element: str) -> int:
     """Wraps a number to a signed integer of this LLVM type."""
+    if isinstance(value, Extent):
+        # It is truncated when it is written.
+        return value
     half = 1 << (int(element[1:]) - 1)
     return (value + half) % (2 * half) - half
 

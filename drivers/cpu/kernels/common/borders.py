@@ -30,6 +30,15 @@ def taps_on_image(v: Vector, side: WindowDimension, index: str) -> tuple[str, st
     return first_from(back), first_from(v.binary("add", "i64", back, str(side.length)))
 
 
+def tile_start(code: Instructions, run: TileRun, number: str) -> str:
+    """Returns the first position of a tile of a run, given its number in the run."""
+    start = total(code, multiple(code, number, run.length), str(run.first))
+    if run.end is None:
+        return start
+    code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
+    return code.value(f"call i64 @llvm.smin.i64(i64 {start}, i64 {run.end - run.length})")
+
+
 def write_chosen(
     code: Instructions, choices: Sequence[TileRun], tile: str, write: Callable[[TileRun, str], None]
 ) -> None:
@@ -44,7 +53,7 @@ def write_chosen(
     before = 0
     for run in choices:
         inner = total(code, tile, str(-before))
-        start = total(code, multiple(code, inner, run.length), str(run.first))
+        start = tile_start(code, run, inner)
         if len(choices) == 1:
             write(run, start)
         else:

@@ -1,10 +1,11 @@
 """Choice of the register tile of a product."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
-from neurald.drivers.cpu.kernels.common.window import tile_runs
+from neurald.drivers.cpu.kernels.common.window import estimated, tile_runs
 from neurald.drivers.cpu.target.target import Target
 
 #: Assumed clock of processors under wide vector load.
@@ -15,6 +16,8 @@ _TILE_CYCLES, _STORE_CYCLES = 30, 2.5
 _CACHE_BYTES_PER_CYCLE = 32
 #: Maximum window height for border tiles with several rows.
 _MAX_ROW_TAPS = 3
+#: Vectors per panel of an open number of channels, of which there must be enough for one panel.
+_MAX_OPEN_VECTORS = 2
 #: More vectors per panel bring no benefit.
 _MAX_VECTORS = 8
 
@@ -24,9 +27,10 @@ class Tile:
     """Part of the output computed at once: `positions` × `vectors` registers of `lanes` channels.
 
     If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.
+    A single vector may have more lanes than there are channels; those beyond compute nothing.
 
     Attributes:
-        lanes: channels per vector; at most the number of channels.
+        lanes: channels per vector.
         vectors: number of vectors per panel.
         positions: maximum number of positions.
         panels: number of panels.
@@ -46,8 +50,8 @@ class Tile:
 
     def offsets(self, channels: int) -> tuple[int, ...]:
         """Returns the first channel of each vector, relative to the panel."""
-        last = channels if self.panels == 1 else self.width
-        return tuple(min(each * self.lanes, last - self.lanes) for each in range(self.vectors))
+        last = channels if is_one(self.panels) else self.width
+        return tuple(max(0, min(each * self.lanes, last - self.lanes)) for each in range(self.vectors))
 
     def start(self, panel: int, channels: int) -> int:
         """Returns the first channel of a panel."""
@@ -56,29 +60,45 @@ class Tile:
 
 def lanes_for(channels: int, target: Target) -> int:
     """Returns the channels per vector: a power of 2, at most the number of channels."""
-    return min(target.lanes(4), 1 << (channels.bit_length() - 1))
+    return target.lanes(4) if channels >= target.lanes(4) else 1 << (channels.bit_length() - 1)
 
 
-def choose_tile(product: WindowedProduct, target: Target) -> Tile:
-    """Returns the fastest tile for a non-empty product, by estimate."""
-    return min(_tiles(product, target), key=lambda tile: tile.cycles)
+def choose_tile(product: WindowedProduct, target: Target, *, has_padding: bool = False) -> Tile:
+    """Returns the fastest tile for a non-empty product, by estimate.
+
+    Args:
+        product: the product to compute.
+        target: the target of the code.
+        has_padding: True if a vector may have more lanes than there are channels.
+    """
+    return min(_tiles(product, target, has_padding=has_padding), key=lambda tile: tile.cycles)
 
 
-def _tiles(product: WindowedProduct, target: Target) -> Iterator[Tile]:
+def _tiles(product: WindowedProduct, target: Target, *, has_padding: bool) -> Iterator[Tile]:
     lanes = lanes_for(product.channels, target)
-    needed = -(-product.channels // lanes)
+    channels = product.channels
+    needed = -(-estimate(channels) // lanes)
     # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
-    for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
-        positions = min(registers // vectors - 1, product.columns.positions * product.rows.positions)
+    choices = [(lanes, vectors) for vectors in range(1, min(needed, _MAX_VECTORS) + 1)]
+    if has_padding and not isinstance(channels, Extent) and lanes < channels < target.lanes(4):
+        choices.append((2 * lanes, 1))
+    for lanes, vectors in choices:
+        positions = registers // vectors - 1
+        if not isinstance(product.columns.positions, Extent):
+            positions = min(positions, product.columns.positions * product.rows.positions)
         if positions < 1:
             continue
-        panels = -(-needed // vectors)
-        cycles = panels * _panel_cycles(product, target, vectors, positions)
+        panels = -(-channels // (vectors * lanes))
+        # The last panel overlaps the one before, so there must be enough channels for one.
+        if isinstance(channels, Extent) and (vectors > _MAX_OPEN_VECTORS or not channels >= vectors * lanes):
+            continue
+        cycles = estimate(panels) * _panel_cycles(product, target, vectors, positions)
         yield Tile(lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=cycles)
 
 
 def _panel_cycles(product: WindowedProduct, target: Target, vectors: int, positions: int) -> float:
+    product = replace(product, rows=estimated(product.rows), columns=estimated(product.columns))
     rows = rows_of_tile(product, positions)
     if rows == 1:
         tiles = [
@@ -87,9 +107,9 @@ def _panel_cycles(product: WindowedProduct, target: Target, vectors: int, positi
     else:
         across = product.columns.positions
         tiles = [(run.length * across, run.count) for run in tile_runs(product.rows, rows)]
-    images = product.images
+    images = estimate(product.images)
     for dimension in product.batches:
-        images *= dimension.extent
+        images *= estimate(dimension.extent)
     each_product = 0.5 if target.has_fma else 1.0
     cycles = 0.0
     for length, count in tiles:
@@ -98,7 +118,7 @@ def _panel_cycles(product: WindowedProduct, target: Target, vectors: int, positi
             (length + vectors) / 2,
             vectors * target.vector_bytes / _CACHE_BYTES_PER_CYCLE,
         )
-        cycles += count * (product.terms * step + _TILE_CYCLES + length * vectors * _STORE_CYCLES)
+        cycles += count * (estimate(product.terms) * step + _TILE_CYCLES + length * vectors * _STORE_CYCLES)
     return images * cycles
 
 
@@ -108,6 +128,8 @@ def rows_of_tile(product: WindowedProduct, positions: int) -> int:
     Border rows of a tile need their own instructions, so this is limited to small windows.
     """
     rows = product.rows
+    if any(isinstance(each.positions, Extent) for each in (rows, product.columns)):
+        return 1
     if rows.positions == 1 or (rows.taps > _MAX_ROW_TAPS and not rows.is_inside):
         return 1
     return max(1, min(positions // product.columns.positions, product.rows.positions))

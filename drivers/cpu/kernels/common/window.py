@@ -1,9 +1,13 @@
 """Positions of a convolution's window along a dimension of an image, and the taps on the image."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
+
+#: Length of tiles if there are too few positions for long ones.
+_SHORT_TILE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,8 @@ class WindowDimension:
     @property
     def is_inside(self) -> bool:
         """True if every tap is on the image at every position."""
+        if self.taps == 1 and self.padding_before == 0:
+            return (self.positions - 1) * self.stride < self.length
         return all(len(self.taps_at(index)) == self.taps for index in {0, self.positions - 1})
 
 
@@ -48,12 +54,15 @@ class TileRun:
         length: positions per tile.
         count: number of tiles.
         taps: taps on the image for each position of a tile.
+        end: the position after the last tile, which the last tile must not exceed: it starts
+            earlier, and computes some positions again. None if tiles do not overlap.
     """
 
     first: int
     length: int
     count: int
     taps: tuple[range, ...]
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +75,8 @@ class TapSegment:
 
 def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     """Divides the positions of a side into even tiles of at most `longest`."""
+    if isinstance(side.positions, Extent):
+        return _overlapping_runs(side, longest)
     count = -(-side.positions // longest)
     found: list[TileRun] = []
     first = 0
@@ -87,6 +98,35 @@ def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
                 found.append(TileRun(first=first, length=length, count=1, taps=taps))
             first += length
     return tuple(found)
+
+
+def _overlapping_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
+    """Divides a number of positions that is only known at run time into tiles of one length.
+
+    Only one of the runs has tiles: that with the longest ones that are not too long.
+    """
+    if not side.is_inside:
+        raise NotImplementedError("the borders of an image of open size")
+    found: list[TileRun] = []
+    is_left = 1
+    for length in dict.fromkeys((longest, min(longest, _SHORT_TILE), 1)):
+        is_used = at_least(side.positions, length)
+        found.append(
+            TileRun(
+                first=0,
+                length=length,
+                count=is_left * is_used * -(-side.positions // length),
+                taps=(range(side.taps),) * length,
+                end=side.positions if length > 1 else None,
+            )
+        )
+        is_left = is_left * (1 - is_used)
+    return tuple(run for run in found if isinstance(run.count, Extent) or run.count)
+
+
+def estimated(side: WindowDimension) -> WindowDimension:
+    """Returns the dimension with estimates of open lengths."""
+    return replace(side, length=estimate(side.length), positions=estimate(side.positions))
 
 
 def tap_segments(taps: Sequence[range]) -> tuple[TapSegment, ...]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from neurald.drivers.compiler.ir.extent import is_one
 from neurald.drivers.cpu.emit.instructions import Instructions
 
 
@@ -24,10 +25,10 @@ def each_work_item(code: Instructions, extents: Sequence[int]) -> Iterator[tuple
         the range.
     """
     digits = _digits(code, extents)
-    carried = [("i64", digit) for digit, extent in zip(digits, extents, strict=True) if extent > 1]
+    carried = [("i64", digit) for digit, extent in zip(digits, extents, strict=True) if not is_one(extent)]
     with code.loop("%begin", "%end", carried, may_be_empty=True) as loop:
         names = iter(loop.carried)
-        position = [next(names) if extent > 1 else "0" for extent in extents]
+        position = ["0" if is_one(extent) else next(names) for extent in extents]
         yield position, code.value(f"icmp eq i64 {loop.index}, %begin")
         loop.results = _successor(code, position, extents)
 
@@ -37,9 +38,9 @@ def _digits(code: Instructions, extents: Sequence[int]) -> list[str]:
     digits = []
     for dimension, extent in enumerate(extents):
         inner, digit = math.prod(extents[dimension + 1 :]), "%begin"
-        if inner > 1:
+        if not is_one(inner):
             digit = code.value(f"udiv i64 {digit}, {inner}")
-        if extent > 1 and math.prod(extents[:dimension]) > 1:
+        if not is_one(extent) and not is_one(math.prod(extents[:dimension])):
             digit = code.value(f"urem i64 {digit}, {extent}")
         digits.append(digit)
     return digits
@@ -50,7 +51,7 @@ def _successor(code: Instructions, position: Sequence[str], extents: Sequence[in
     results: list[str] = []
     carry = "1"
     for digit, extent in reversed(list(zip(position, extents, strict=True))):
-        if extent == 1:
+        if is_one(extent):
             continue
         following = code.value(f"add i64 {digit}, {carry}")
         is_over = code.value(f"icmp eq i64 {following}, {extent}")

@@ -7,8 +7,9 @@ the next panel is prefetched meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
@@ -16,7 +17,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.common.bias import initial_sums, split_bias
-from neurald.drivers.cpu.kernels.common.borders import write_chosen
+from neurald.drivers.cpu.kernels.common.borders import tile_start, write_chosen
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile, rows_of_tile
 from neurald.drivers.cpu.kernels.common.window import TapSegment, TileRun, tap_segments, tile_runs
@@ -91,16 +92,26 @@ class GemmWriter:
         self._is_one_row = product.rows.positions == 1
         self._is_panel_major = weights.is_panel_major or pack_panel is not None
         self._offsets = tile.offsets(product.channels)
-        tiles = self._units * product.images * self._tiles
+        self._mask: str | None = None
+        if not isinstance(product.channels, Extent) and tile.lanes > product.channels:
+            exists = [lane < product.channels for lane in range(tile.lanes)]
+            self._mask = Vector(code, target, tile.lanes).numbers("i1", exists)
+        tiles = estimate(self._units * product.images * self._tiles)
         is_prefetched = tiles > 1 and weights.is_panel_major and weights.panel_bytes > 0
-        self._sums = FloatMicroKernel(
-            code,
-            target,
-            product,
-            tile,
-            weights,
-            tiles=tiles if is_prefetched else 0,
-            prefetches_inputs=tiles > 1 and self._is_one_row and not is_prefetched,
+        self._prefetched_tiles = tiles if is_prefetched else 0
+        self._prefetches_inputs = tiles > 1 and self._is_one_row and not is_prefetched
+        self._sums = self._new_sums(tile.positions)
+
+    def _new_sums(self, positions: int) -> FloatMicroKernel:
+        """Returns the micro-kernel of tiles with this many positions."""
+        return FloatMicroKernel(
+            self._code,
+            self._target,
+            self._product,
+            replace(self._tile, positions=positions),
+            self._weights,
+            tiles=self._prefetched_tiles,
+            prefetches_inputs=self._prefetches_inputs,
         )
 
     @property
@@ -130,7 +141,7 @@ class GemmWriter:
             *batches, first, second, third = position
             panel, image, unit = (first, second, third) if self._is_panel_major else (third, first, second)
             channel = multiple(code, panel, self._tile.width)
-            if self._tile.panels > 1:
+            if not is_one(self._tile.panels):
                 last = str(self._product.channels - self._tile.width)
                 channel = self._single.call("llvm.smin", "i64", channel, last)
             if self._pack_panel is not None:
@@ -204,11 +215,12 @@ class GemmWriter:
         done = 0
         for run in self._column_runs:
             shape = self._shape(1, run, taps)
-            if run.count == 1:
+            if not isinstance(run.count, Extent) and run.count == 1:
                 self._write_tile(shape, panel, row, str(run.first), str(done))
             else:
-                with self._code.loop("0", str(run.count)) as loop:
-                    column = total(self._code, multiple(self._code, loop.index, run.length), str(run.first))
+                is_open = isinstance(run.count, Extent)
+                with self._code.loop("0", str(run.count), may_be_empty=is_open) as loop:
+                    column = tile_start(self._code, run, loop.index)
                     number = total(self._code, loop.index, str(done))
                     self._write_tile(shape, panel, row, column, number)
             done += run.count
@@ -227,10 +239,13 @@ class GemmWriter:
             ),
         )
         first = total(code, panel.position, multiple(code, row, product.columns.positions), column)
-        if product.terms <= _MAX_PREFETCHED_TERMS and self._kernel.output_offset is None:
+        if estimate(product.terms) <= _MAX_PREFETCHED_TERMS and self._kernel.output_offset is None:
             self._prefetch_output(shape, first, panel.channel)
-        ahead = self._sums.prefetch_address(panel.weights, total(code, panel.tile, number))
-        sums = self._sums.accumulate(shape, self._starts(panel), start, (panel.weights, ahead), row)
+        micro_kernel = self._sums
+        if isinstance(product.columns.positions, Extent) and shape.positions < tile.positions:
+            micro_kernel = self._new_sums(shape.positions)
+        ahead = micro_kernel.prefetch_address(panel.weights, total(code, panel.tile, number))
+        sums = micro_kernel.accumulate(shape, self._starts(panel), start, (panel.weights, ahead), row)
         for index in range(shape.positions):
             offset = index // shape.columns * product.columns.positions + index % shape.columns
             position = total(code, first, str(offset))
@@ -239,6 +254,7 @@ class GemmWriter:
                     sums[index * tile.vectors + each],
                     (position, total(code, panel.channel, str(channel))),
                     tile.lanes,
+                    self._mask,
                 )
 
     def _starts(self, panel: _Panel) -> list[str]:
@@ -252,6 +268,7 @@ class GemmWriter:
                 total(self._code, panel.channel, str(offset)),
                 self._tile.lanes,
                 self._pointers,
+                self._mask,
             )
             for offset in self._offsets
         ]

@@ -10,6 +10,7 @@ in a single row.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
@@ -115,7 +116,9 @@ class FloatMicroKernel:
         self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.positions * tile.vectors)))
         # Prefetch size for every `_period` terms: one line, unless the panel needs more.
         most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
-        self._period = next(each for each in range(most, 0, -1) if product.depth % each == 0)
+        self._period = next(each for each in range(most, 0, -1) if estimate(product.depth) % each == 0)
+        if isinstance(product.depth, Extent):
+            self._period = 1
         self._prefetched_bytes = -(-weights.term_bytes * self._period // tiles) if tiles else 0
 
     def prefetch_address(self, weights: str, tile: str) -> str:
@@ -265,10 +268,10 @@ class FloatMicroKernel:
         """
         source, weights, before = first
         code, unrolled = self._code, self._unrolled
-        whole = count - count % unrolled
+        whole, is_open = count - count % unrolled, isinstance(count, Extent)
         done = 0
-        if whole > unrolled:
-            with code.loop("0", str(whole), self._carried(sums), step=unrolled) as loop:
+        if is_open or whole > unrolled:
+            with code.loop("0", str(whole), self._carried(sums), step=unrolled, may_be_empty=is_open) as loop:
                 inner = address(code, source, multiple(code, loop.index, self._product.element_bytes))
                 panel = address(code, weights, multiple(code, loop.index, self._weights.term_bytes))
                 results = list(loop.carried)
@@ -279,6 +282,13 @@ class FloatMicroKernel:
                 loop.results = results
             sums, done = loop.results, whole
         sums = list(sums)
+        if is_open:
+            with code.loop(str(whole), str(count), self._carried(sums), may_be_empty=True) as loop:
+                inner = address(code, source, multiple(code, loop.index, self._product.element_bytes))
+                panel = address(code, weights, multiple(code, loop.index, self._weights.term_bytes))
+                loop.results = list(loop.carried)
+                self._add_term(shape, members, loop.results, inner, panel, 0, total(code, before, loop.index))
+            return loop.results
         for term in range(done, count):
             self._add_term(shape, members, sums, source, weights, term, before)
         return sums

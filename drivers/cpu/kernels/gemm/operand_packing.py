@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
@@ -134,7 +135,7 @@ def pack_panel_at_run_time(
         columns = address(code, memory, multiple(code, vector.index, tile.lanes * _FLOAT_BYTES))
         with code.loop("0", str(terms), step=step) as loop:
             term = loop.index
-            if terms % step:
+            if isinstance(terms, Extent) or terms % step:
                 term = single.call("llvm.smin", "i64", term, str(terms - step))
             v = Vector(code, target, step)
             loaded = []

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -124,7 +125,7 @@ class _WinogradPlan:
         cycles = _POINTS * register_tile.cycles + self.block * vectors * _TRANSFORM_CYCLES
         if self.weight_bytes > _MAX_RESIDENT_BYTES:
             cycles += self.weight_bytes / _WEIGHT_BYTES_PER_CYCLE
-        return self.blocks * cycles
+        return estimate(self.blocks) * cycles
 
 
 def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None:
@@ -156,6 +157,8 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
 def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
     """Returns the plan, or None for unsupported windows, types or channels."""
     rows, columns = window_dimensions(node)
+    if any(isinstance(side.positions, Extent) for side in (rows, columns)):
+        return None
     images, height, width, depth = node.input.shape
     outputs = node.weights.shape[0]
     lanes = target.lanes(_FLOAT_BYTES)
@@ -165,7 +168,8 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         return None
     tile_rows, tile_columns = (-(-side.positions // _TILE_SIZE) for side in (rows, columns))
     tiles = images * tile_rows * tile_columns
-    block = -(-tiles // -(-tiles // _MAX_TILES))
+    known = estimate(tiles)
+    block = -(-known // -(-known // _MAX_TILES))
     product = WindowedProduct(
         source=node.input,
         weights=WeightOperand(value=node.weights, sets=_POINTS, channel_step=depth, term_step=1),
@@ -183,7 +187,7 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         width=outputs,
     )
     register_tile = choose_tile(product, target)
-    groups = min(register_tile.panels, -(-_MIN_WORK_ITEMS // -(-tiles // block)))
+    groups = min(register_tile.panels, -(-_MIN_WORK_ITEMS // -(-known // block)))
     groups = -(-register_tile.panels // -(-register_tile.panels // groups))
     return _WinogradPlan(
         rows=rows,
@@ -272,7 +276,7 @@ class _WinogradWriter:
         code, plan = self.code, self._plan
         with code.loop("0", str(plan.block)) as loop:
             number = total(code, first, loop.index)
-            if plan.tiles % plan.block:
+            if isinstance(plan.tiles, Extent) or plan.tiles % plan.block:
                 number = self._single.call("llvm.smin", "i64", number, str(plan.tiles - 1))
             line = code.value(f"udiv i64 {number}, {plan.tile_columns}")
             column = code.value(f"urem i64 {number}, {plan.tile_columns}")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -75,7 +76,7 @@ class DepthwiseWriter:
         """Returns the first row of a unit."""
         plan = self._plan
         row = multiple(self.code, unit, plan.rows)
-        if not plan.height % plan.rows:
+        if not isinstance(plan.height, Extent) and not plan.height % plan.rows:
             return row
         return self._single.call("llvm.smin", "i64", row, str(plan.height - plan.rows))
 

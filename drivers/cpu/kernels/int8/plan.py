@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
@@ -112,8 +113,9 @@ class ProductPlan:
     @property
     def cycles(self) -> float:
         """Estimated cycles."""
-        image = _cycles(self.product, self.scheme, self.vectors, self.height, self.width)
-        return self.images * self.groups * image
+        height, width = estimate(self.height), estimate(self.width)
+        image = _cycles(self.product, self.scheme, self.vectors, height, width)
+        return estimate(self.images) * self.groups * image
 
     @property
     def has_pairs(self) -> bool:
@@ -216,18 +218,18 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     row = pixel * (columns.length if is_direct else padded_width(columns))
     vectors = min(
         range(1, min(_MAX_VECTORS, -(-product.channels // scheme.lanes)) + 1),
-        key=lambda count: _cycles(product, scheme, count, height, width),
+        key=lambda count: _cycles(product, scheme, count, estimate(height), estimate(width)),
     )
     panels = -(-product.channels // (vectors * scheme.lanes))
     unit = _unit_rows(scheme, vectors, height, width)
     units = -(-height // unit)
     weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
     budget = _MAX_SMALL_BLOCK_BYTES if weights <= _MAX_SMALL_WEIGHTS_BYTES else _MAX_BLOCK_BYTES
-    inputs = images * rows.length * row * scheme.element_bytes
+    inputs = estimate(images * rows.length * row * scheme.element_bytes)
     is_heavy = weights > _MIN_WEIGHTS_RATIO * inputs and panels >= _MIN_SHARED_UNITS
     # Results count too: partially written lines should not leave the cache.
     unit_bytes = unit * (rows.stride * row * scheme.element_bytes + width * product.channels * groups)
-    block = max(1, min(units, budget // max(1, unit_bytes)))
+    block = max(1, min(estimate(units), budget // max(1, estimate(unit_bytes))))
     return ProductPlan(
         product=product,
         scheme=scheme,
@@ -251,13 +253,17 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
             block=block * unit,
             gathered=gathered,
         ),
-        shares_panels=groups == 1 and (is_heavy or panels > images * units < _MIN_SHARED_UNITS),
+        shares_panels=groups == 1 and (is_heavy or panels > estimate(images * units) < _MIN_SHARED_UNITS),
     )
 
 
 def _unit_rows(scheme: Scheme, vectors: int, height: int, width: int) -> int:
     """Returns the rows per unit, such that units have similar heights."""
-    most = max(1, min(height, max_pixels(scheme, vectors) // width))
+    most = max(1, max_pixels(scheme, vectors) // width)
+    if isinstance(height, Extent):
+        # The last unit is whole as well, so there must be enough rows for one.
+        return most if height >= most else 1 << (height.bit_length() - 1)
+    most = min(height, most)
     return -(-height // -(-height // most))
 
 

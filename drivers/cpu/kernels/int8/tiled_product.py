@@ -7,6 +7,7 @@ the block while it is in the first-level cache.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -132,7 +133,7 @@ class TiledProductWriter:
         """Returns the first row of a unit; the last unit may share rows with the one before."""
         plan = self._plan
         row = multiple(self.code, unit, plan.rows)
-        if not plan.height % plan.rows:
+        if not isinstance(plan.height, Extent) and not plan.height % plan.rows:
             return row
         return self._single.call("llvm.smin", "i64", row, str(plan.height - plan.rows))
 

@@ -20,6 +20,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     accumulator,
 )
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -31,7 +32,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.op_table import computed
 from neurald.drivers.cpu.emit.reductions import combine, identity_text, reduce_lanes
-from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
@@ -232,7 +233,8 @@ class RowWriter:
         self._rows, self._target, self._code = rows, target, code
         self._pointers, self._scratch = pointers, scratch
         native, length = target.lanes(_LANE_BYTES), rows.length
-        self._is_written_out = length <= _MAX_UNROLLED_VECTORS * native
+        self._is_open = isinstance(length, Extent)
+        self._is_written_out = not self._is_open and length <= _MAX_UNROLLED_VECTORS * native
         #: Number of elements computed at once.
         if self._is_written_out:
             self.lanes = min(native, 1 << (length.bit_length() - 1))
@@ -240,7 +242,7 @@ class RowWriter:
             # Balances idle lanes at the end of a row against fewer, wider iterations.
             self.lanes = min(
                 (native * count for count in (4, 2, 1)),
-                key=lambda lanes: -(-length // lanes) * (lanes / native + 0.5),
+                key=lambda lanes: -(-estimate(length) // lanes) * (lanes / native + 0.5),
             )
         self._v = Vector(code, target, self.lanes)
         #: Kept vectors by their start in the row.
@@ -265,8 +267,8 @@ class RowWriter:
         for reduction in self._rows.reductions:
             known[reduction] = self._reduced(reduction, known)
 
-        def part(_: Sequence[str], begin: str, __: str | None) -> list[str]:
-            store(self._finishing(known, begin))
+        def part(_: Sequence[str], begin: str, is_new: str | None) -> list[str]:
+            store(self._finishing(known, begin, is_new))
             return []
 
         self._over_parts([], part)
@@ -287,16 +289,20 @@ class RowWriter:
             for begin in range(0, whole, lanes):
                 state = write(state, str(begin), None)
         else:
-            with self._code.loop("0", str(whole), carried, step=lanes) as loop:
+            with self._code.loop("0", str(whole), carried, step=lanes, may_be_empty=self._is_open) as loop:
                 loop.results = write(loop.carried, loop.index, None)
             state = loop.results
+        if self._is_open:
+            return write(state, str(whole), first_lanes(self._v, length % lanes))
         if whole < length:
             first = length - lanes
             is_new = self._v.numbers("i1", [first + lane >= whole for lane in range(lanes)])
             state = write(state, str(first), is_new)
         return state
 
-    def _statements(self, names: Mapping[Expression, str], along: Axis, begin: str) -> Statements:
+    def _statements(
+        self, names: Mapping[Expression, str], along: Axis, begin: str, is_new: str | None
+    ) -> Statements:
         return Statements(
             self._code,
             self._target,
@@ -304,6 +310,8 @@ class RowWriter:
             {**names, along: begin},
             lanes=self.lanes,
             along=along,
+            # The last vector of a row of open length does not overlap the one before.
+            mask=is_new if self._is_open else None,
         )
 
     def _reduced(self, reduction: Reduce, names: Mapping[Expression, str]) -> str:
@@ -312,7 +320,7 @@ class RowWriter:
         element, start = computed(reduction, self.lanes), identity_text(v, reduction)
 
         def part(totals: Sequence[str], begin: str, is_new: str | None) -> list[str]:
-            value = self._statements(names, along, begin).value(reduction.body)
+            value = self._statements(names, along, begin, is_new).value(reduction.body)
             if reduction is self._rows.kept:
                 self._keep(begin, value)
             if is_new is not None:
@@ -337,11 +345,11 @@ class RowWriter:
         at = address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
         return self._code.fresh(f"load {self._v.type('float')}, ptr {at}, align {_LANE_BYTES}")
 
-    def _finishing(self, names: Mapping[Expression, str], begin: str) -> Statements:
+    def _finishing(self, names: Mapping[Expression, str], begin: str, is_new: str | None) -> Statements:
         """Returns statements that compute the elements of a vector of the row."""
         kernel = self._rows.kernel
         known = dict(names)
         known.update(
             (each, self._kept(begin)) for each in walk(kernel.body) if isinstance(each, AccumulatorRef)
         )
-        return self._statements(known, kernel.axes[-1], begin)
+        return self._statements(known, kernel.axes[-1], begin, is_new)

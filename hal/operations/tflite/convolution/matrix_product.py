@@ -9,6 +9,7 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, scalar, tensor
@@ -42,7 +43,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     first = _adjoint_shape(call.shape("input1"), call.scalar("adjoint1"))
     second = _adjoint_shape(call.shape("input2"), call.scalar("adjoint2"))
     try:
-        batches = np.broadcast_shapes(first[:-2], second[:-2])
+        batches = broadcast_shapes(first[:-2], second[:-2])
     except ValueError:
         batches = None
     if batches is None or first[-1] != second[-2]:

@@ -1,0 +1,174 @@
+"""Computes the extents of compiled code for given lengths of the open dimensions.
+
+An artifact contains such a program instead of the compiler's extents. Its contents are checked before
+they are used.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from neurald.hal.errors import BadData
+
+if TYPE_CHECKING:
+    # Running a cached step must not import the compiler.
+    from neurald.drivers.compiler.ir.extent import Atom, Extent, ExtentScope
+
+#: A sum of products: factors, each with the numbers of the atoms that it multiplies.
+Sum: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
+
+#: Limits on programs from artifacts.
+_MAX_ATOMS: Final = 10_000
+_MAX_TERMS: Final = 64
+_MAX_DEGREE: Final = 8
+_MAX_FACTOR: Final = 1 << 62
+#: See `AtomKind` and `Relation`.
+_QUOTIENT: Final = 1
+_REMAINDER: Final = 2
+_NEGATIVE: Final = 0
+_ZERO: Final = 1
+
+
+class Division(msgspec.Struct, frozen=True, array_like=True):
+    """An atom that is a quotient or remainder of two sums over earlier atoms."""
+
+    kind: int
+    dividend: Sum
+    divisor: Sum
+
+
+class Condition(msgspec.Struct, frozen=True, array_like=True):
+    """A guard: whether a sum is negative, or zero; see `neurald.drivers.compiler.ir.extent.Guard`."""
+
+    value: Sum
+    relation: int
+    holds: bool
+
+
+class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
+    """Numbers as functions of the lengths of open dimensions.
+
+    Attributes:
+        bounds: smallest and largest length of each open dimension. These are the first atoms.
+        divisions: the further atoms.
+        guards: conditions for which the code is valid.
+        values: the numbers.
+    """
+
+    bounds: tuple[tuple[int, int], ...]
+    divisions: tuple[Division, ...]
+    guards: tuple[Condition, ...]
+    values: tuple[Sum, ...]
+
+    def evaluate(self, lengths: Sequence[int]) -> list[int] | None:
+        """Returns the numbers; None if the code is not valid for these lengths, or one is too large."""
+        if any(not low <= length <= high for length, (low, high) in zip(lengths, self.bounds, strict=True)):
+            return None
+        atoms = list(lengths)
+        for division in self.divisions:
+            divisor = _total(division.divisor, atoms)
+            if divisor <= 0:
+                return None
+            dividend = _total(division.dividend, atoms)
+            atom = dividend // divisor if division.kind == _QUOTIENT else dividend % divisor
+            if abs(atom) > _MAX_FACTOR:
+                return None
+            atoms.append(atom)
+        for guard in self.guards:
+            value = _total(guard.value, atoms)
+            if (value < 0 if guard.relation == _NEGATIVE else value == 0) is not guard.holds:
+                return None
+        numbers = [_total(value, atoms) for value in self.values]
+        return None if any(abs(number) > _MAX_FACTOR for number in numbers) else numbers
+
+    def check(self) -> None:
+        """Raises BadData unless every sum refers to atoms before it, and is small."""
+        if len(self.bounds) + len(self.divisions) > _MAX_ATOMS:
+            raise BadData(f"a program has {len(self.divisions)} divisions; at most {_MAX_ATOMS} are expected")
+        if any(low < 1 for low, _ in self.bounds):
+            raise BadData("an open dimension may be empty")
+        count = len(self.bounds)
+        for number, division in enumerate(self.divisions, start=count):
+            if division.kind not in (_QUOTIENT, _REMAINDER):
+                raise BadData(f"unknown kind {division.kind} of a division")
+            _check(division.dividend, number)
+            _check(division.divisor, number)
+        count += len(self.divisions)
+        for guard in self.guards:
+            if guard.relation not in (_NEGATIVE, _ZERO):
+                raise BadData(f"unknown relation {guard.relation} of a guard")
+            _check(guard.value, count)
+        for value in self.values:
+            _check(value, count)
+
+
+def _total(value: Sum, atoms: Sequence[int]) -> int:
+    total = 0
+    for factor, numbers in value:
+        for number in numbers:
+            factor *= atoms[number]
+        total += factor
+    return total
+
+
+def _check(value: Sum, count: int) -> None:
+    if len(value) > _MAX_TERMS:
+        raise BadData(f"a sum has {len(value)} terms; at most {_MAX_TERMS} are expected")
+    for factor, numbers in value:
+        if len(numbers) > _MAX_DEGREE or abs(factor) > _MAX_FACTOR:
+            raise BadData(f"a product of {len(numbers)} factors and {factor} is too large")
+        if any(not 0 <= number < count for number in numbers):
+            raise BadData(f"a sum refers to an atom beyond the {count} before it")
+
+
+class ProgramBuilder:
+    """Builds a program from the extents of a compilation.
+
+    Args:
+        scope: the scope of the extents.
+    """
+
+    def __init__(self, scope: "ExtentScope") -> None:
+        self._scope = scope
+        self._divisions: list[Division] = []
+        self._atoms: dict[Atom, int] = {}
+        self._values: list[Sum] = []
+        self._numbers: dict[int | str, int] = {}
+
+    def number(self, value: "int | Extent") -> int:
+        """Returns the position of a number among the values of the program."""
+        key = int(value) if isinstance(value, int) else value.key
+        if key not in self._numbers:
+            self._numbers[key] = len(self._values)
+            self._values.append(self._sum(value))
+        return self._numbers[key]
+
+    def result(self) -> ExtentProgram:
+        """Returns the program, with the guards that the scope has now."""
+        guards = tuple(
+            Condition(self._sum(guard.extent), int(guard.relation), guard.holds)
+            for guard in self._scope.guards.values()
+        )
+        return ExtentProgram(
+            bounds=tuple(self._scope.bounds(symbol) for symbol in range(len(self._scope.hints))),
+            divisions=tuple(self._divisions),
+            guards=guards,
+            values=tuple(self._values),
+        )
+
+    def _sum(self, value: "int | Extent") -> Sum:
+        if isinstance(value, int):
+            return ((value, ()),)
+        return tuple(
+            (factor, tuple(self._atom(atom) for atom in product)) for product, factor in value.terms.items()
+        )
+
+    def _atom(self, atom: "Atom") -> int:
+        if atom.number >= 0:
+            return atom.number
+        if atom not in self._atoms:
+            division = Division(int(atom.kind), self._sum(atom.dividend), self._sum(atom.divisor))
+            self._atoms[atom] = len(self._scope.hints) + len(self._divisions)
+            self._divisions.append(division)
+        return self._atoms[atom]

@@ -1,0 +1,108 @@
+"""A model compiled for any lengths of its open dimensions, within the limits of its code."""
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from neurald.drivers.cpu.artifact import check_executable
+from neurald.drivers.cpu.bounded_model import whole_model
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
+from neurald.hal.device import Artifact
+from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Model
+from neurald.hal.operations.machinery.call import Shape
+
+_MAGIC = b"ncpo0001"
+_DIGEST_BYTES = 32
+
+
+class CpuOpenModel:
+    """Implements `neurald.drivers.compiler.frontend.shape_specialization.OpenModel`.
+
+    Args:
+        model: the model.
+        native: the step for the lengths that it was compiled for. Those for other lengths share its
+            code and constants.
+        opened: the executable for other lengths.
+    """
+
+    def __init__(self, model: Model, native: NativeModel, opened: OpenExecutable) -> None:
+        self._model = model
+        self._native = native
+        self._opened = opened
+
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> CpuPreparedModel | None:
+        """See `OpenModel.for_shapes`."""
+        executable = self._opened.executable(shapes)
+        if executable is None:
+            return None
+        check_executable(executable, self._native.constants.nbytes)
+        return whole_model(self._native.resized(executable), lambda: ReferenceModel(self._model))
+
+    def artifact(self) -> Artifact:
+        """Returns the contents of cache files, see `read_open_artifact`."""
+        native = self._native
+        stored = _Stored(opened=self._opened, codes=native.codes, step_program=native.team.program.code)
+        content = msgspec.msgpack.encode(stored)
+        return Artifact(
+            model=(HostMemory(_MAGIC + _digest(content) + content),),
+            data=(HostMemory(native.constants),),
+        )
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    opened: OpenExecutable
+    codes: tuple[bytes, ...]
+    step_program: bytes
+
+
+class OpenArtifact(msgspec.Struct, frozen=True):
+    """Contents of an artifact; see `neurald.drivers.cpu.artifact.ArtifactContents`."""
+
+    opened: OpenExecutable
+    executable: Executable
+    codes: tuple[bytes, ...]
+    step_program: bytes
+    constants: np.ndarray
+
+
+def read_open_artifact(artifact: Artifact) -> OpenArtifact:
+    """Reads an artifact. Nothing in it has been made executable yet.
+
+    Raises:
+        BadData: it is not an artifact of an open model of this driver, or it is inconsistent.
+    """
+    if len(artifact.model) != 1 or len(artifact.data) != 1:
+        raise BadData(
+            f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
+        )
+    memory = artifact.model[0].view()
+    start = len(_MAGIC) + _DIGEST_BYTES
+    content = memory[start:]
+    if memory[: len(_MAGIC)] != _MAGIC or memory[len(_MAGIC) : start] != _digest(content):
+        raise BadData("these cache files are damaged or not from a model with open dimensions")
+    try:
+        stored = msgspec.msgpack.decode(content, type=_Stored)
+    except msgspec.DecodeError as error:
+        raise BadData(f"these cache files are not from a model with open dimensions: {error}") from None
+    constants = np.frombuffer(artifact.data[0].view(), np.uint8)
+    stored.opened.check()
+    check_executable(stored.opened.template, constants.nbytes)
+    return OpenArtifact(
+        opened=stored.opened,
+        executable=stored.opened.template,
+        codes=stored.codes,
+        step_program=stored.step_program,
+        constants=constants,
+    )
+
+
+def _digest(content: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,60 @@
+"""Compiles models for any lengths of their open dimensions, or takes them from the cache."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from neurald.drivers.cpu.open_model import CpuOpenModel
+from neurald.hal.device import Artifact, ExecuteOptions, Variants
+from neurald.hal.errors import BadData
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Model
+from neurald.hal.operations.machinery.call import Shape
+
+_LOG = logging.getLogger(__name__)
+
+#: Cached for a model that cannot be compiled for open dimensions.
+_NOT_OPEN = b"not open"
+
+#: Compiles a model; see `OpenModels.get`.
+CompileOpen: TypeAlias = Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuOpenModel | None]
+#: Restores a model from its artifact; raises BadData if it cannot.
+RestoreOpen: TypeAlias = Callable[[Model, Artifact], CpuOpenModel]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenVariants:
+    """Implements `neurald.drivers.compiler.frontend.shape_specialization.OpenModels`.
+
+    Attributes:
+        model: the model.
+        compile_open: compiles it.
+        restore: restores it.
+        variants: the cache; None if there is none.
+    """
+
+    model: Model
+    compile_open: CompileOpen
+    restore: RestoreOpen
+    variants: Variants | None
+
+    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> CpuOpenModel | None:
+        """See `OpenModels.get`. That a model cannot be compiled is cached, too."""
+        name = f"open {number}".encode()
+        artifact = None if self.variants is None else self.variants.load(name)
+        if artifact is not None:
+            if bytes(artifact.model[0].view()) == _NOT_OPEN:
+                return None
+            try:
+                return self.restore(self.model, artifact)
+            except BadData as error:
+                _LOG.info("recompiling for open dimensions: the cached artifact is unusable: %s", error)
+        started = time.perf_counter()
+        found = self.compile_open(self.model, shapes, limits)
+        if self.variants is not None:
+            compile_ms = (time.perf_counter() - started) * 1e3
+            nothing = Artifact(model=(HostMemory(_NOT_OPEN),), data=(HostMemory(b"-"),))
+            self.variants.store(name, nothing if found is None else found.artifact(), compile_ms)
+        return found

@@ -1,0 +1,96 @@
+"""Describes a compiled step for all lengths of its open dimensions."""
+
+from collections.abc import Sequence
+
+from neurald.drivers.compiler.ir.extent import ExtentScope
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
+from neurald.drivers.compiler.memory.extent_program import ProgramBuilder
+from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.open_executable import (
+    OpenExecutable,
+    OpenLocation,
+    OpenPort,
+    OpenValue,
+)
+from neurald.drivers.cpu.target.routine import Routine
+
+
+def opened_executable(
+    executable: Executable,
+    assignment: BufferAssignment,
+    routines: Sequence[Routine],
+    scope: ExtentScope,
+) -> OpenExecutable:
+    """Returns the executable for other lengths than those that it was compiled for.
+
+    Args:
+        executable: the executable for the hints of the scope.
+        assignment: its values.
+        routines: the routines of its calls.
+        scope: the open dimensions.
+    """
+    graph, program = assignment.graph, ProgramBuilder(scope)
+    numbers = {value: number for number, value in enumerate(assignment.spans)}
+    values = tuple(
+        OpenValue(program.number(value.size_bytes), first, last)
+        for value, (first, last) in assignment.spans.items()
+    )
+
+    def location(value: Value) -> OpenLocation | None:
+        owner = graph.aliases.get(value, value)
+        if owner.constant is not None:
+            return None
+        offset = graph.starts.get(value, 0) * value.type.size_bytes
+        return OpenLocation(numbers[owner], program.number(offset))
+
+    def ports(found: Sequence[Value], dimensions: Sequence[int]) -> tuple[OpenPort, ...]:
+        return tuple(
+            OpenPort(
+                value=numbers.get(value, -1),
+                size_bytes=program.number(value.size_bytes),
+                # A complex number is a pair, which is no dimension of the operand.
+                dimensions=tuple(program.number(length) for length in value.shape[:rank]),
+            )
+            for value, rank in zip(found, dimensions, strict=True)
+        )
+
+    scratch_bytes: int = 0
+    for routine in routines:
+        scratch_bytes = scratch_bytes if scratch_bytes >= routine.scratch_bytes else routine.scratch_bytes
+    names = {
+        name: program.number(extent)
+        for name, extent in scope.named.items()
+        if any(name in message for call in executable.calls for message in call.messages)
+    }
+    places = [
+        [
+            (number, dimension)
+            for number, value in enumerate(graph.inputs)
+            for dimension, length in enumerate(value.shape)
+            if length is symbol
+        ]
+        for symbol in scope.symbols
+    ]
+    work_items = tuple(program.number(routine.work_items) for routine in routines)
+    locations = tuple(
+        (*map(location, routine.arguments), *((None,) if routine.extents else ())) for routine in routines
+    )
+    inputs = ports(graph.inputs, [len(port.dimensions) for port in executable.inputs])
+    outputs = ports(graph.outputs, [len(port.dimensions) for port in executable.outputs])
+    extents = tuple(program.number(each) for routine in routines for each in routine.extents)
+    scratch = program.number(scratch_bytes)
+    return OpenExecutable(
+        # Guards are complete only now.
+        program=program.result(),
+        template=executable,
+        symbols=tuple(map(tuple, places)),
+        values=values,
+        work_items=work_items,
+        locations=locations,
+        inputs=inputs,
+        outputs=outputs,
+        extents=extents,
+        scratch_bytes=scratch,
+        names=names,
+    )

@@ -1,0 +1,205 @@
+"""A compiled step with open dimensions: an executable for each set of lengths, with the same code."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.compiler.memory.extent_program import ExtentProgram
+from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.hal.errors import BadData
+from neurald.hal.memory.arena_planner import Lifespan, plan_memory
+
+_NAME: Final = re.compile(NAME_PATTERN)
+
+
+class OpenValue(msgspec.Struct, frozen=True, array_like=True):
+    """A value in the arena.
+
+    Attributes:
+        size_bytes: number of its size in the program.
+        first, last: positions of the calls between which it is alive, see `Lifespan`.
+    """
+
+    size_bytes: int
+    first: int
+    last: int
+
+
+class OpenLocation(msgspec.Struct, frozen=True, array_like=True):
+    """An argument in the arena: a value, and the number of the offset in it (in bytes)."""
+
+    value: int
+    offset: int
+
+
+class OpenPort(msgspec.Struct, frozen=True, array_like=True):
+    """An input or output: its value, or -1, and the numbers of its size and its dimensions."""
+
+    value: int
+    size_bytes: int
+    dimensions: tuple[int, ...]
+
+
+class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
+    """A compiled step whose inputs have open dimensions.
+
+    All numbers refer to the values of `program`.
+
+    Attributes:
+        program: computes the numbers for given lengths.
+        template: the executable for the lengths that it was compiled for.
+        symbols: for each open dimension, the inputs and dimensions that have this length.
+        values: the values in the arena.
+        work_items: the number of work items of each call.
+        locations: the arguments of each call; None for those that do not change.
+        inputs, outputs: the ports.
+        extents: the words that kernels read.
+        scratch_bytes: the scratch memory per thread.
+        names: names of extents in messages, with their numbers.
+    """
+
+    program: ExtentProgram
+    template: Executable
+    symbols: tuple[tuple[tuple[int, int], ...], ...]
+    values: tuple[OpenValue, ...]
+    work_items: tuple[int, ...]
+    locations: tuple[tuple[OpenLocation | None, ...], ...]
+    inputs: tuple[OpenPort, ...]
+    outputs: tuple[OpenPort, ...]
+    extents: tuple[int, ...]
+    scratch_bytes: int
+    names: dict[str, int]
+
+    def lengths(self, shapes: Sequence[Sequence[int] | None]) -> tuple[int, ...] | None:
+        """Returns the length of each open dimension for given shapes of the inputs.
+
+        Returns None if the step has no such inputs.
+        """
+        if len(shapes) != len(self.inputs):
+            return None
+        found: list[int] = []
+        for places in self.symbols:
+            lengths = set()
+            for number, dimension in places:
+                shape = shapes[number]
+                if shape is None or dimension >= len(shape):
+                    return None
+                lengths.add(shape[dimension])
+            if len(lengths) != 1:
+                return None
+            found += lengths
+        return tuple(found)
+
+    def executable(self, shapes: Sequence[Sequence[int] | None]) -> Executable | None:
+        """Returns the executable for given shapes of the inputs; None if the code does not support them."""
+        lengths = self.lengths(shapes)
+        numbers = None if lengths is None else self.program.evaluate(lengths)
+        if numbers is None or min(self._sizes(numbers), default=0) < 0:
+            return None
+        inputs = tuple(tuple(numbers[each] for each in port.dimensions) for port in self.inputs)
+        if any(shape is None or tuple(shape) != known for shape, known in zip(shapes, inputs, strict=True)):
+            return None
+        plan = plan_memory(
+            [
+                Lifespan(
+                    value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last
+                )
+                for n, value in enumerate(self.values)
+            ],
+            alignment=ALIGNMENT,
+        )
+        template = self.template
+
+        def port(known: Port, each: OpenPort) -> Port:
+            return msgspec.structs.replace(
+                known,
+                offset=None if each.value < 0 else plan.offsets[each.value],
+                size_bytes=numbers[each.size_bytes],
+                dimensions=tuple(numbers[length] for length in each.dimensions),
+            )
+
+        def text(message: str) -> str:
+            return _NAME.sub(lambda name: str(numbers[self.names[name.group()]]), message)
+
+        calls = tuple(
+            msgspec.structs.replace(
+                call,
+                locations=tuple(
+                    known
+                    if place is None
+                    else BufferLocation(Base.ARENA, plan.offsets[place.value] + numbers[place.offset])
+                    for known, place in zip(call.locations, places, strict=True)
+                ),
+                work_items=numbers[work_items],
+                cost_ns=call.cost_ns * numbers[work_items] / max(1, call.work_items),
+                messages=tuple(map(text, call.messages)) if call.messages else (),
+            )
+            for call, places, work_items in zip(template.calls, self.locations, self.work_items, strict=True)
+        )
+        return msgspec.structs.replace(
+            template,
+            calls=calls,
+            inputs=tuple(map(port, template.inputs, self.inputs)),
+            outputs=tuple(map(port, template.outputs, self.outputs)),
+            arena_bytes=plan.size_bytes,
+            scratch_bytes=numbers[self.scratch_bytes],
+            unshared_bytes=plan.unshared_bytes,
+            extents=tuple(numbers[each] for each in self.extents),
+        )
+
+    def _sizes(self, numbers: Sequence[int]) -> list[int]:
+        """Returns the numbers that must not be negative."""
+        used = [*(value.size_bytes for value in self.values), *self.work_items, self.scratch_bytes]
+        used += [place.offset for places in self.locations for place in places if place is not None]
+        return [numbers[each] for each in used]
+
+    def check(self) -> None:
+        """Raises BadData if the parts do not fit together.
+
+        The executable for given lengths must be checked as well.
+        """
+        self.program.check()
+        template, count = self.template, len(self.program.values)
+        if len(self.symbols) != len(self.program.bounds):
+            raise BadData(f"{len(self.symbols)} open dimensions have {len(self.program.bounds)} bounds")
+        shapes = [
+            (len(template.calls), len(self.work_items)),
+            (len(template.calls), len(self.locations)),
+            (len(template.inputs), len(self.inputs)),
+            (len(template.outputs), len(self.outputs)),
+            (len(template.extents), len(self.extents)),
+            *zip((len(call.locations) for call in template.calls), map(len, self.locations), strict=False),
+        ]
+        if any(one != other for one, other in shapes):
+            raise BadData("the open parts of an executable do not match its calls and ports")
+        places = [place for each in self.locations for place in each if place is not None]
+        ports = (*self.inputs, *self.outputs)
+        numbers = [
+            *self.work_items,
+            *self.extents,
+            self.scratch_bytes,
+            *self.names.values(),
+            *(value.size_bytes for value in self.values),
+            *(place.offset for place in places),
+            *(number for port in ports for number in (port.size_bytes, *port.dimensions)),
+        ]
+        if any(not 0 <= number < count for number in numbers):
+            raise BadData(f"a number is not among the {count} of the program")
+        values = [*(place.value for place in places), *(port.value for port in ports if port.value >= 0)]
+        if any(not 0 <= value < len(self.values) for value in values):
+            raise BadData(f"a location refers to a value beyond the {len(self.values)} of the arena")
+        for each in self.symbols:
+            for number, dimension in each:
+                if not 0 <= number < len(self.inputs) or dimension < 0:
+                    raise BadData(f"an open dimension is that of input {number}, dimension {dimension}")
+            if not each:
+                raise BadData("an open dimension has no input")
+        for call in template.calls:
+            for message in call.messages:
+                if any(name not in self.names for name in _NAME.findall(message)):
+                    raise BadData(f"a message refers to an unknown extent: {message}")

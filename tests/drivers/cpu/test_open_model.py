@@ -1,0 +1,392 @@
+"""Models compiled for any lengths of their open dimensions compute what references do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice, process_settings
+from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
+from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.target.open_executable import OpenLocation
+from neurald.drivers.cpu.target.target import host_target
+from neurald.hal.device import Artifact, ExecuteOptions
+from neurald.hal.errors import BadData
+from neurald.hal.execution.array_model import ExecutionLimits
+from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
+from neurald.hal.memory.pool import HostMemory
+
+Op = nd.OperationType
+FLOAT, INT8, INT32 = (
+    nd.OperandType.TENSOR_FLOAT32,
+    nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    nd.OperandType.TENSOR_INT32,
+)
+Shape = tuple[int, ...]
+Array = np.ndarray[Any, np.dtype[Any]]
+LENGTHS = (2, 3, 4, 5, 7, 8, 13, 14, 15, 16, 17, 31, 33, 64, 100, 129)
+
+
+class Net:
+    """Builds a model whose operations have one result each."""
+
+    def __init__(self) -> None:
+        self.builder = nd.ModelBuilder()
+        self._inputs: list[int] = []
+        self._random = np.random.default_rng(1)
+
+    def input(self, shape: Shape, kind: nd.OperandType = FLOAT, scale: float = 0.0, zero: int = 0) -> int:
+        self._inputs.append(self.builder.add_operand(kind, shape, scale=scale, zero_point=zero))
+        return self._inputs[-1]
+
+    def constant(self, array: Any, kind: nd.OperandType = FLOAT, scale: float = 0.0) -> int:
+        values = np.asarray(array, kind.dtype)
+        index = self.builder.add_operand(kind, values.shape, scale=scale)
+        self.builder.set_operand_value(index, values)
+        return index
+
+    def floats(self, *shape: int) -> int:
+        return self.constant(self._random.standard_normal(shape) / 4)
+
+    def bytes(self, *shape: int, scale: float) -> int:
+        return self.constant(self._random.integers(-127, 128, shape), INT8, scale)
+
+    def number(self, value: float, kind: nd.OperandType = nd.OperandType.INT32) -> int:
+        index = self.builder.add_operand(kind)
+        self.builder.set_operand_value(index, value)
+        return index
+
+    def add(
+        self,
+        operation: nd.OperationType,
+        inputs: Sequence[int],
+        shape: Shape,
+        kind: nd.OperandType = FLOAT,
+        scale: float = 0.0,
+        zero: int = 0,
+    ) -> int:
+        result = self.builder.add_operand(kind, shape, scale=scale, zero_point=zero)
+        self.builder.add_operation(operation, inputs, [result])
+        return result
+
+    def finish(self, *outputs: int) -> nd.Model:
+        self.builder.identify_inputs_and_outputs(self._inputs, outputs)
+        return self.builder.finish()
+
+
+def elementwise() -> nd.Model:
+    net = Net()
+    one, other, none = net.input((0, 7)), net.input((0, 7)), net.number(0)
+    total = net.add(Op.ADD, [one, other, none], (0, 7))
+    scaled = net.add(Op.MUL, [total, net.floats(7), none], (0, 7))
+    return net.finish(net.add(Op.TANH, [scaled], (0, 7)))
+
+
+def single_column() -> nd.Model:
+    net = Net()
+    return net.finish(net.add(Op.LOGISTIC, [net.input((0,))], (0,)))
+
+
+def fully_connected() -> nd.Model:
+    net = Net()
+    hidden = net.add(
+        Op.FULLY_CONNECTED,
+        [net.input((0, 24)), net.floats(40, 24), net.floats(40), net.number(1)],
+        (0, 40),
+    )
+    few = [hidden, net.floats(3, 40), net.floats(3), net.number(0)]
+    return net.finish(net.add(Op.FULLY_CONNECTED, few, (0, 3)))
+
+
+def quantized_fully_connected() -> nd.Model:
+    net = Net()
+    bias = net.constant(np.arange(-20, 20) * 100, INT32, 0.5 * 0.01)
+    inputs = [net.input((0, 48), INT8, 0.5, 3), net.bytes(40, 48, scale=0.01), bias, net.number(0)]
+    return net.finish(net.add(Op.FULLY_CONNECTED, inputs, (0, 40), INT8, 0.9, -5))
+
+
+def softmax_of_rows() -> nd.Model:
+    net = Net()
+    return net.finish(
+        net.add(Op.SOFTMAX, [net.input((0, 50)), net.number(1.5, nd.OperandType.FLOAT32)], (0, 50))
+    )
+
+
+def softmax_of_open_rows() -> nd.Model:
+    net = Net()
+    return net.finish(
+        net.add(Op.SOFTMAX, [net.input((3, 0)), net.number(1.5, nd.OperandType.FLOAT32)], (3, 0))
+    )
+
+
+def mean_over_open_dimension() -> nd.Model:
+    net = Net()
+    inputs = [net.input((0, 9)), net.constant([0], INT32), net.number(1)]
+    return net.finish(net.add(Op.MEAN, inputs, (1, 9)))
+
+
+def normalized_rows() -> nd.Model:
+    net = Net()
+    source, none = net.input((0, 5, 32)), net.number(0)
+    axes, keep = net.constant([2], INT32), net.number(1)
+    mean = net.add(Op.MEAN, [source, axes, keep], (0, 5, 1))
+    centred = net.add(Op.SUB, [source, mean, none], (0, 5, 32))
+    squares = net.add(Op.MUL, [centred, centred, none], (0, 5, 32))
+    variance = net.add(Op.MEAN, [squares, axes, keep], (0, 5, 1))
+    shifted = net.add(Op.ADD, [variance, net.constant([1e-3]), none], (0, 5, 1))
+    factor = net.add(Op.RSQRT, [shifted], (0, 5, 1))
+    return net.finish(net.add(Op.MUL, [centred, factor, none], (0, 5, 32)))
+
+
+def convolution(channels: int = 8, stride: int = 2) -> nd.Model:
+    net = Net()
+    size = -(-9 // stride)
+    inputs = [net.input((0, 9, 9, 8)), net.floats(channels, 3, 3, 8), net.floats(channels)]
+    inputs += [net.number(value) for value in (1, stride, stride, 1)]
+    return net.finish(net.add(Op.CONV_2D, inputs, (0, size, size, channels)))
+
+
+def winograd() -> nd.Model:
+    net = Net()
+    inputs = [net.input((0, 12, 12, 16)), net.floats(32, 3, 3, 16), net.floats(32)]
+    inputs += [net.number(value) for value in (1, 1, 1, 0)]
+    return net.finish(net.add(Op.CONV_2D, inputs, (0, 12, 12, 32)))
+
+
+def pointwise_convolution() -> nd.Model:
+    net = Net()
+    inputs = [net.input((0, 3, 3, 16)), net.floats(24, 1, 1, 16), net.floats(24)]
+    inputs += [net.number(value) for value in (1, 1, 1, 3)]
+    return net.finish(net.add(Op.CONV_2D, inputs, (0, 3, 3, 24)))
+
+
+def quantized_convolution() -> nd.Model:
+    net = Net()
+    bias = net.constant(np.arange(16), INT32, 0.5 * 0.01)
+    inputs = [net.input((0, 7, 7, 8), INT8, 0.5, 3), net.bytes(16, 3, 3, 8, scale=0.01), bias]
+    inputs += [net.number(value) for value in (1, 1, 1, 0)]
+    return net.finish(net.add(Op.CONV_2D, inputs, (0, 7, 7, 16), INT8, 0.9, -5))
+
+
+def depthwise() -> nd.Model:
+    net = Net()
+    inputs = [net.input((0, 9, 9, 8)), net.floats(1, 3, 3, 8), net.floats(8)]
+    inputs += [net.number(value) for value in (1, 1, 1, 1, 3)]
+    return net.finish(net.add(Op.DEPTHWISE_CONV_2D, inputs, (0, 9, 9, 8)))
+
+
+def quantized_depthwise() -> nd.Model:
+    net = Net()
+    bias = net.constant(np.arange(16), INT32, 0.5 * 0.01)
+    inputs = [net.input((0, 9, 9, 16), INT8, 0.5, 3), net.bytes(1, 3, 3, 16, scale=0.01), bias]
+    inputs += [net.number(value) for value in (1, 1, 1, 1, 0)]
+    return net.finish(net.add(Op.DEPTHWISE_CONV_2D, inputs, (0, 9, 9, 16), INT8, 0.9, -5))
+
+
+def pooled() -> nd.Model:
+    net = Net()
+    source = net.input((0, 8, 8, 4))
+    window = [net.number(value) for value in (2, 2, 2, 3, 3, 0)]
+    largest = net.add(Op.MAX_POOL_2D, [source, *window], (0, 3, 3, 4))
+    whole = [net.number(value) for value in (2, 1, 1, 3, 3, 0)]
+    return net.finish(net.add(Op.AVERAGE_POOL_2D, [largest, *whole], (0, 1, 1, 4)))
+
+
+def concatenated() -> nd.Model:
+    net = Net()
+    inputs = [net.input((0, 6)), net.input((0, 6)), net.number(0)]
+    return net.finish(net.add(Op.CONCATENATION, inputs, (0, 6)))
+
+
+def transposed() -> nd.Model:
+    net = Net()
+    inputs = [net.input((0, 5, 9)), net.constant([1, 0, 2], INT32)]
+    return net.finish(net.add(Op.TRANSPOSE, inputs, (5, 0, 9)))
+
+
+def padded() -> nd.Model:
+    net = Net()
+    inputs = [net.input((0, 9)), net.constant([[1, 2], [0, 3]], INT32)]
+    return net.finish(net.add(Op.PAD, inputs, (0, 12)))
+
+
+def attention() -> nd.Model:
+    net = Net()
+    queries, keys, values = (net.input((2, 0, 16)) for _ in range(3))
+    no, yes = net.number(0, nd.OperandType.BOOL), net.number(1, nd.OperandType.BOOL)
+    scores = net.add(Op.BATCH_MATMUL, [queries, keys, no, yes], (2, 0, 0))
+    weights = net.add(Op.SOFTMAX, [scores, net.number(0.25, nd.OperandType.FLOAT32)], (2, 0, 0))
+    return net.finish(net.add(Op.BATCH_MATMUL, [weights, values, no, no], (2, 0, 16)))
+
+
+def reshaped() -> nd.Model:
+    net = Net()
+    flat = net.add(Op.RESHAPE, [net.input((0, 4, 6)), net.constant([-1, 24], INT32)], (0, 24))
+    product = [flat, net.floats(16, 24), net.floats(16), net.number(0)]
+    return net.finish(net.add(Op.FULLY_CONNECTED, product, (0, 16)))
+
+
+MODELS: Mapping[str, Callable[[], nd.Model]] = {
+    make.__name__: make
+    for make in (
+        elementwise,
+        single_column,
+        fully_connected,
+        quantized_fully_connected,
+        softmax_of_rows,
+        softmax_of_open_rows,
+        mean_over_open_dimension,
+        normalized_rows,
+        convolution,
+        winograd,
+        pointwise_convolution,
+        quantized_convolution,
+        depthwise,
+        quantized_depthwise,
+        pooled,
+        concatenated,
+        transposed,
+        padded,
+        attention,
+        reshaped,
+    )
+}
+#: The least length that the code of a model supports, if it depends on the length in a coarse way,
+#: for example on whether it fills a vector.
+LEAST = {
+    "attention": 32,
+    "quantized_fully_connected": 14,
+}
+
+
+def shapes_of(model: nd.Model, length: int) -> list[Shape]:
+    operands = [model.main.operands[index] for index in model.main.inputs]
+    return [tuple(each or length for each in operand.dimensions or ()) for operand in operands]
+
+
+def given(model: nd.Model, length: int) -> list[Array]:
+    chosen = np.random.default_rng(length)
+    found = []
+    for index, shape in zip(model.main.inputs, shapes_of(model, length), strict=True):
+        kind = model.main.operands[index].type
+        values = chosen.standard_normal(shape) * 2 if kind is FLOAT else chosen.integers(-128, 128, shape)
+        found.append(np.asarray(values, kind.dtype))
+    return found
+
+
+def expected(model: nd.Model, inputs: list[Array]) -> list[Array]:
+    graph = ReferenceGraph(model, model.main)
+    return graph.run(inputs, ExecutionState((), ExecutionLimits(ExecuteOptions())))
+
+
+def compiled_open(model: nd.Model, length: int) -> CpuOpenModel:
+    preparation = Preparation(host_target(process_settings()), 1, keeps_artifact=True)
+    shapes = dict(zip(model.main.inputs, shapes_of(model, length), strict=True))
+    found = preparation.open(model, shapes)
+    assert found is not None
+    return found
+
+
+def check(model: nd.Model, opened: CpuOpenModel, length: int) -> bool:
+    """Compares the results for a length; returns False if the code does not support it."""
+    variant = opened.for_shapes(shapes_of(model, length))
+    if variant is None:
+        return False
+    inputs = given(model, length)
+    results = variant.native.run_arrays(inputs)
+    for found, wanted in zip(results, expected(model, inputs), strict=True):
+        assert found.shape == wanted.shape
+        if wanted.dtype.kind == "f":
+            np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
+        else:
+            np.testing.assert_array_equal(found, wanted)
+    return True
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_results_are_those_of_references_for_every_length(name: str) -> None:
+    model = MODELS[name]()
+    opened = compiled_open(model, 64)
+    supported = {length for length in LENGTHS if check(model, opened, length)}
+    assert supported >= {length for length in LENGTHS if length >= LEAST.get(name, 2)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_code_for_short_lengths_is_right(name: str) -> None:
+    model = MODELS[name]()
+    opened = compiled_open(model, 3)
+    assert check(model, opened, 3)
+    for length in LENGTHS:
+        check(model, opened, length)
+
+
+@cache
+def cached_artifact() -> tuple[nd.Model, Artifact]:
+    model = fully_connected()
+    return model, compiled_open(model, 64).artifact()
+
+
+def test_an_artifact_restores_the_model() -> None:
+    model, artifact = cached_artifact()
+    opened = CpuDevice()._restored_open(model, artifact, threads=1)
+    for length in LENGTHS:
+        assert check(model, opened, length)
+
+
+def test_other_shapes_are_not_supported() -> None:
+    model, artifact = cached_artifact()
+    opened = CpuDevice()._restored_open(model, artifact, threads=1)
+    for shapes in ([(5, 25)], [(5, 24, 1)], [None], [], [(0, 24)], [(1, 24)], [(1 << 40, 24)]):
+        assert opened.for_shapes(shapes) is None
+
+
+def test_damaged_artifacts_are_refused() -> None:
+    _, artifact = cached_artifact()
+    (head,), (data,) = artifact.model, artifact.data
+    content = bytes(head.view())
+    for damaged in (content[:-1], content[:100] + b"?" + content[101:], b"", b"ncpu0002" + content[8:]):
+        with pytest.raises(BadData):
+            read_open_artifact(Artifact(model=(HostMemory(damaged),), data=(data,)))
+    with pytest.raises(BadData, match="one model and one data"):
+        read_open_artifact(Artifact(model=(), data=(data,)))
+    with pytest.raises(BadData, match="bytes of constants"):
+        read_open_artifact(Artifact(model=(head,), data=(HostMemory(b"1"),)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"symbols": ()},
+        {"symbols": (((7, 0),),)},
+        {"symbols": ((),)},
+        {"work_items": ()},
+        {"work_items": (10_000, 0)},
+        {"locations": ()},
+        {"locations": ((None,), (None,))},
+        {"inputs": ()},
+        {"extents": ()},
+        {"scratch_bytes": -1},
+        {"names": {"%extent.1": 10_000}},
+    ],
+)
+def test_inconsistent_executables_are_refused(change: dict[str, Any]) -> None:
+    _, artifact = cached_artifact()
+    opened = read_open_artifact(artifact).opened
+    opened.check()
+    with pytest.raises(BadData):
+        msgspec.structs.replace(opened, **change).check()
+
+
+def test_locations_beyond_the_values_are_refused() -> None:
+    _, artifact = cached_artifact()
+    opened = read_open_artifact(artifact).opened
+    places = [
+        tuple(None if place is None else OpenLocation(1000, place.offset) for place in each)
+        for each in opened.locations
+    ]
+    with pytest.raises(BadData, match="beyond"):
+        msgspec.structs.replace(opened, locations=tuple(places)).check()
