@@ -47,6 +47,7 @@ def build_graph(
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
     *,
+    charges_constants: bool = True,
     has_bounds: bool = False,
 ) -> Graph:
     """Builds the graph of a model's main graph.
@@ -56,6 +57,7 @@ def build_graph(
         input_shapes: shapes of inputs that the model leaves open, by operand.
         evaluate: computes float arithmetic on constants, so that folding an operation gives the
             same result as running it. By default the references compute it.
+        charges_constants: False if the model's constants are charged elsewhere.
         has_bounds: True if kernels may compute results of which only some rows exist, see
             `Graph.bounded`.
 
@@ -65,7 +67,7 @@ def build_graph(
             memory left.
     """
     main = model.main
-    constants_bytes = sum(pool.size for pool in model.pools)
+    constants_bytes = sum(pool.size for pool in model.pools) if charges_constants else 0
     charge(constants_bytes + _OPERATION_BYTES * len(main.operations), "compiling a model")
     bindings = [DEFINITIONS[each.type].bind(each, main.operands) for each in main.operations]
     shapes = infer_shapes(model, main, bindings, input_shapes)
@@ -89,7 +91,7 @@ def build_graph(
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
         try:
-            constants = _constant_results(call, main.operands, shapes, known, given, evaluate)
+            constants = constant_results(call, main.operands, shapes, known, given, evaluate)
             if constants is not None:
                 known.update(zip(operation.outputs, constants, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
@@ -275,7 +277,7 @@ def _has_reals(call: Call) -> bool:
     )
 
 
-def _constant_results(
+def constant_results(
     call: Call,
     operands: Sequence[Operand],
     shapes: Mapping[int, Shape],
