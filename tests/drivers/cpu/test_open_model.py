@@ -294,7 +294,6 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
 LEAST = {
     "sliced": 3,
     "attention": 32,
-    "quantized_fully_connected": 14,
 }
 
 
