@@ -269,9 +269,7 @@ def plan_of_few_rows(plan: ProductPlan) -> ProductPlan | None:
         return None
     unit = min(plan.rows, _FEW_ROWS)
     block = plan.layout.block // unit
-    return replace(
-        plan, rows=unit, block=block, layout=replace(plan.layout, unit=unit, block=block * unit)
-    )
+    return replace(plan, rows=unit, block=block, layout=replace(plan.layout, unit=unit, block=block * unit))
 
 
 def _unit_rows(scheme: Scheme, vectors: int, height: int, width: int) -> int:
