@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import Distinct, GreedySelection, Positions, Scatter
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.hal.operations.tflite.detection.detection import select_apart
 from neurald.hal.operations.tflite.detection.suppression import suppressed
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -32,11 +33,20 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
         return _listed(inputs[0].size, found, len(found))
     if isinstance(algorithm, Distinct):
         return _distinct(inputs[0])
+    if isinstance(algorithm, GreedySelection):
+        return np.stack([_selected(algorithm, inputs[0], row) for row in inputs[1]])
     boxes, scores, *limits = inputs
     iou_threshold, min_score, sigma = (float(each.item()) for each in limits)
     chosen, left = suppressed(boxes, scores, iou_threshold, min_score, algorithm.limit, sigma)
     indices = _listed(algorithm.limit, chosen, 0)[:-1]
     return np.concatenate((indices, _listed(algorithm.limit, left.view(np.int32), len(chosen))))
+
+
+def _selected(algorithm: GreedySelection, boxes: Array, scores: Array) -> Array:
+    candidates = np.flatnonzero(~np.isnan(scores))
+    order = candidates[np.argsort(-scores[candidates], kind="stable")]
+    kept = select_apart(boxes, order, np.float32(algorithm.iou_limit), algorithm.limit)
+    return _listed(algorithm.limit, kept, len(kept))
 
 
 def _listed(length: int, numbers: Array, last: int) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import Distinct, GreedySelection, Positions, Scatter
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -173,7 +173,14 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
         return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"
-    if isinstance(algorithm, Positions | Distinct):
+    if isinstance(algorithm, GreedySelection):
+        boxes, scores = node.inputs
+        if boxes.shape[1:] != (4,) or scores.shape[1:] != boxes.shape[:1]:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+        if {boxes.type, scores.type} != {Scalar.FLOAT32}:
+            yield "boxes and scores must be FLOAT32"
+        expected: tuple[int, ...] = (scores.shape[0], algorithm.limit + 1)
+    elif isinstance(algorithm, Positions | Distinct):
         if len(shapes) != 1 or len(shapes[0]) != 1:
             yield f"it reads values of shapes {[list(shape) for shape in shapes]}; one row is expected"
             return

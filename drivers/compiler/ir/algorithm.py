@@ -61,4 +61,22 @@ class Suppression:
     limit: int
 
 
-Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GreedySelection:
+    """Selects boxes from the best score to the worst, unless they overlap a selected one.
+
+    Inputs: boxes, FLOAT32 (count, 4), of which those without a positive area overlap none; and scores,
+    FLOAT32 (rows, count), of which NaN excludes a box. Of equal scores the one of the lower index is
+    better. Output: INT32 (rows, limit + 1), the indices of the selected boxes, followed by zeros, and
+    how many there are as the last element of each row.
+
+    Attributes:
+        limit: the maximum number of boxes of a row.
+        iou_limit: the intersection over union above which boxes overlap, a FLOAT32.
+    """
+
+    limit: int
+    iou_limit: float
+
+
+Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection

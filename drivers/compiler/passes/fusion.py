@@ -7,7 +7,8 @@ A fused value is computed where it is read, instead of being stored and loaded:
 - Any other `Compute` is fused into its only reader, if its elements are not recomputed or if they
   are cheap. A reduction is not fused into another reduction.
 - A reduction over whole rows is fused into all of its readers that are generated row by row
-  (`is_row_wise`).
+  (`is_row_wise`). So are elements computed from such reductions, if only one such kernel reads
+  them: the exponentials of a softmax, or the squared differences of a layer normalisation.
 - The only reader of a contraction or top-k becomes its epilogue, if it has one element for each that
   the contraction has. A procedure has no epilogue.
 
@@ -241,8 +242,23 @@ class _Fusion:
                 is_in_reduction |= count > 1
         is_recomputed = loaded > math.prod(producer.shape)
         if producer.has_reduction:
-            return not is_recomputed and not is_in_reduction
+            return (not is_recomputed and not is_in_reduction) or self._joins_rows(producer, reader)
         return not is_recomputed or _element_cost(producer) <= _MAX_RECOMPUTE_COST
+
+    def _joins_rows(self, producer: Kernel, reader: Kernel) -> bool:
+        """Returns True if a row-wise reader computes each element of a row at most twice.
+
+        The first time is for a reduction, and cheap elements are computed again after it; expensive
+        ones are kept if they are what is reduced.
+        """
+        if self._is_row_wise is None or producer.row_axes is None:
+            return False
+        loaded = {
+            each for each in reader.expressions if isinstance(each, Load) and each.value is producer.output
+        }
+        is_kept = any(isinstance(each, Reduce) and each.body in loaded for each in reader.expressions)
+        is_cheap = _element_cost(producer) <= _MAX_RECOMPUTE_COST
+        return len(loaded) == 1 or (len(loaded) == 2 and (is_kept or is_cheap))
 
     def result(self) -> FusedGraph:
         kernels = [self._kernels[output] for output in self._order if output in self._kernels]

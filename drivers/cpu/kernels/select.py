@@ -95,8 +95,10 @@ def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine |
 
     if isinstance(node, DepthwiseConvolution):
         return depthwise.routine(kernel, node, target)
-    if isinstance(node, Convolution) and (found := winograd.routine(kernel, node, target)) is not None:
-        return found
+    if isinstance(node, Convolution):
+        found = winograd.routine(kernel, node, target) or depthwise.grouped_routine(kernel, node, target)
+        if found is not None:
+            return found
     product = (
         convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
     )

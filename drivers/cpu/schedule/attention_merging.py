@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce, axis, index, load
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import Attention, MatrixProduct, delinearize, linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -76,7 +77,7 @@ class _Merging:
 
     def try_product(self, second: Kernel) -> None:
         """Merges a product of weights and values with the kernels before it, if possible."""
-        if self._kernels.get(second.output) is not second:
+        if self._kernels.get(second.output) is not second or _is_open(second):
             return
         merged = self._merged(second)
         if merged is None or not self._fits(merged):
@@ -272,6 +273,12 @@ def _float_product(kernel: Kernel) -> MatrixProduct | None:
         return None
     kinds = {node.left.type, node.right.type, node.output.type, kernel.output.type}
     return node if kinds == {Scalar.FLOAT32} else None
+
+
+def _is_open(kernel: Kernel) -> bool:
+    """Returns True if lengths are only known at run time, which attention kernels do not support."""
+    values = (kernel.output, *kernel.inputs)
+    return any(isinstance(length, Extent) for value in values for length in value.shape)
 
 
 def _only_moves(kernel: Kernel) -> bool:

@@ -1,6 +1,7 @@
 """Compares kernels for float contractions with the interpreted graph."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from support.compiler.contractions import Case
@@ -55,7 +56,9 @@ def finished(builder: GraphBuilder, sums: Value, label: str) -> Case:
     )
 
 
-def windows(source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1, pad: int = 0) -> Case:
+def windows(
+    source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1, pad: int = 0, groups: int = 1
+) -> Case:
     """Creates a convolution, or a depthwise one if the weights have three dimensions."""
     builder = GraphBuilder()
     image = builder.input(*source)
@@ -65,7 +68,9 @@ def windows(source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1
         (length + 2 * pad - (taps - 1) * dilation - 1) // stride + 1
         for length, taps in zip(source[1:3], kernel, strict=True)
     ]
-    convolve = builder.convolution if len(weights) == 4 else builder.depthwise_convolution
+    convolve = (
+        partial(builder.convolution, groups=groups) if len(weights) == 4 else builder.depthwise_convolution
+    )
     sums = convolve(
         image,
         factors,
@@ -74,4 +79,4 @@ def windows(source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1
         dilation=(dilation, dilation),
         padding=((pad, pad), (pad, pad)),
     )
-    return finished(builder, sums, f"{source} * {weights}, {stride=} {dilation=} {pad=}")
+    return finished(builder, sums, f"{source} * {weights}, {stride=} {dilation=} {pad=} {groups=}")

@@ -10,7 +10,7 @@ from support.models import control_flow as models
 import neurald as nd
 from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
-from neurald.drivers.compiler.ir.algorithm import Algorithm, Distinct, Positions, Suppression
+from neurald.drivers.compiler.ir.algorithm import Algorithm, Distinct, GreedySelection, Positions, Suppression
 from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
@@ -202,6 +202,14 @@ def suppression() -> tuple[Kernel, ...]:
     return _procedure(Suppression(limit=5), *inputs, builder=builder, output=(11,))
 
 
+def greedy_selection() -> tuple[Kernel, ...]:
+    """The best boxes of each of two rows of scores that do not overlap."""
+    builder = GraphBuilder()
+    algorithm = GreedySelection(limit=5, iou_limit=0.5)
+    inputs = (builder.input(20, 4), builder.input(2, 20))
+    return _procedure(algorithm, *inputs, builder=builder, output=(2, 6))
+
+
 def lookup_table() -> tuple[Kernel, ...]:
     """A quantised hyperbolic tangent."""
     builder = GraphBuilder()
@@ -259,6 +267,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
             positions,
             distinct,
             suppression,
+            greedy_selection,
             lookup_table,
             control_flow,
         )

@@ -48,6 +48,7 @@ def initial_sums(
     channel: str,
     lanes: int,
     pointers: Mapping[Value, str],
+    mask: str | None = None,
 ) -> str:
     """Returns the initial accumulators of some channels.
 
@@ -59,8 +60,10 @@ def initial_sums(
         channel: name of the first channel.
         lanes: number of channels.
         pointers: names of the values' memory.
+        mask: a <lanes x i1>, true for channels that exist; None if all do.
     """
     if bias is None:
         return Vector(code, target, lanes).number("float", 0)
     along = kernel.axes[-1]
-    return Statements(code, target, pointers, {along: channel}, lanes=lanes, along=along).value(bias)
+    names: dict[Expression, str] = {along: channel}
+    return Statements(code, target, pointers, names, lanes=lanes, along=along, mask=mask).value(bias)

@@ -10,10 +10,13 @@ from neurald.drivers.cpu.kernels.common.tile import Tile
 
 
 def channels_of(tile: Tile, channels: int) -> np.ndarray:
-    """Returns the channel of each lane: (panels, vectors × lanes)."""
+    """Returns the channel of each lane: (panels, vectors × lanes).
+
+    Lanes beyond the channels repeat the last one.
+    """
     starts = np.array([tile.start(panel, channels) for panel in range(tile.panels)])
     inner = np.array(tile.offsets(channels))[:, None] + np.arange(tile.lanes)
-    return np.asarray(starts[:, None] + inner.reshape(-1))
+    return np.minimum(starts[:, None] + inner.reshape(-1), channels - 1)
 
 
 def by_channel(operand: WeightOperand, constant: np.ndarray, channels: int, terms: int) -> np.ndarray:

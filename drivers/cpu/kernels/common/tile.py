@@ -27,9 +27,10 @@ class Tile:
     """Part of the output computed at once: `positions` × `vectors` registers of `lanes` channels.
 
     If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.
+    A single vector may have more lanes than there are channels; those beyond compute nothing.
 
     Attributes:
-        lanes: channels per vector; at most the number of channels.
+        lanes: channels per vector.
         vectors: number of vectors per panel.
         positions: maximum number of positions.
         panels: number of panels.
@@ -50,7 +51,7 @@ class Tile:
     def offsets(self, channels: int) -> tuple[int, ...]:
         """Returns the first channel of each vector, relative to the panel."""
         last = channels if is_one(self.panels) else self.width
-        return tuple(min(each * self.lanes, last - self.lanes) for each in range(self.vectors))
+        return tuple(max(0, min(each * self.lanes, last - self.lanes)) for each in range(self.vectors))
 
     def start(self, panel: int, channels: int) -> int:
         """Returns the first channel of a panel."""
@@ -62,29 +63,36 @@ def lanes_for(channels: int, target: Target) -> int:
     return target.lanes(4) if channels >= target.lanes(4) else 1 << (channels.bit_length() - 1)
 
 
-def choose_tile(product: WindowedProduct, target: Target) -> Tile:
-    """Returns the fastest tile for a non-empty product, by estimate."""
-    return min(_tiles(product, target), key=lambda tile: tile.cycles)
+def choose_tile(product: WindowedProduct, target: Target, *, has_padding: bool = False) -> Tile:
+    """Returns the fastest tile for a non-empty product, by estimate.
+
+    Args:
+        product: the product to compute.
+        target: the target of the code.
+        has_padding: True if a vector may have more lanes than there are channels.
+    """
+    return min(_tiles(product, target, has_padding=has_padding), key=lambda tile: tile.cycles)
 
 
-def _tiles(product: WindowedProduct, target: Target) -> Iterator[Tile]:
+def _tiles(product: WindowedProduct, target: Target, *, has_padding: bool) -> Iterator[Tile]:
     lanes = lanes_for(product.channels, target)
     channels = product.channels
     needed = -(-estimate(channels) // lanes)
     # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
-    for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
+    choices = [(lanes, vectors) for vectors in range(1, min(needed, _MAX_VECTORS) + 1)]
+    if has_padding and not isinstance(channels, Extent) and lanes < channels < target.lanes(4):
+        choices.append((2 * lanes, 1))
+    for lanes, vectors in choices:
         positions = registers // vectors - 1
         if not isinstance(product.columns.positions, Extent):
             positions = min(positions, product.columns.positions * product.rows.positions)
         if positions < 1:
             continue
-        panels = -(-needed // vectors)
-        if isinstance(channels, Extent):
-            # The last panel overlaps the one before, so there must be enough channels for one.
-            if vectors > _MAX_OPEN_VECTORS or not channels >= vectors * lanes:
-                continue
-            panels = -(-channels // (vectors * lanes))
+        panels = -(-channels // (vectors * lanes))
+        # The last panel overlaps the one before, so there must be enough channels for one.
+        if isinstance(channels, Extent) and (vectors > _MAX_OPEN_VECTORS or not channels >= vectors * lanes):
+            continue
         cycles = estimate(panels) * _panel_cycles(product, target, vectors, positions)
         yield Tile(lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=cycles)
 

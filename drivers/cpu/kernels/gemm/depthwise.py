@@ -1,17 +1,24 @@
-"""FLOAT32 depthwise convolution with vectors of channels.
+"""FLOAT32 depthwise convolution, and convolution with narrow groups, with vectors of channels.
 
 Several positions of a row are computed at once, because they share inputs. A work item is a tile of
 positions in a row, with few enough channels that the window's rows stay in the first-level cache
 until the tile below has used them. Successive work items go down the image. Taps outside the image
 are skipped; see `micro_kernel`.
+
+A vector holds the channels of several groups. In a depthwise convolution, groups have one input
+channel each. If they have several, the inputs of a vector are loaded once and permuted for each, so
+that every lane gets an input of its group.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from neurald.drivers.compiler.ir.extent import estimate
-from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -49,7 +56,32 @@ def routine(kernel: Kernel, node: DepthwiseConvolution, target: Target) -> Routi
         node: its contraction.
         target: the target of the code.
     """
-    weights = as_floats(node.weights)
+    return _routine(kernel, node, as_floats(node.weights), target)
+
+
+def grouped_routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None:
+    """Returns the routine of a FLOAT32 convolution, or None unless its groups are narrow.
+
+    Args:
+        kernel: its output is not empty.
+        node: its contraction.
+        target: the target of the code.
+    """
+    outputs, _, _, depth = node.weights.shape
+    width = outputs // node.groups
+    lanes = lanes_for(outputs, target)
+    if node.groups == 1 or node.weights.constant is None:
+        return None
+    if width >= lanes or lanes % width or depth > width or width % depth:
+        return None
+    array = np.ascontiguousarray(node.weights.constant.transpose(1, 2, 3, 0), dtype=np.float32)
+    weights = Value(array.shape, Scalar.FLOAT32, array, node.weights.name)
+    return _routine(kernel, node, weights, target)
+
+
+def _routine(
+    kernel: Kernel, node: DepthwiseConvolution | Convolution, weights: Value, target: Target
+) -> Routine:
     arguments = arguments_with(kernel, (node.input, weights))
     return shared_routine(
         kernel, arguments, target, lambda: _new_routine(kernel, node, weights, arguments, target)
@@ -57,7 +89,11 @@ def routine(kernel: Kernel, node: DepthwiseConvolution, target: Target) -> Routi
 
 
 def _new_routine(
-    kernel: Kernel, node: DepthwiseConvolution, weights: Value, arguments: tuple[Value, ...], target: Target
+    kernel: Kernel,
+    node: DepthwiseConvolution | Convolution,
+    weights: Value,
+    arguments: tuple[Value, ...],
+    target: Target,
 ) -> Routine:
     code = Instructions(parameter_names(arguments))
     writer = _Depthwise(code, target, flattened(kernel), node, pointer_names(arguments))
@@ -68,20 +104,20 @@ def _new_routine(
         work_items=math.prod(writer.extents),
         cost_ns=cost_ns(writer.cycles, arguments),
         declarations=frozenset(code.declarations),
-        label=f"depthwise, {writer.positions} positions of {writer.lanes} channels at once",
+        label=f"{writer.kind}, {writer.positions} positions of {writer.lanes} channels at once",
         operations=kernel.operations,
     )
 
 
 class _Depthwise:
-    """Writes the function of a depthwise convolution."""
+    """Writes the function of a convolution whose groups have fewer channels than a vector."""
 
     def __init__(
         self,
         code: Instructions,
         target: Target,
         kernel: Kernel,
-        node: DepthwiseConvolution,
+        node: DepthwiseConvolution | Convolution,
         pointers: Mapping[Value, str],
     ) -> None:
         self._code, self._target, self._node = code, target, node
@@ -90,8 +126,21 @@ class _Depthwise:
         self._epilogue = Epilogue(self._kernel, target, code, pointers)
         self._channels = node.output.shape[3]
         self.lanes = lanes_for(self._channels, target)
+        # Output and input channels of each group.
+        if isinstance(node, Convolution):
+            self.kind = "narrow groups"
+            self._width, self._depth = self._channels // node.groups, node.weights.shape[3]
+        else:
+            self.kind = "depthwise"
+            self._width, self._depth = node.multiplier, 1
         self._rows, self._columns = window_dimensions(node)
-        kept = min(self._columns.taps, _MAX_KEPT_WEIGHTS)
+        kept = self._columns.taps * self._depth
+        if self._depth == 1:
+            self._keeps_weights = kept <= _MAX_KEPT_WEIGHTS
+            kept = min(kept, _MAX_KEPT_WEIGHTS)
+        else:
+            self._keeps_weights = kept <= target.registers // 2
+            kept = kept if self._keeps_weights else 0
         self.positions = max(1, min(_MAX_POSITIONS, target.registers - kept - (2 if target.has_fma else 3)))
         self._runs = tile_runs(self._columns, self.positions)
         self._vectors = -(-self._channels // self.lanes)
@@ -100,8 +149,7 @@ class _Depthwise:
         across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
         near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
         self._is_far = (
-            node.multiplier == 1
-            and estimate(node.input.size_bytes + node.output.size_bytes) > _MAX_CACHED_BYTES
+            self._width == 1 and estimate(node.input.size_bytes + node.output.size_bytes) > _MAX_CACHED_BYTES
         )
         self._blocks = -(-self._vectors // max(1, _MAX_TILE_INPUT_BYTES // near))
 
@@ -114,7 +162,8 @@ class _Depthwise:
     @property
     def cycles(self) -> float:
         """Estimated cycles of the whole kernel."""
-        each = self._rows.taps * self._columns.taps * (0.75 if self._target.has_fma else 1.5) + _STORE_CYCLES
+        products = self._rows.taps * self._columns.taps * self._depth
+        each = products * (0.75 if self._target.has_fma else 1.5) + _STORE_CYCLES
         return math.prod(self._node.output.shape[:3]) * self._vectors * each
 
     def write(self, weights: Value) -> None:
@@ -189,10 +238,10 @@ class _Depthwise:
             code, self._target, self._kernel, self._bias, channel, self.lanes, self._pointers
         )
         carried = [(v.type("float"), first)] * run.length
-        if node.multiplier == 1:
+        if self._width == 1:
             source = address(code, source, multiple(code, channel, node.input.type.size_bytes))
         row_bytes = math.prod(node.input.shape[2:]) * node.input.type.size_bytes * self._rows.dilation
-        line_bytes = self._columns.taps * self._channels * weights.type.size_bytes
+        line_bytes = self._columns.taps * self._depth * self._channels * weights.type.size_bytes
         at = address(code, self._pointers[weights], multiple(code, channel, weights.type.size_bytes))
         with code.loop(*taps, carried, may_be_empty=not self._rows.is_inside) as loop:
             loop.results = self._add_row(
@@ -213,33 +262,37 @@ class _Depthwise:
         Args:
             run: the tile.
             sums: accumulators of its positions.
-            source: address of the input row, offset by the channel if the multiplier is 1.
+            source: address of the input row, offset by the channel if groups have one output.
             channel: the first output channel.
             line: address of the row's weights.
             weights: the weights.
         """
         code, v, side = self._code, self._vector, self._columns
         sums = list(sums)
-        kept: dict[int, str] = {}
+        kept: dict[tuple[int, int], str] = {}
         users: dict[int, list[tuple[int, int]]] = {}
         for offset, on_image in enumerate(run.taps):
             for tap in on_image:
                 users.setdefault(offset * side.stride + tap * side.dilation, []).append((offset, tap))
         for column in sorted(users):
-            factor = self._input(source, column, channel)
-            for offset, tap in users[column]:
-                if tap not in kept or side.taps > _MAX_KEPT_WEIGHTS:
-                    at = address(code, line, str(tap * self._channels * weights.type.size_bytes))
-                    kind = v.type(stored(weights.type))
-                    loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")
-                    kept[tap] = from_stored(v, weights.type, loaded)
-                sums[offset] = v.fma("float", factor, kept[tap], sums[offset])
+            for term, factor in enumerate(self._inputs(source, column, channel)):
+                for offset, tap in users[column]:
+                    if (tap, term) not in kept or not self._keeps_weights:
+                        row = (tap * self._depth + term) * self._channels
+                        at = address(code, line, str(row * weights.type.size_bytes))
+                        kind = v.type(stored(weights.type))
+                        loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")
+                        kept[tap, term] = from_stored(v, weights.type, loaded)
+                    sums[offset] = v.fma("float", factor, kept[tap, term], sums[offset])
         return sums
 
-    def _input(self, source: str, column: int, channel: str) -> str:
-        """Loads the inputs for a vector of channels, at a column relative to the tile's first."""
+    def _inputs(self, source: str, column: int, channel: str) -> Iterator[str]:
+        """Yields the inputs for a vector of channels, at a column relative to the tile's first.
+
+        There is a vector for each input channel of a group.
+        """
         code, v, node = self._code, self._vector, self._node
-        kind, multiplier = node.input.type, node.multiplier
+        kind, width = node.input.type, self._width
         size, element = kind.size_bytes, stored(kind)
         pixel = address(code, source, str(column * node.input.shape[3] * size))
 
@@ -248,23 +301,32 @@ class _Depthwise:
             text = code.fresh(f"load {vector_type(element, lanes)}, ptr {at}, align {size}")
             return from_stored(Vector(code, self._target, lanes), kind, text)
 
-        if multiplier == 1:
-            return load("0", self.lanes)
+        if width == 1:
+            yield load("0", self.lanes)
+            return
         if node.input.shape[3] == 1:
-            return v.splat("float", load("0", 1))
-        group = code.value(f"udiv i64 {channel}, {multiplier}")
-        if multiplier % self.lanes == 0:
-            return v.splat("float", load(group, 1))
-        if self.lanes % multiplier == 0:
-            count = self.lanes // multiplier
-            few = vector_type("float", count)
-            offsets = ", ".join(f"i32 {lane // multiplier}" for lane in range(self.lanes))
-            loaded = load(group, count)
+            yield v.splat("float", load("0", 1))
+            return
+        group = code.value(f"udiv i64 {channel}, {width}")
+        if width % self.lanes == 0:
+            yield v.splat("float", load(group, 1))
+            return
+        if self.lanes % width == 0:
+            count = self.lanes // width * self._depth
+            loaded = load(multiple(code, group, self._depth), count)
             if count == 1:
-                return v.splat("float", loaded)
-            return code.value(f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{offsets}>")
+                yield v.splat("float", loaded)
+                return
+            few = vector_type("float", count)
+            for term in range(self._depth):
+                places = (lane // width * self._depth + term for lane in range(self.lanes))
+                offsets = ", ".join(f"i32 {place}" for place in places)
+                yield code.value(
+                    f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{offsets}>"
+                )
+            return
         whole = "poison"
         for lane in range(self.lanes):
-            group = code.value(f"udiv i64 {total(code, channel, str(lane))}, {multiplier}")
+            group = code.value(f"udiv i64 {total(code, channel, str(lane))}, {width}")
             whole = code.value(f"insertelement {v.type('float')} {whole}, float {load(group, 1)}, i64 {lane}")
-        return whole
+        yield whole

@@ -92,6 +92,10 @@ class GemmWriter:
         self._is_one_row = product.rows.positions == 1
         self._is_panel_major = weights.is_panel_major or pack_panel is not None
         self._offsets = tile.offsets(product.channels)
+        self._mask: str | None = None
+        if not isinstance(product.channels, Extent) and tile.lanes > product.channels:
+            exists = [lane < product.channels for lane in range(tile.lanes)]
+            self._mask = Vector(code, target, tile.lanes).numbers("i1", exists)
         tiles = estimate(self._units * product.images * self._tiles)
         is_prefetched = tiles > 1 and weights.is_panel_major and weights.panel_bytes > 0
         self._prefetched_tiles = tiles if is_prefetched else 0
@@ -250,6 +254,7 @@ class GemmWriter:
                     sums[index * tile.vectors + each],
                     (position, total(code, panel.channel, str(channel))),
                     tile.lanes,
+                    self._mask,
                 )
 
     def _starts(self, panel: _Panel) -> list[str]:
@@ -263,6 +268,7 @@ class GemmWriter:
                 total(self._code, panel.channel, str(offset)),
                 self._tile.lanes,
                 self._pointers,
+                self._mask,
             )
             for offset in self._offsets
         ]

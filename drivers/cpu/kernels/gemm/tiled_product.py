@@ -34,6 +34,9 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Weights up to this size stay in the second-level cache while tiles go through them.
 _MAX_RESIDENT_BYTES = 384 << 10
+#: Weights up to this size stay in the first-level cache; and inputs up to this size stay in the
+#: second-level cache while panels go through them.
+_MAX_NEAR_BYTES, _MAX_RESIDENT_INPUT_BYTES = 24 << 10, 256 << 10
 #: With at most this many positions, and at least this many bytes of weights, reading weights takes
 #: longer than multiplying them.
 _MAX_STREAMED_POSITIONS, _MIN_STREAMED_BYTES = 4, 64 << 10
@@ -51,8 +54,8 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
         product: its contraction, with at least one term.
         target: the target of the code.
     """
-    tile = choose_tile(product, target)
     operand = product.weights
+    tile = choose_tile(product, target, has_padding=operand.value.constant is not None)
     weights_value = operand.value
     if operand.value.constant is not None:
         weights_value = _packed(product, operand.value.constant, tile, target)
@@ -118,6 +121,17 @@ def _new_routine(
     )
 
 
+def _is_panel_major(product: WindowedProduct) -> bool:
+    """Returns True if a panel of weights is used for all positions before the next one.
+
+    The next panel is then prefetched, so it does not matter if the weights come from memory.
+    """
+    weights = estimate(product.channels * product.terms) * _FLOAT_BYTES
+    inputs = estimate(product.source.count) * _FLOAT_BYTES
+    is_resident = inputs <= _MAX_RESIDENT_INPUT_BYTES
+    return weights > _MAX_RESIDENT_BYTES or (weights > _MAX_NEAR_BYTES and is_resident)
+
+
 def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar) -> WeightLayout:
     """Returns the layout of the weights.
 
@@ -131,7 +145,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar)
     """
     operand = product.weights
     size = operand.value.type.size_bytes
-    is_panel_major = estimate(product.channels * product.terms) * _FLOAT_BYTES > _MAX_RESIDENT_BYTES
+    is_panel_major = _is_panel_major(product)
     if operand.value.constant is None and operand.channel_step == 1:
         return WeightLayout(
             pointer=pointer,

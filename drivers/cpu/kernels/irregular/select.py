@@ -1,6 +1,6 @@
 """Kernels of procedures, by their algorithm."""
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import Distinct, GreedySelection, Positions, Scatter
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.kernels.irregular import scatter, search, suppression
@@ -17,4 +17,6 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return search.positions(kernel, node, algorithm)
     if isinstance(algorithm, Distinct):
         return search.distinct(kernel, node, algorithm)
+    if isinstance(algorithm, GreedySelection):
+        return suppression.greedy_routine(kernel, node, algorithm)
     return suppression.routine(kernel, node, algorithm, target)

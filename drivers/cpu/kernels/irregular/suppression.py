@@ -2,14 +2,14 @@
 
 import math
 
-from neurald.drivers.compiler.ir.algorithm import Suppression
+from neurald.drivers.compiler.ir.algorithm import GreedySelection, Suppression
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameters, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math import vector_math
-from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector import Vector, literal
 from neurald.drivers.cpu.kernels.common.function import cost_ns
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
@@ -17,7 +17,7 @@ from neurald.drivers.cpu.target.target import Target
 #: Cycles of a level of the heap, and of a comparison of two boxes.
 _LEVEL_CYCLES, _OVERLAP_CYCLES = 5.0, 15.0
 _DECLARATIONS = frozenset(f"declare float @llvm.{name}.f32(float, float)" for name in ("minimum", "maximum"))
-_INDEX_BYTES, _CORNER_BYTES, _ELEMENT_BYTES = 4, 16, 16
+_INDEX_BYTES, _PAIR_BYTES, _CORNER_BYTES, _ELEMENT_BYTES = 4, 8, 16, 16
 
 
 def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Target) -> Routine:
@@ -61,6 +61,42 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Tar
         cost_ns=cost_ns(cycles, arguments),
         declarations=declarations | _DECLARATIONS,
         scratch_bytes=chosen_bytes + count * (_CORNER_BYTES + _ELEMENT_BYTES),
+        label=f"{limit} of {count} boxes",
+        operations=kernel.operations,
+    )
+
+
+def greedy_routine(kernel: Kernel, node: Procedure, algorithm: GreedySelection) -> Routine:
+    """Returns the routine of a kernel that selects boxes from the best score to the worst."""
+    arguments = arguments_of(kernel)
+    names = pointer_names(arguments)
+    boxes, scores = (names[value] for value in node.inputs)
+    (rows, count), limit = node.inputs[1].shape, algorithm.limit
+    chosen = min(count, limit)
+    # Pairs begin at a multiple of their size.
+    chosen_bytes = -(-chosen * _INDEX_BYTES // _PAIR_BYTES) * _PAIR_BYTES
+    text = kernel_text(
+        __name__,
+        "greedy.ll",
+        KERNEL=NAME,
+        PARAMETERS=parameters(arguments),
+        BOXES=boxes,
+        SCORES=scores,
+        COUNT=count,
+        LIMIT=limit,
+        ROW_RESULTS=limit + 1,
+        IOU_LIMIT=literal("float", algorithm.iou_limit),
+        CHOSEN_BYTES=chosen_bytes,
+    )
+    levels = math.log2(count + 2)
+    cycles = count * _LEVEL_CYCLES + 2 * chosen * (levels * _LEVEL_CYCLES + chosen * _OVERLAP_CYCLES / 2)
+    return Routine(
+        text=text,
+        arguments=arguments,
+        work_items=rows,
+        cost_ns=cost_ns(rows * cycles, arguments),
+        declarations=_DECLARATIONS,
+        scratch_bytes=chosen_bytes + count * _PAIR_BYTES,
         label=f"{limit} of {count} boxes",
         operations=kernel.operations,
     )

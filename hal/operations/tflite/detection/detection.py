@@ -86,7 +86,11 @@ def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:
     """Returns the anchors, best first, that overlap no better one by more than the threshold."""
     candidates = np.flatnonzero(scores >= np.float32(call.scalar("score_threshold")))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
-    threshold = np.float32(call.scalar("iou_threshold"))
+    return select_apart(boxes, order, np.float32(call.scalar("iou_threshold")), limit)
+
+
+def select_apart(boxes: Array, order: Array, threshold: np.float32, limit: int) -> Array:
+    """Keeps each box, in this order, that overlaps no kept one by more than the threshold."""
     return select_compatible(
         order, limit, lambda best, others: ~(_overlaps(boxes[best], boxes[others]) > threshold)
     )

@@ -1,15 +1,15 @@
 ; rows of 21, 8 elements at once
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
-define void @ka067b681f846bca9(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k28b0e31b966807eb(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v54 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
   br label %v1.before
 v1.before:
   br label %v1
 v1:
-  %v2 = phi i64 [ %begin, %v1.before ], [ %v142, %v1.next ]
-  %v3 = phi i64 [ %begin, %v1.before ], [ %v140, %v1.next ]
-  %v142.more = icmp slt i64 %v2, %end
-  br i1 %v142.more, label %v1.turn, label %v1.after
+  %v2 = phi i64 [ %begin, %v1.before ], [ %v160, %v1.next ]
+  %v3 = phi i64 [ %begin, %v1.before ], [ %v158, %v1.next ]
+  %v160.more = icmp slt i64 %v2, %end
+  br i1 %v160.more, label %v1.turn, label %v1.after
 v1.turn:
   %v4 = icmp eq i64 %v2, %begin
   %v5 = mul i64 %v3, 21
@@ -83,8 +83,7 @@ v1.turn:
   %v74 = bitcast <8 x i32> %v73 to <8 x float>
   %v75 = fmul <8 x float> %v70, %v74
   %v76 = select <8 x i1> %v48, <8 x float> splat (float 0x0000000000000000), <8 x float> %v75
-  %v77 = getelementptr float, ptr %a0, i64 %v5
-  store <8 x float> %v76, ptr %v77, align 4
+  %v77 = fadd <8 x float> splat (float 0x0000000000000000), %v76
   %v78 = fsub <8 x float> %v14, %v46
   %v79 = fcmp olt <8 x float> %v78, splat (float 0xC05A000000000000)
   %v80 = select <8 x i1> %v79, <8 x float> splat (float 0x0000000000000000), <8 x float> %v78
@@ -114,8 +113,7 @@ v1.turn:
   %v104 = bitcast <8 x i32> %v103 to <8 x float>
   %v105 = fmul <8 x float> %v100, %v104
   %v106 = select <8 x i1> %v79, <8 x float> splat (float 0x0000000000000000), <8 x float> %v105
-  %v107 = getelementptr float, ptr %a0, i64 %v12
-  store <8 x float> %v106, ptr %v107, align 4
+  %v107 = fadd <8 x float> %v77, %v106
   %v108 = fsub <8 x float> %v21, %v46
   %v109 = fcmp olt <8 x float> %v108, splat (float 0xC05A000000000000)
   %v110 = select <8 x i1> %v109, <8 x float> splat (float 0x0000000000000000), <8 x float> %v108
@@ -145,73 +143,35 @@ v1.turn:
   %v134 = bitcast <8 x i32> %v133 to <8 x float>
   %v135 = fmul <8 x float> %v130, %v134
   %v136 = select <8 x i1> %v109, <8 x float> splat (float 0x0000000000000000), <8 x float> %v135
-  %v137 = getelementptr float, ptr %a0, i64 %v19
-  store <8 x float> %v136, ptr %v137, align 4
-  %v138 = add i64 %v3, 1
-  %v139 = icmp eq i64 %v138, 3
-  %v140 = select i1 %v139, i64 0, i64 %v138
-  %v141 = zext i1 %v139 to i64
+  %v137 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v136, <8 x float> splat (float 0x0000000000000000)
+  %v138 = fadd <8 x float> %v107, %v137
+  %v139 = shufflevector <8 x float> %v138, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v140 = shufflevector <8 x float> %v138, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v141 = fadd <4 x float> %v139, %v140
+  %v142 = shufflevector <4 x float> %v141, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v143 = shufflevector <4 x float> %v141, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v144 = fadd <2 x float> %v142, %v143
+  %v145 = extractelement <2 x float> %v144, i64 0
+  %v146 = extractelement <2 x float> %v144, i64 1
+  %v147 = fadd float %v145, %v146
+  %v148 = insertelement <8 x float> poison, float %v147, i64 0
+  %v149 = shufflevector <8 x float> %v148, <8 x float> poison, <8 x i32> zeroinitializer
+  %v150 = fdiv <8 x float> %v76, %v149
+  %v151 = getelementptr float, ptr %a0, i64 %v5
+  store <8 x float> %v150, ptr %v151, align 4
+  %v152 = fdiv <8 x float> %v106, %v149
+  %v153 = getelementptr float, ptr %a0, i64 %v12
+  store <8 x float> %v152, ptr %v153, align 4
+  %v154 = fdiv <8 x float> %v136, %v149
+  %v155 = getelementptr float, ptr %a0, i64 %v19
+  store <8 x float> %v154, ptr %v155, align 4
+  %v156 = add i64 %v3, 1
+  %v157 = icmp eq i64 %v156, 3
+  %v158 = select i1 %v157, i64 0, i64 %v156
+  %v159 = zext i1 %v157 to i64
   br label %v1.next
 v1.next:
-  %v142 = add i64 %v2, 1
-  br label %v1
-v1.after:
-  ret void
-}
-
-
-; rows of 21, 8 elements at once
-define void @k6cdc7fa5bb78c261(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
-  br label %v1.before
-v1.before:
-  br label %v1
-v1:
-  %v2 = phi i64 [ %begin, %v1.before ], [ %v39, %v1.next ]
-  %v3 = phi i64 [ %begin, %v1.before ], [ %v37, %v1.next ]
-  %v39.more = icmp slt i64 %v2, %end
-  br i1 %v39.more, label %v1.turn, label %v1.after
-v1.turn:
-  %v4 = icmp eq i64 %v2, %begin
-  %v5 = mul i64 %v3, 21
-  %v6 = getelementptr float, ptr %a1, i64 %v5
-  %v7 = load <8 x float>, ptr %v6, align 4
-  %v8 = fadd <8 x float> splat (float 0x0000000000000000), %v7
-  %v9 = add i64 %v5, 8
-  %v10 = getelementptr float, ptr %a1, i64 %v9
-  %v11 = load <8 x float>, ptr %v10, align 4
-  %v12 = fadd <8 x float> %v8, %v11
-  %v13 = add i64 %v5, 13
-  %v14 = getelementptr float, ptr %a1, i64 %v13
-  %v15 = load <8 x float>, ptr %v14, align 4
-  %v16 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v15, <8 x float> splat (float 0x0000000000000000)
-  %v17 = fadd <8 x float> %v12, %v16
-  %v18 = shufflevector <8 x float> %v17, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v19 = shufflevector <8 x float> %v17, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v20 = fadd <4 x float> %v18, %v19
-  %v21 = shufflevector <4 x float> %v20, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v22 = shufflevector <4 x float> %v20, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v23 = fadd <2 x float> %v21, %v22
-  %v24 = extractelement <2 x float> %v23, i64 0
-  %v25 = extractelement <2 x float> %v23, i64 1
-  %v26 = fadd float %v24, %v25
-  %v27 = insertelement <8 x float> poison, float %v26, i64 0
-  %v28 = shufflevector <8 x float> %v27, <8 x float> poison, <8 x i32> zeroinitializer
-  %v29 = fdiv <8 x float> %v7, %v28
-  %v30 = getelementptr float, ptr %a0, i64 %v5
-  store <8 x float> %v29, ptr %v30, align 4
-  %v31 = fdiv <8 x float> %v11, %v28
-  %v32 = getelementptr float, ptr %a0, i64 %v9
-  store <8 x float> %v31, ptr %v32, align 4
-  %v33 = fdiv <8 x float> %v15, %v28
-  %v34 = getelementptr float, ptr %a0, i64 %v13
-  store <8 x float> %v33, ptr %v34, align 4
-  %v35 = add i64 %v3, 1
-  %v36 = icmp eq i64 %v35, 3
-  %v37 = select i1 %v36, i64 0, i64 %v35
-  %v38 = zext i1 %v36 to i64
-  br label %v1.next
-v1.next:
-  %v39 = add i64 %v2, 1
+  %v160 = add i64 %v2, 1
   br label %v1
 v1.after:
   ret void

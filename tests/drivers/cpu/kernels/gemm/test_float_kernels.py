@@ -55,6 +55,28 @@ def test_borders(target: Target) -> None:
     check(cases, target)
 
 
+def test_narrow_groups(target: Target) -> None:
+    cases = [
+        windows((1, 5, 21, 32), (32, 3, 3, 4), pad=1, groups=8),
+        windows((2, 6, 9, 24), (24, 3, 3, 2), pad=1, stride=2, groups=12),
+        windows((1, 7, 7, 40), (40, 3, 3, 8), pad=2, dilation=2, groups=5),
+        windows((1, 4, 11, 8), (32, 1, 5, 1), groups=8),
+        windows((1, 5, 9, 12), (24, 3, 3, 2), pad=1, groups=6),
+        windows((1, 4, 6, 16), (16, 1, 1, 2), groups=8),
+    ]
+    found = [routine.label.startswith("narrow groups") for routine in check(cases, target)]
+    assert found == [width < target.lanes(4) for width in (4, 2, 8, 4, 4, 2)]
+
+
+def test_groups_that_are_not_narrow(target: Target) -> None:
+    cases = [
+        windows((1, 5, 7, 36), (36, 3, 3, 12), pad=1, groups=3),
+        windows((1, 5, 7, 12), (6, 3, 3, 4), pad=1, groups=3),
+        windows((1, 5, 7, 32), (64, 3, 3, 16), pad=1, groups=2),
+    ]
+    assert all(routine.label.startswith("tiles") for routine in check(cases, target))
+
+
 def test_aliased_inputs(target: Target) -> None:
     routines = check(
         [
@@ -117,7 +139,19 @@ def test_weights_stored_in_fewer_bytes(target: Target) -> None:
 
 def test_few_channels(target: Target) -> None:
     channels = (1, 2, 3, 5, 15, 17, 31, 33)
-    check([matrices(5, 9, each, transposed=(False, False), is_constant=True) for each in channels], target)
+    for is_constant in (True, False):
+        cases = [
+            matrices(5, 9, each, transposed=(False, False), is_constant=is_constant) for each in channels
+        ]
+        check(cases, target)
+
+
+def test_few_channels_of_windows(target: Target) -> None:
+    shapes = [(channels, 3, 3, 8) for channels in (1, 2, 3, 5, 6, 7, 9, 12, 15)]
+    routines = check([windows((2, 5, 37, 8), shape, pad=1) for shape in shapes], target)
+    if target.lanes(4) >= 16:
+        assert "1 x 4 channels" in routines[2].label
+        assert "1 x 16 channels" in routines[-1].label
 
 
 def test_an_empty_range_writes_nothing(target: Target) -> None:

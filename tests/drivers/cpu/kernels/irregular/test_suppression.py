@@ -5,7 +5,7 @@ import pytest
 from support.cpu.procedures import TARGETS, Case, case_of, expect_same
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.algorithm import Suppression
+from neurald.drivers.compiler.ir.algorithm import GreedySelection, Suppression
 from neurald.drivers.cpu.target.target import Target
 
 generator = np.random.default_rng(7)
@@ -40,3 +40,22 @@ def test_boxes(sigma: float, target: Target) -> None:
     cases = [_case(count, limit, sigma) for count, limit in shapes]
     cases.append(_case(20, 20, sigma, least=2.0))  # no candidates
     expect_same(cases, target, _compare)
+
+
+def _greedy(rows: int, count: int, limit: int) -> Case:
+    corners, scores = generator.random((count, 4)), generator.integers(0, 9, (rows, count))
+    boxes = corners.astype(np.float32)
+    boxes[:, 2:] += boxes[:, :2]
+    given = (scores / 8).astype(np.float32)
+    if count > 9:
+        boxes[1] = boxes[0]  # equal
+        boxes[3, 2:] = boxes[3, :2]  # without area
+        boxes[5, 1] = np.nan
+        given[:, ::4] = np.nan
+        given[-1] = np.nan  # no candidates
+    return case_of(GreedySelection(limit=limit, iou_limit=0.3), boxes, given, output=(rows, limit + 1))
+
+
+def test_greedy_selection(target: Target) -> None:
+    shapes = ((1, 0, 2), (1, 1, 1), (3, 30, 10), (2, 100, 200), (4, 64, 5))
+    expect_same([_greedy(*shape) for shape in shapes], target)
