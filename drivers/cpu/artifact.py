@@ -6,6 +6,7 @@ used in place.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -13,14 +14,18 @@ import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, WORD_BYTES, Executable
+from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, WORD_BYTES, Executable, Instruction, Opcode
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import OperandType
 
-_MAGIC = b"ncpu0002"
+_MAGIC = b"ncpu0003"
 _DIGEST_BYTES = 32
+#: Number of locations of an instruction.
+_LOCATIONS = {Opcode.COPY: 2, Opcode.BRANCH: 1, Opcode.TEST_LOOP: 1}
+#: Maximum number of loops, each of which has a word in memory.
+_MAX_LOOPS = 1 << 20
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
@@ -112,10 +117,15 @@ def check_executable(executable: Executable, constants_bytes: int) -> None:
             raise BadData(
                 f"invalid call of {call.function}: {call.work_items} work items, {len(call.locations)} arguments"
             )
+    if not 0 <= executable.loops <= _MAX_LOOPS:
+        raise BadData(f"a step has {executable.loops} loops; at most {_MAX_LOOPS} are allowed")
+    for instruction in executable.instructions:
+        _check_instruction(executable, instruction, sizes)
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
     _check_bounded(executable)
     count = sum(len(call.locations) for call in executable.calls)
+    count += sum(len(instruction.locations) for instruction in executable.instructions)
     for ports, arguments in (
         (executable.inputs, executable.input_arguments),
         (executable.outputs, executable.output_arguments),
@@ -124,6 +134,27 @@ def check_executable(executable: Executable, constants_bytes: int) -> None:
             raise BadData(f"expected argument lists for {len(ports)} inputs or outputs, got {len(arguments)}")
         if any(not 0 <= argument < count for each in arguments for argument in each):
             raise BadData(f"an input or output refers to an argument beyond the {count} of the calls")
+
+
+def _check_instruction(executable: Executable, instruction: Instruction, sizes: Mapping[Base, int]) -> None:
+    """Checks that an instruction refers to existing kernels, loops, instructions and bytes."""
+    opcode, number = instruction.opcode, instruction.number
+    what = f"an instruction {opcode.name}"
+    expected = _LOCATIONS.get(opcode, 0)
+    if len(instruction.locations) != expected:
+        raise BadData(f"{what} has {len(instruction.locations)} locations; {expected} are expected")
+    if not 0 <= instruction.target <= len(executable.instructions):
+        raise BadData(f"{what} jumps to {instruction.target}; there are {len(executable.instructions)}")
+    if opcode is Opcode.CALL and not 0 <= number < len(executable.calls):
+        raise BadData(f"{what} names kernel {number}; there are {len(executable.calls)}")
+    if opcode in (Opcode.ENTER_LOOP, Opcode.TEST_LOOP) and not 0 <= number < executable.loops:
+        raise BadData(f"{what} names loop {number}; there are {executable.loops}")
+    accessed = number if opcode is Opcode.COPY else 1
+    for location in instruction.locations:
+        if number < 0 or not 0 <= location.offset <= sizes[location.base] - accessed:
+            raise BadData(f"{what} accesses {accessed} bytes at offset {location.offset}, outside its buffer")
+    if opcode is Opcode.COPY and instruction.locations[0].base is not Base.ARENA:
+        raise BadData(f"{what} writes to the constants")
 
 
 def _check_bounded(executable: Executable) -> None:

@@ -5,16 +5,17 @@ kernel, assignment of memory, and compilation to object code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 
-import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
 from neurald.drivers.compiler.ir.expression import Expression, Load
 from neurald.drivers.compiler.ir.extent import ExtentScope, estimate
-from neurald.drivers.compiler.ir.graph import Attention
+from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -37,6 +38,7 @@ from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.opening import opened_executable
+from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
 from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
@@ -46,7 +48,7 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
 from neurald.hal.model.numbering import operations_name
-from neurald.hal.model.types import Model
+from neurald.hal.model.types import Model, Subgraph
 
 #: Number of operations that a message names. The log has all of them at level DEBUG.
 _MAX_LISTED = 4
@@ -96,12 +98,13 @@ def compile_model(
     processes: int = 1,
     helper: CompileHelper | None = None,
     first: Sequence[Unit] = (),
+    structured: StructuredModel | None = None,
     scope: ExtentScope | None = None,
 ) -> Compiled:
     """Compiles a model.
 
     Args:
-        model: every operation has a lowering.
+        model: every operation has a lowering, apart from control flow.
         target: the target to generate code for.
         generate: makes the routine of a kernel.
         input_shapes: shapes of inputs that the model leaves open, by operand.
@@ -112,63 +115,131 @@ def compile_model(
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
         scope: of the extents in `input_shapes`; None if there are none.
+        structured: the model's program, if it has control flow.
 
     Raises:
         BadData: an operation has no lowering.
         KernelFailed: code generation failed for a kernel.
     """
-    names = _Names(model, positions)
     with ObjectCompilation(target, processes=processes, helper=helper) as compilation:
         for unit in first:
             compilation.add(unit)
-        folding = ConstantFolding(target, generate)
-        graph = build_graph(model, input_shapes, folding.graph, has_bounds=True)
-        transform(graph, folding.node)
-        if scope is not None:
-            scope.estimates = True
+        compiler = _Compiler(target, generate, compilation, scope)
+        if structured is None:
+            names = _Names(model.main, positions)
+            step = compiler.straight(model, names, input_shapes)
+        else:
+            model = structured.model
+            charge(sum(pool.size for pool in model.pools), "compiling a model")
+            step = StepBuilder(structured, partial(compiler.block, structured), compiler.update).step()
+        compilation.add(callers_unit({call.routine.pointers for call in step.calls}))
+        assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT)
+        try:
+            found = compilation.finish()
+        except CompilationFailed as error:
+            for call in step.calls:
+                routine = call.routine
+                if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
+                    raise call.names.failed(call.kernel, error) from error
+            raise
+    executable = _assembled(model, target, assignment, step)
+    opened = None
+    if scope is not None:
+        routines = [call.routine for call in step.calls]
+        opened = opened_executable(executable, assignment, routines, scope)
+    codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
+    return Compiled(executable=executable, constants=assignment.constants, codes=codes, opened=opened)
+
+
+class _Compiler:
+    """Compiles parts of a step to routines.
+
+    Args:
+        target, generate, scope: see `compile_model`.
+        compilation: compiles the routines.
+    """
+
+    def __init__(
+        self, target: Target, generate: Generate, compilation: ObjectCompilation, scope: ExtentScope | None
+    ) -> None:
+        self._target, self._generate, self._compilation = target, generate, compilation
+        self._scope = scope
+        self._folding = ConstantFolding(target, generate)
+        self._called: set[Subroutine] = set()
+
+    def straight(self, model: Model, names: "_Names", input_shapes: Mapping[int, Shape] | None) -> "Step":
+        """Compiles a model without control flow."""
+        graph = self._graph(model, input_shapes, has_bounds=True)
+        fused, calls = self._fused(graph, names)
+        return Step(
+            graph=fused,
+            calls=calls,
+            uses=[call.routine.arguments for call in calls],
+            bounded=tuple(
+                BoundedPort(output=each.output, dimension=each.dimension, count=each.count)
+                for each in graph.bounded
+            ),
+        )
+
+    def block(self, structured: StructuredModel, block: BasicBlock, model: Model) -> "CompiledBlock":
+        """Compiles the model of a block."""
+        names = _StructuredNames(structured, block.operations)
+        fused, calls = self._fused(self._graph(model, None, charges_constants=False), names)
+        return CompiledBlock(graph=fused, calls=calls)
+
+    def update(self, structured: StructuredModel, update: Update, kernel: Kernel) -> "KernelRoutine":
+        """Compiles the kernel of an update."""
+        return self._call(kernel, _StructuredNames(structured, (update.operation,)))
+
+    def _graph(
+        self,
+        model: Model,
+        input_shapes: Mapping[int, Shape] | None,
+        *,
+        charges_constants: bool = True,
+        has_bounds: bool = False,
+    ) -> Graph:
+        graph = build_graph(
+            model,
+            input_shapes,
+            self._folding.graph,
+            charges_constants=charges_constants,
+            has_bounds=has_bounds,
+        )
+        transform(graph, self._folding.node)
+        if self._scope is not None:
+            self._scope.estimates = True
+        return graph
+
+    def _fused(
+        self, graph: Graph, names: "_Names | _StructuredNames"
+    ) -> "tuple[FusedGraph, tuple[KernelRoutine, ...]]":
+        folding, target = self._folding, self._target
         joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
         merged = merge_attention(
             concat_in_place(joined, stores_runs), lambda kernel: has_attention(kernel, target)
         )
         fused = choose_storage_order(merged, target)
-        kernels = tuple(
+        kernels = (
             use_lookup_tables(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
         )
-        routines: list[Routine] = []
-        called: set[Subroutine] = set()
-        for kernel in kernels:
-            try:
-                routine = generate(kernel, target)
-                routines.append(routine if scope is None else reads_extents(routine, scope))
-            except MemoryError:
-                raise
-            except Exception as error:
-                raise _failed(names, kernel, error) from error
-            charge(_packed_bytes(kernel, routines[-1]), "packed constants")
-            for subroutine in sorted(routines[-1].subroutines - called, key=lambda each: each.name):
-                compilation.add(routine_unit(subroutine))
-            compilation.add(routine_unit(routines[-1]))
-            called |= routines[-1].subroutines
-        compilation.add(callers_unit({routine.pointers for routine in routines}))
-        assignment = assign_buffers(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
+        return fused, tuple(self._call(kernel, names) for kernel in kernels)
+
+    def _call(self, kernel: Kernel, names: "_Names | _StructuredNames") -> "KernelRoutine":
         try:
-            found = compilation.finish()
-        except CompilationFailed as error:
-            for kernel, routine in zip(kernels, routines, strict=True):
-                if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
-                    raise _failed(names, kernel, error) from error
+            routine = self._generate(kernel, self._target)
+            if self._scope is not None:
+                routine = reads_extents(routine, self._scope)
+        except MemoryError:
             raise
-    bounded = tuple(
-        BoundedPort(output=each.output, dimension=each.dimension, count=each.count) for each in graph.bounded
-    )
-    executable = msgspec.structs.replace(
-        _assembled(model, target, assignment, kernels, routines, names), bounded=bounded
-    )
-    opened = None
-    if scope is not None:
-        opened = opened_executable(executable, assignment, routines, scope)
-    codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
-    return Compiled(executable=executable, constants=assignment.constants, codes=codes, opened=opened)
+        except Exception as error:
+            raise names.failed(kernel, error) from error
+        charge(_packed_bytes(kernel, routine), "packed constants")
+        for subroutine in sorted(routine.subroutines - self._called, key=lambda each: each.name):
+            self._compilation.add(routine_unit(subroutine))
+        self._compilation.add(routine_unit(routine))
+        self._called |= routine.subroutines
+        return KernelRoutine(kernel=kernel, routine=routine, names=names)
 
 
 def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
@@ -177,19 +248,7 @@ def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
     return sum(value.size_bytes for value in own)
 
 
-def _failed(names: "_Names", kernel: Kernel, error: Exception) -> KernelFailed:
-    text = f"{names.text(kernel)}: {type(error).__name__}: {error}"
-    return KernelFailed(text, names.positions(kernel.operations))
-
-
-def _assembled(
-    model: Model,
-    target: Target,
-    assignment: BufferAssignment,
-    kernels: Sequence[Kernel],
-    routines: Sequence[Routine],
-    names: "_Names",
-) -> Executable:
+def _assembled(model: Model, target: Target, assignment: BufferAssignment, step: Step) -> Executable:
     extents: list[int] = []
 
     def locations(routine: Routine) -> tuple[BufferLocation, ...]:
@@ -201,18 +260,19 @@ def _assembled(
 
     calls = tuple(
         KernelCall(
-            function=routine.name,
-            locations=locations(routine),
-            work_items=estimate(routine.work_items),
-            cost_ns=routine.cost_ns,
-            messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),
-            label=routine.label,
-            operations=names.positions(routine.operations or kernel.operations),
+            function=each.routine.name,
+            locations=locations(each.routine),
+            work_items=estimate(each.routine.work_items),
+            cost_ns=each.routine.cost_ns,
+            messages=tuple(f"{each.names.text(each.kernel)}: {text}" for _, text in each.kernel.requirements),
+            label=each.routine.label,
+            operations=each.names.positions(each.routine.operations or each.kernel.operations),
         )
-        for kernel, routine in zip(kernels, routines, strict=True)
+        for each in step.calls
     )
     inputs, outputs = assignment.ports(model)
-    users, written = _users(assignment.graph, routines), _written(routines)
+    instructions = step.instructions(assignment)
+    users, written = _users(step), _written(step)
     return Executable(
         target=target.name,
         calls=calls,
@@ -225,45 +285,94 @@ def _assembled(
         ),
         arena_bytes=assignment.arena_bytes,
         constants_bytes=assignment.constants.nbytes,
-        scratch_bytes=max((estimate(routine.scratch_bytes) for routine in routines), default=0),
+        scratch_bytes=max((estimate(each.routine.scratch_bytes) for each in step.calls), default=0),
         unshared_bytes=assignment.unshared_bytes,
-        is_tolerant=all(_is_tolerant(kernel) for kernel in kernels),
+        is_tolerant=all(_is_tolerant(each.kernel) for each in step.calls),
         extents=tuple(extents),
+        instructions=instructions,
+        loops=step.loops,
+        bounded=step.bounded,
     )
 
 
 class _Names:
     """Names and positions of a kernel's operations for messages."""
 
-    def __init__(self, model: Model, positions: Sequence[int] | None) -> None:
-        self._graph = model.main
+    def __init__(self, graph: Subgraph, positions: Sequence[int] | None) -> None:
+        self._graph = graph
         self._positions = positions
 
     def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
         if self._positions is None:
             return tuple(operations)
-        # Several inlined operations may originate from one.
-        return tuple(dict.fromkeys(self._positions[each] for each in operations))
+        return tuple(self._positions[each] for each in operations)
 
     def text(self, kernel: Kernel) -> str:
         return operations_name(self._graph, kernel.operations)
 
+    def failed(self, kernel: Kernel, error: Exception) -> KernelFailed:
+        """Returns the error for a kernel that cannot be compiled."""
+        return _failed(self, kernel, error)
 
-def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, list[int]]:
-    """Maps each value to its arguments, numbered over all routines."""
+
+class _StructuredNames:
+    """Names and positions of the operations of a part of a structured model."""
+
+    def __init__(self, structured: StructuredModel, operations: Sequence[int]) -> None:
+        self._structured = structured
+        self._operations = operations
+
+    def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
+        # Several inlined operations may originate from one.
+        origins = self._structured.origins
+        return tuple(dict.fromkeys(origins[self._operations[each]] for each in operations))
+
+    def text(self, kernel: Kernel) -> str:
+        graphs: dict[int, list[int]] = {}
+        for each in kernel.operations:
+            position = self._operations[each]
+            graphs.setdefault(self._structured.graphs[position], []).append(position)
+        main = self._structured.model.main
+        return ", ".join(
+            operations_name(replace(main, number=number), positions) for number, positions in graphs.items()
+        )
+
+    def failed(self, kernel: Kernel, error: Exception) -> KernelFailed:
+        """Returns the error for a kernel that cannot be compiled."""
+        return _failed(self, kernel, error)
+
+
+def _failed(names: _Names | _StructuredNames, kernel: Kernel, error: Exception) -> KernelFailed:
+    text = f"{names.text(kernel)}: {type(error).__name__}: {error}"
+    return KernelFailed(text, names.positions(kernel.operations))
+
+
+def _users(step: Step) -> Mapping[Value, list[int]]:
+    """Maps each value to its arguments, numbered over all calls, then over the instructions."""
     users: dict[Value, list[int]] = {}
     number = 0
-    for routine in routines:
-        for argument in routine.arguments:
-            users.setdefault(graph.aliases.get(argument, argument), []).append(number)
+    for each in step.calls:
+        for argument in each.routine.arguments:
+            users.setdefault(step.graph.aliases.get(argument, argument), []).append(number)
             number += 1
-        number += routine.pointers - len(routine.arguments)
+        number += each.routine.pointers - len(each.routine.arguments)
+    for values in step.accessed:
+        for value in values:
+            users.setdefault(step.graph.aliases.get(value, value), []).append(number)
+            number += 1
     return users
 
 
-def _written(routines: Sequence[Routine]) -> frozenset[int]:
-    """Returns the arguments that routines write (their first), numbered over all routines."""
-    return frozenset(accumulate((routine.pointers for routine in routines), initial=0))
+def _written(step: Step) -> frozenset[int]:
+    """Returns the arguments that are written: the first of each call and of each copy."""
+    counts = [*(each.routine.pointers for each in step.calls), *map(len, step.accessed)]
+    starts = accumulate(counts, initial=0)
+    calls = len(step.calls)
+    return frozenset(
+        start
+        for number, (start, count) in enumerate(zip(starts, counts, strict=False))
+        if number < calls or count > 1
+    )
 
 
 def _is_tolerant(kernel: Kernel) -> bool:

@@ -45,7 +45,9 @@ class NativeSegment:
             return None
         visible = executable.visible_outputs
         reservations = [reserve(port.size_bytes, "results of a compiled step") for port in visible]
-        results = self.native.run_arrays(given, options.deadline_s, options.cancellation)
+        results = self.native.run_arrays(
+            given, options.deadline_s, options.cancellation, options.loop_timeout_s
+        )
         if executable.bounded:
             shapes = executable.output_shapes([each.item() for each in results[len(visible) :]])
             results = [

@@ -2,20 +2,22 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
-from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
-from neurald.drivers.compiler.frontend.graph_builder import supported_operations
+from neurald.drivers.compiler.frontend.control_flow import CONTROL_FLOW, structure_control_flow
+from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, each_item
 from neurald.drivers.compiler.ir.extent import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
+from neurald.drivers.cpu.constant_folding import ConstantFolding
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
@@ -24,6 +26,7 @@ from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_u
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.program.block_model import BlockModels
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -63,6 +66,7 @@ class Preparation:
         self._threads = threads
         self._keeps_artifact = keeps_artifact
         self._helper = helper
+        self._folding = ConstantFolding(target, generate)
 
     def prepare(
         self, model: Model, shapes: Mapping[int, Shape] | None = None
@@ -77,10 +81,8 @@ class Preparation:
             return ReferenceModel(model)
         started = time.monotonic()
         failed: frozenset[int] = frozenset()
-        flat = unroll_control_flow(model, shapes)
-        whole, origins = (model, None) if flat is None else (flat.model, flat.origins)
         try:
-            native = self._native(whole, origins, shapes)
+            native = self._native(model, None, shapes)
         except BadData as error:
             _LOG.info("the model is not compiled as a whole: %s", error)
         except KernelFailed as error:
@@ -100,7 +102,7 @@ class Preparation:
             return whole_model(
                 native,
                 lambda: ReferenceModel(model),
-                keeps_artifact=self._keeps_artifact and not _can_omit(whole),
+                keeps_artifact=self._keeps_artifact and not _can_omit(model),
             )
         return self._in_parts(model, shapes, failed)
 
@@ -154,7 +156,17 @@ class Preparation:
     ) -> ReferenceModel:
         started = time.monotonic()
         steps = [self._steps(model, model.main, shapes, failed)]
-        steps += [self._steps(model, graph) for graph in model.referenced]
+        steps += [list(range(len(graph.operations))) for graph in model.referenced]
+        # Only graphs that control flow on references runs are compiled on their own.
+        pending = [*_interpreted(model, model.main, steps[0])]
+        done: set[int] = set()
+        while pending:
+            number = pending.pop()
+            if number not in done:
+                done.add(number)
+                graph = model.referenced[number]
+                steps[1 + number] = self._steps(model, graph)
+                pending += _interpreted(model, graph, steps[1 + number])
         prepared = ReferenceModel(model, steps)
         compiled = prepared.compiled_operations
         _LOG.info(
@@ -188,12 +200,15 @@ class Preparation:
             known = with_shapes(replace(model, main=graph), {} if shapes is None else shapes)
             if not is_specified(known):
                 return references
-            verdicts = supported_operations(known, has_bounds=True)
+            supported = [
+                self._is_compiled(known, n) if known.main.operations[n].type in CONTROL_FLOW else verdict.ok
+                for n, verdict in enumerate(supported_operations(known, has_bounds=True))
+            ]
         except BadData:
             # The execution reports the error.
             return references
         for _ in range(_MAX_ATTEMPTS):
-            is_native = [verdict.ok and n not in failed for n, verdict in enumerate(verdicts)]
+            is_native = [ok and n not in failed for n, ok in enumerate(supported)]
             try:
                 return [
                     step
@@ -204,6 +219,23 @@ class Preparation:
                 _warn(error)
                 failed = failed.union(error.operations)
         return references
+
+    @temporary()
+    def _is_compiled(self, model: Model, position: int) -> bool:
+        """Returns True if IF or WHILE, and everything in its graphs, can be compiled."""
+        try:
+            part = sub_model(model, model.main, (position,))
+            if not is_specified(part):
+                return False
+            structured = structure_control_flow(part, None, self._folding.graph)
+            blocks = BlockModels(structured)
+            for item in each_item(structured.items):
+                if isinstance(item, BasicBlock):
+                    build_graph(blocks.of(item).model, charges_constants=False)
+        except BadData as error:
+            _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)
+            return False
+        return True
 
     def _parts(self, model: Model, segment: Segment) -> Sequence[Step]:
         """Returns the steps that run a segment."""
@@ -251,6 +283,9 @@ class Preparation:
         helper: CompileHelper | None,
         scope: ExtentScope | None = None,
     ) -> Compiled:
+        structured = None
+        if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
+            structured = structure_control_flow(model, shapes, self._folding.graph, positions)
         return compile_model(
             model,
             self._target,
@@ -261,6 +296,7 @@ class Preparation:
             helper=helper,
             first=() if process.has_step_program else (step_program_unit(),),
             scope=scope,
+            structured=structured,
         )
 
     def _linked(self, model: Model, compiled: Compiled) -> NativeModel:
@@ -305,10 +341,25 @@ def _warn(error: KernelFailed) -> None:
     _LOG.debug("the error was raised here:", exc_info=error)
 
 
+def _interpreted(model: Model, graph: Subgraph, steps: Sequence[Step]) -> Iterator[int]:
+    """Yields the graphs that operations on references run."""
+    for step in steps:
+        if isinstance(step, int):
+            for index in graph.operations[step].inputs:
+                number = graph.operands[index].subgraph
+                if graph.operands[index].lifetime is Lifetime.SUBGRAPH and number is not None:
+                    yield number
+
+
 def _can_omit(model: Model) -> bool:
-    """Returns True if an execution may omit an input, which requires references."""
+    """Returns True if an execution may omit an input, which requires references.
+
+    Whether an operation inside of IF or WHILE may is not considered: these pass values on.
+    """
     inputs = set(model.main.inputs)
     for binding in bind_operations(model.main):
+        if binding.type in CONTROL_FLOW:
+            continue
         optional = {parameter.name for parameter in binding.form.inputs if parameter.optional}
         if any(index in inputs for name in optional for index in binding.inputs.get(name, ())):
             return True

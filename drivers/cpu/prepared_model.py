@@ -101,11 +101,11 @@ class CpuPreparedModel(InProcessModel):
                 return self._insufficient(request)
             binding = self._bind(request)
         if not options.measure:
-            self.native.run(binding, deadline_s, cancellation)
+            self.native.run(binding, deadline_s, cancellation, loop_timeout_s=options.loop_timeout_s)
             return self._result
         asked = time.monotonic_ns()
         taken: list[int] = []
-        self.native.run(binding, deadline_s, cancellation, taken)
+        self.native.run(binding, deadline_s, cancellation, taken, options.loop_timeout_s)
         ended = time.monotonic_ns()
         launched = taken[0]
         return ExecutionResult(

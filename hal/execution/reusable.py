@@ -19,9 +19,10 @@ class ReusesExecutions(Protocol):
 
         Returns:
             A function that runs the request again as `execute` does without measuring, time limit
-                and attributes, and with the same result. Its argument may cancel it. Several
-                threads may call it at the same time. It raises an Error if the execution fails;
-                outputs are then undefined. None if nothing would be saved.
+                and attributes, with the default loop timeout, and with the same result. Its
+                argument may cancel it. Several threads may call it at the same time. It raises an
+                Error if the execution fails; outputs are then undefined. None if nothing would be
+                saved.
         """
         ...
 

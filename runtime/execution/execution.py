@@ -317,7 +317,12 @@ class Execution:
     def _cache_fast_path(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """Caches a fast path for the next computation, after a successful one."""
         computation = self._computation
-        has_options = self._measure or self._timeout_s is not None or self._attributes
+        has_options = (
+            self._measure
+            or self._timeout_s is not None
+            or self._loop_timeout_s != DEFAULT_LOOP_TIMEOUT_S
+            or self._attributes
+        )
         if computation is None or not self._reusable or has_options:
             return
         short = computation.create_short_execution()

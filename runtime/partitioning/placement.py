@@ -3,13 +3,14 @@
 Each operation is considered alone. Of the devices that can run it, the one with the lowest score
 gets it; the CPU device wins a tie, otherwise the first device. An IF or WHILE with an operand of
 unknown size can only go to the CPU device, which runs it as a whole. If the CPU device wins an IF
-or WHILE whose operands have known sizes, the plan interprets it instead, and the operations of its
-graphs are placed like those of the main graph.
+or WHILE whose operands have known sizes, the operations of its graphs are placed like those of the
+main graph. If some of them go to other devices, the plan interprets the IF or WHILE; otherwise the
+CPU device runs it as a whole.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from neurald.hal.device import Capabilities, Performance, Verdict
@@ -112,7 +113,59 @@ def find_best_device_for_each_operation(
         for operation, placement in zip(graph.operations, placements[number], strict=True):
             if placement.device == INTERPRETER:
                 pending += referenced_graphs(graph, operation)
-    return placements
+    return _with_whole_control_flow(model, candidates, placements)
+
+
+def _with_whole_control_flow(
+    model: Model, candidates: Sequence[Candidate], placements: Mapping[int, tuple[Placement, ...]]
+) -> Mapping[int, tuple[Placement, ...]]:
+    """Gives interpreted control flow to the CPU device if all operations inside of it run there.
+
+    Returns the placements of the graphs that are still placed on their own.
+    """
+    cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
+    if cpu is None:
+        return placements
+    merged: dict[int, tuple[Placement, ...]] = {}
+    on_cpu: set[int] = set()
+    for number in Nesting(model).order:
+        if number not in placements:
+            continue
+        graph = graph_of(model, number)
+        merged[number] = tuple(
+            placement
+            if placement.device != INTERPRETER
+            else replace(placement, device=cpu, reason=f"{placement.reason}; everything in it runs there")
+            if on_cpu.issuperset(referenced_graphs(graph, operation))
+            and not candidates[cpu].unsupported_reason((number, position))
+            else replace(
+                placement,
+                reason=f"{placement.reason}; interpreted, so that its branches can go to other devices",
+            )
+            for position, (operation, placement) in enumerate(
+                zip(graph.operations, placements[number], strict=True)
+            )
+        )
+        if all(placement.device == cpu for placement in merged[number]):
+            on_cpu.add(number)
+    return _reached(model, merged)
+
+
+def _reached(
+    model: Model, placements: Mapping[int, tuple[Placement, ...]]
+) -> Mapping[int, tuple[Placement, ...]]:
+    """Returns the placements of the main graph and of the graphs of interpreted control flow."""
+    found: dict[int, tuple[Placement, ...]] = {}
+    pending = [MAIN]
+    while pending:
+        number = pending.pop()
+        if number in found:
+            continue
+        graph, found[number] = graph_of(model, number), placements[number]
+        for operation, placement in zip(graph.operations, found[number], strict=True):
+            if placement.device == INTERPRETER:
+                pending += referenced_graphs(graph, operation)
+    return found
 
 
 def describe(model: Model, operation_id: OperationId) -> str:
@@ -239,7 +292,7 @@ class _DeviceChooser:
         if is_interpretable and self._candidates[best].is_cpu:
             return Placement(
                 device=INTERPRETER,
-                reason=f"{reason}; interpreted, so that its branches can go to other devices",
+                reason=reason,
                 rejected=rejected,
             )
         return Placement(device=best, reason=reason, rejected=rejected)

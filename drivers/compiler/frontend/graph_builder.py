@@ -49,6 +49,7 @@ def build_graph(
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
     *,
+    charges_constants: bool = True,
     has_bounds: bool = False,
 ) -> Graph:
     """Builds the graph of a model's main graph.
@@ -58,6 +59,7 @@ def build_graph(
         input_shapes: shapes of inputs that the model leaves open, by operand.
         evaluate: computes float arithmetic on constants, so that folding an operation gives the
             same result as running it. By default the references compute it.
+        charges_constants: False if the model's constants are charged elsewhere.
         has_bounds: True if kernels may compute results of which only some rows exist, see
             `Graph.bounded`.
 
@@ -67,7 +69,7 @@ def build_graph(
             memory left.
     """
     main = model.main
-    constants_bytes = sum(pool.size for pool in model.pools)
+    constants_bytes = sum(pool.size for pool in model.pools) if charges_constants else 0
     charge(constants_bytes + _OPERATION_BYTES * len(main.operations), "compiling a model")
     bindings = [DEFINITIONS[each.type].bind(each, main.operands) for each in main.operations]
     shapes = infer_shapes(model, main, bindings, input_shapes)
@@ -93,7 +95,7 @@ def build_graph(
         try:
             constants = lengths_of(call, known)
             if constants is None:
-                constants = _constant_results(call, main.operands, shapes, known, given, evaluate)
+                constants = constant_results(call, main.operands, shapes, known, given, evaluate)
             if constants is not None:
                 known.update(zip(operation.outputs, constants, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
@@ -281,7 +283,7 @@ def _has_reals(call: Call) -> bool:
     )
 
 
-def _constant_results(
+def constant_results(
     call: Call,
     operands: Sequence[Operand],
     shapes: Mapping[int, Shape],

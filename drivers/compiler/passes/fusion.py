@@ -209,10 +209,14 @@ class _Fusion:
         )
 
     def _is_recomputed_row_reduction(self, producer: Kernel, reader: Kernel) -> bool:
-        """Returns True if the producer reduces rows, and the reader needs one reduction per row."""
+        """Returns True if the producer reduces rows, and all readers need one reduction per row.
+
+        If another reader needs the stored result, loading it is faster than computing it again.
+        """
         if self._is_row_wise is None or producer.requirements or producer.output in self._stored:
             return False
-        return _reduces_once_per_row(producer, reader)
+        readers = (self._kernels[output] for output in self._readers[producer.output])
+        return all(_reduces_once_per_row(producer, each) for each in (reader, *readers))
 
     def _keeps_rows(self, kernels: Iterable[Kernel], joined: Kernel) -> bool:
         """Returns True if the kernel still computes each reduction once per row."""

@@ -45,6 +45,7 @@ from neurald.drivers.cpu.emit.op_table import (
 from neurald.drivers.cpu.emit.reductions import (
     combine,
     identity_text,
+    is_number,
     is_unrolled,
     reduce_lanes,
     reduction_axis,
@@ -457,7 +458,9 @@ class Statements:
         value = self.value(body)
         if mask and is_folding:
             value = v.select(mask, element, value, identity_text(v, expression))
-        return combine(v, expression.reduction, expression.type, element, total, value)
+        return combine(
+            v, expression.reduction, expression.type, element, total, value, ignores_nan=is_number(body)
+        )
 
     def _reduce_along(self, expression: Reduce, along: Axis) -> str:
         """Vectorises along a reduced axis; the lanes are reduced horizontally at the end."""
@@ -472,7 +475,7 @@ class Statements:
         with self._with_lanes(lanes):
             others = [axis for axis in expression.axes if axis is not along]
             total = self._reduce_rows(expression, others, identity_text(v, expression), element)
-        total = reduce_lanes(v, expression, element, total)
+        total = reduce_lanes(v, expression, element, total, ignores_nan=is_number(expression.body))
         return self._as_result(self._single, expression, self._wide(expression, element, total))
 
     def _wide(self, expression: Expression, element: str, name: str) -> str:

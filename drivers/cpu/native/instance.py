@@ -13,15 +13,16 @@ import numpy as np
 from neurald.drivers.compiler.memory.buffer_assignment import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, ArrayPort, StepCall, Words
-from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, caller_name
+from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, TIMED_OUT, caller_name
 from neurald.drivers.cpu.native.thread_pool import Team, process
-from neurald.drivers.cpu.target.executable import Executable, KernelCall
+from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall, Opcode
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
-from neurald.hal.device import KernelTime
-from neurald.hal.errors import OpFailed, OutOfMemory
+from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
+from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import anonymous
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
+from neurald.hal.sync.deadline import nanoseconds
 
 #: Minimum cost of a shared call; sharing costs about a tenth of it.
 _MIN_SHARED_NS: Final = 5_000.0
@@ -36,12 +37,18 @@ _MAX_PARTS: Final = 1 << 20
 #: Number of bindings with a cached step per instance.
 _STEP_CACHE_SIZE: Final = 4
 _WORD_BYTES: Final = 8
-#: Number of words of a step before its records; the indices of pool, cancellation and deadline in
-#: it; and the index of the arguments in a record.
-_STEP_WORDS: Final = 8
+#: Bytes that a copy moves per nanosecond, approximately, and the cost of any other record.
+_COPIED_BYTES_PER_NS: Final = 16
+_RECORD_NS: Final = 10
+#: Cost of a record that counts as longer than any limit.
+_MAX_COST_NS: Final = 1 << 40
+#: Number of words of a step before its records; the indices of pool, cancellation, deadline and
+#: loop timeout in it; and the index of the arguments in a record.
+_STEP_WORDS: Final = 10
 _POOL: Final = 5
 _CANCELLATION: Final = 6
 _DEADLINE: Final = 7
+_LOOP_TIMEOUT: Final = 8
 _ARGUMENTS: Final = 2
 
 _Cached = TypeVar("_Cached")
@@ -86,7 +93,11 @@ class Instance:
         self._scratch = _Block(self._stride * team.threads)
         calls = executable.calls
         self._statuses = (ctypes.c_int32 * max(1, len(calls)))()
-        self._count = len(calls)
+        self._program = executable.instructions or tuple(
+            Instruction(Opcode.CALL, number) for number in range(len(calls))
+        )
+        self._loop_deadlines = (ctypes.c_int64 * max(1, executable.loops))()
+        self._count = len(self._program)
         self._team = team
         self._forks = process.forks
         self._run = team.run
@@ -116,8 +127,9 @@ class Instance:
 
     def _step(self, constants: int) -> Words:
         """Builds step, records and arguments for native code, all in the instance's own memory."""
-        calls, address, team = self._executable.calls, self._code.addresses, self._team
-        end = self._table + sum(len(call.locations) for call in calls)
+        calls, team = self._executable.calls, self._team
+        owners: list[KernelCall | Instruction] = [*calls, *self._executable.instructions]
+        end = self._table + sum(len(owner.locations) for owner in owners)
         step = np.zeros(end + len(self._executable.extents), np.int64)
         step[end:] = self._executable.extents
         begin = step.ctypes.data
@@ -128,23 +140,19 @@ class Instance:
             Base.EXTENTS: begin + step.itemsize * end,
         }
         step[self._table : end] = [
-            bases[location.base] + location.offset for call in calls for location in call.locations
+            bases[location.base] + location.offset for owner in owners for location in owner.locations
         ]
-        argument, status = begin + step.itemsize * self._table, ctypes.addressof(self._statuses)
-        for record, call in zip(
-            step[_STEP_WORDS : self._table].reshape(-1, RECORD_WORDS), calls, strict=True
-        ):
-            record[:] = (
-                address[caller_name(len(call.locations))],
-                address[call.function],
-                argument,
-                status,
-                call.work_items,
-                chunks(call, team.threads),
-                pieces(call),
-            )
-            argument += step.itemsize * len(call.locations)
-            status += ctypes.sizeof(ctypes.c_int32)
+        # The address of the arguments of each call, and then of each instruction.
+        arguments, argument = [], begin + step.itemsize * self._table
+        for owner in owners:
+            arguments.append(argument)
+            argument += step.itemsize * len(owner.locations)
+        records = step[_STEP_WORDS : self._table].reshape(-1, RECORD_WORDS)
+        for position, (record, instruction) in enumerate(zip(records, self._program, strict=True)):
+            if instruction.opcode is Opcode.CALL:
+                record[:] = self._call_record(instruction.number, arguments[instruction.number])
+            else:
+                record[:] = _control_record(instruction, arguments[len(calls) + position])
         step[:_STEP_WORDS] = (
             begin + step.itemsize * _STEP_WORDS,
             self._count,
@@ -154,8 +162,23 @@ class Instance:
             team.pool(),
             NEVER_CANCELLED.address,
             0,
+            nanoseconds(DEFAULT_LOOP_TIMEOUT_S),
+            ctypes.addressof(self._loop_deadlines) if self._executable.loops else 0,
         )
         return step
+
+    def _call_record(self, number: int, arguments: int) -> tuple[int, ...]:
+        call, address = self._executable.calls[number], self._code.addresses
+        return (
+            address[caller_name(len(call.locations))],
+            address[call.function],
+            arguments,
+            ctypes.addressof(self._statuses) + number * ctypes.sizeof(ctypes.c_int32),
+            call.work_items,
+            chunks(call, self._team.threads),
+            pieces(call),
+            _RECORD_NS + min(math.ceil(call.cost_ns), _MAX_COST_NS),
+        )
 
     def _copy(self) -> tuple[Words, int]:
         """Copies the instance's step; returns it with its address."""
@@ -166,32 +189,45 @@ class Instance:
         step[_STEP_WORDS + _ARGUMENTS : self._table : RECORD_WORDS] += moved
         return step, address
 
-    def run(self, binding: ArgumentBinding, cancellation: int, deadline_ns: int) -> KernelCall | None:
+    def run(
+        self, binding: ArgumentBinding, cancellation: int, deadline_ns: int, loop_timeout_ns: int
+    ) -> KernelCall | Instruction | None:
         """Runs the step.
 
         Args:
             binding: addresses of inputs and outputs.
             cancellation: address of a `Cancellation`.
             deadline_ns: on the clock of `time.monotonic()`; 0 for none.
+            loop_timeout_ns: how long each loop may run.
 
         Returns:
-            The call that was running or about to run when the step was stopped; None if the step
-            finished.
+            The call or instruction that was running or about to run when the step was stopped; None
+            if the step finished.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
+            MissedDeadlineTransient: a loop ran longer than its timeout; likewise.
         """
         if self._forks != process.forks:
             self._after_fork()
         bound = self._steps.get(binding) or self._cached(binding)
         if bound.cancellation != cancellation or bound.deadline_ns != deadline_ns:
             bound.limit(cancellation, deadline_ns)
+        bound.step[_LOOP_TIMEOUT] = loop_timeout_ns
         if bound.run():
             return None
-        failed = bound.call.result
-        if failed & STOPPED:
-            return self._executable.calls[failed - STOPPED]
-        raise OpFailed(self._executable.calls[failed].messages[self._statuses[failed] - 1])
+        return self._failed(bound.call.result)
+
+    def _failed(self, result: int) -> KernelCall | Instruction:
+        """Returns what a step was doing when it was stopped; see `run` for the errors it raises."""
+        if result & TIMED_OUT:
+            raise MissedDeadlineTransient("WHILE ran longer than its loop timeout")
+        instruction = self._program[result & ~STOPPED]
+        if result & STOPPED:
+            is_call = instruction.opcode is Opcode.CALL
+            return self._executable.calls[instruction.number] if is_call else instruction
+        call = self._executable.calls[instruction.number]
+        raise OpFailed(call.messages[self._statuses[instruction.number] - 1])
 
     def run_arrays(self, binding: ArgumentBinding, arrays: Sequence[Array]) -> list[Array] | None:
         """Runs the step on arrays, for which the binding has no address.
@@ -316,7 +352,12 @@ class Instance:
         times = []
         step, address = self._copy()
         step[1] = 1
-        for call in self._executable.calls:
+        first = step[0]
+        for position, instruction in enumerate(self._program):
+            if instruction.opcode is not Opcode.CALL:
+                continue
+            call = self._executable.calls[instruction.number]
+            step[0] = first + step.itemsize * RECORD_WORDS * position
             started = time.perf_counter_ns()
             self._run(address)
             times.append(
@@ -327,7 +368,6 @@ class Instance:
                     label=call.label,
                 )
             )
-            step[0] += step.itemsize * RECORD_WORDS
         return tuple(times)
 
 
@@ -388,6 +428,22 @@ def _put(cache: dict[ArgumentBinding, _Cached], binding: ArgumentBinding, value:
     if len(cache) >= _STEP_CACHE_SIZE:
         cache.clear()
     cache[binding] = value
+
+
+def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]:
+    cost_ns = _RECORD_NS
+    if instruction.opcode is Opcode.COPY:
+        cost_ns += instruction.number // _COPIED_BYTES_PER_NS
+    return (
+        0,
+        int(instruction.opcode),
+        arguments,
+        0,
+        instruction.number,
+        instruction.target,
+        0,
+        min(cost_ns, _MAX_COST_NS),
+    )
 
 
 def chunks(call: KernelCall, threads: int) -> int:

@@ -15,10 +15,10 @@ from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import Executable, KernelCall
+from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
-from neurald.hal.device import KernelTime
+from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import (
     MissedDeadlineTransient,
     OutOfMemory,
@@ -111,6 +111,7 @@ class NativeModel:
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
         taken: list[int] | None = None,
+        loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S,
     ) -> None:
         """Runs the step.
 
@@ -120,10 +121,12 @@ class NativeModel:
             cancellation: stops it.
             taken: receives the time at which it stopped waiting for other executions, on the clock
                 of `time.monotonic_ns()`.
+            loop_timeout_s: how long each loop may run.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
-            MissedDeadlineTransient: the deadline passed; the outputs are undefined.
+            MissedDeadlineTransient: the deadline passed, or a loop ran longer than its timeout; the
+                outputs are undefined.
             Cancelled: likewise.
             OutOfMemory: there is no memory for another arena.
         """
@@ -136,6 +139,7 @@ class NativeModel:
                 binding,
                 (cancellation or NEVER_CANCELLED).address,
                 0 if deadline_s is None else nanoseconds(deadline_s),
+                nanoseconds(min(loop_timeout_s, MAX_LOOP_TIMEOUT_S)),
             )
         finally:
             self._instances.give_back(instance)
@@ -152,6 +156,7 @@ class NativeModel:
         inputs: Sequence[Array],
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
+        loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S,
     ) -> list[Array]:
         """Computes the outputs for inputs of the step's shapes and types; see `run`."""
         sources = [np.ascontiguousarray(each) for each in inputs]
@@ -159,7 +164,7 @@ class NativeModel:
         binding = ArgumentBinding(
             [each.ctypes.data for each in sources], [each.ctypes.data for each in results]
         )
-        self.run(binding, deadline_s, cancellation)
+        self.run(binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
         return [
             result.view(port.operand.type.dtype).reshape(port.dimensions)
             for result, port in zip(results, self.executable.outputs, strict=True)
@@ -221,7 +226,8 @@ class NativeModel:
         return self._short_instance
 
     def _may_be_short(self) -> bool:
-        if not python_table():
+        # How long a loop runs depends on data.
+        if not python_table() or self.executable.loops:
             return False
         calls, threads = self.executable.calls, self.team.threads
         is_shared = any(chunks(call, threads) > 1 for call in calls)
@@ -243,8 +249,10 @@ class NativeModel:
             return instance.profile()
 
 
-def _name(call: KernelCall) -> str:
-    return f"operation {', '.join(map(str, call.operations))}" if call.operations else call.label
+def _name(stopped: KernelCall | Instruction) -> str:
+    if stopped.operations:
+        return f"operation {', '.join(map(str, stopped.operations))}"
+    return "a copy" if isinstance(stopped, Instruction) else stopped.label
 
 
 def _aligned(contents: np.ndarray) -> np.ndarray:

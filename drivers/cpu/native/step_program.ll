@@ -2,6 +2,7 @@
 
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
+declare ptr @memmove(ptr, ptr, i64)
 $PAUSE_DECLARATION
 
 ; Runs the work items %begin to %end - 1 of a call.
@@ -17,9 +18,8 @@ define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
   ret void
 }
 
-; Returns true if the execution is cancelled or past its deadline.
-define internal i1 @must.stop(ptr %cancellation, i64 %deadline) {
-  %time = alloca [2 x i64]
+; Returns true if the execution is cancelled.
+define internal i1 @is.cancelled(ptr %cancellation) {
   %own = load atomic i64, ptr %cancellation monotonic, align 8
   %p.word = getelementptr i8, ptr %cancellation, i64 8
   %word = load ptr, ptr %p.word
@@ -29,6 +29,13 @@ define internal i1 @must.stop(ptr %cancellation, i64 %deadline) {
   %is.own = icmp ne i64 %own, 0
   %is.other = icmp eq i32 %seen, %value
   %is.cancelled = or i1 %is.own, %is.other
+  ret i1 %is.cancelled
+}
+
+; Returns true if the execution is cancelled or past its deadline.
+define internal i1 @must.stop(ptr %cancellation, i64 %deadline) {
+  %time = alloca [2 x i64]
+  %is.cancelled = call i1 @is.cancelled(ptr %cancellation)
   br i1 %is.cancelled, label %yes, label %limit
 limit:
   %has.none = icmp eq i64 %deadline, 0
@@ -56,10 +63,17 @@ define internal i64 @now(ptr %time) {
   ret i64 %total
 }
 
-; Runs all calls of a step. Returns the position of the call whose requirement failed, or the number
-; of calls; if it was stopped, the position of the unfinished call plus $STOPPED.
+; Runs the records of a step. Returns the position of the record whose requirement failed, or the
+; number of records; if it was stopped, the position of the unfinished record plus $STOPPED; if a
+; loop ran too long, the position of its test plus $TIMED_OUT.
 define i64 @neurald_run(ptr %step) {
 entry:
+  %time = alloca [2 x i64]
+  ; The time at which the clock was last read, and the estimated duration of the records since then.
+  %seen = alloca i64
+  %spent = alloca i64
+  store i64 0, ptr %seen
+  store i64 $CLOCK_NS, ptr %spent
   %records = load ptr, ptr %step
   %p.count = getelementptr i8, ptr %step, i64 8
   %count = load i64, ptr %p.count
@@ -76,6 +90,13 @@ entry:
   %cancellation = load ptr, ptr %p.cancellation
   %p.deadline = getelementptr i8, ptr %step, i64 56
   %deadline = load i64, ptr %p.deadline
+  %p.timeout = getelementptr i8, ptr %step, i64 64
+  %timeout = load i64, ptr %p.timeout
+  %p.loops = getelementptr i8, ptr %step, i64 72
+  %loops = load ptr, ptr %p.loops
+  %has.no.loop = icmp eq ptr %loops, null
+  %has.no.deadline = icmp eq i64 %deadline, 0
+  %ignores.clock = and i1 %has.no.loop, %has.no.deadline
   %alone = icmp eq ptr %pool, null
   br i1 %alone, label %begin, label %enter
 enter:
@@ -100,15 +121,93 @@ begin:
   %unshared = icmp eq ptr %slot, null
   br label %test
 test:
-  %index = phi i64 [ 0, %begin ], [ %next, %good ]
+  %index = phi i64 [ 0, %begin ], [ %next, %good ], [ %following.index, %copy ], [ %following.index, %enter.loop ],
+    [ %following.index, %branch.true ], [ %following.index, %continue.loop ], [ %target, %jump ]
   %more = icmp ult i64 %index, %count
   br i1 %more, label %look, label %end
 look:
-  %stops = call i1 @must.stop(ptr %cancellation, i64 %deadline)
-  br i1 %stops, label %stopped, label %body
-body:
   %record.offset = mul i64 %index, $RECORD_BYTES
   %record = getelementptr i8, ptr %records, i64 %record.offset
+  %cancelled = call i1 @is.cancelled(ptr %cancellation)
+  br i1 %cancelled, label %stopped, label %limits
+limits:
+  br i1 %ignores.clock, label %dispatch, label %account
+account:
+  %p.cost = getelementptr i8, ptr %record, i64 56
+  %cost = load i64, ptr %p.cost
+  %spent.before = load i64, ptr %spent
+  %spent.after = add i64 %spent.before, %cost
+  store i64 %spent.after, ptr %spent
+  %is.due = icmp sge i64 %spent.after, $CLOCK_NS
+  br i1 %is.due, label %clock, label %dispatch
+clock:
+  %now = call i64 @now(ptr %time)
+  store i64 %now, ptr %seen
+  store i64 %cost, ptr %spent
+  %is.late = icmp sge i64 %now, %deadline
+  %has.deadline = xor i1 %has.no.deadline, true
+  %misses = and i1 %is.late, %has.deadline
+  br i1 %misses, label %stopped, label %dispatch
+dispatch:
+  %caller = load ptr, ptr %record
+  %is.control = icmp eq ptr %caller, null
+  br i1 %is.control, label %control, label %body
+control:
+  %following.index = add i64 %index, 1
+  %p.opcode = getelementptr i8, ptr %record, i64 8
+  %opcode = load i64, ptr %p.opcode
+  %p.cells = getelementptr i8, ptr %record, i64 16
+  %cells = load ptr, ptr %p.cells
+  %p.number = getelementptr i8, ptr %record, i64 32
+  %number.control = load i64, ptr %p.number
+  %p.target = getelementptr i8, ptr %record, i64 40
+  %target = load i64, ptr %p.target
+  %loop.offset = shl i64 %number.control, 3
+  switch i64 %opcode, label %jump [
+    i64 $COPY, label %copy
+    i64 $BRANCH, label %branch
+    i64 $ENTER_LOOP, label %enter.loop
+    i64 $TEST_LOOP, label %test.loop
+  ]
+copy:
+  %copied.to = load ptr, ptr %cells
+  %p.copied.from = getelementptr i8, ptr %cells, i64 8
+  %copied.from = load ptr, ptr %p.copied.from
+  %copied = call ptr @memmove(ptr %copied.to, ptr %copied.from, i64 %number.control)
+  br label %test
+branch:
+  %p.condition = load ptr, ptr %cells
+  %condition = load i8, ptr %p.condition
+  %is.false = icmp eq i8 %condition, 0
+  br i1 %is.false, label %jump, label %branch.true
+branch.true:
+  br label %test
+jump:
+  br label %test
+enter.loop:
+  %entered = call i64 @now(ptr %time)
+  store i64 %entered, ptr %seen
+  %p.entered = getelementptr i8, ptr %loops, i64 %loop.offset
+  %loop.deadline = add i64 %entered, %timeout
+  store i64 %loop.deadline, ptr %p.entered
+  br label %test
+test.loop:
+  %p.holds = load ptr, ptr %cells
+  %holds.still = load i8, ptr %p.holds
+  %ends = icmp eq i8 %holds.still, 0
+  br i1 %ends, label %jump, label %time.loop
+time.loop:
+  %p.until = getelementptr i8, ptr %loops, i64 %loop.offset
+  %until = load i64, ptr %p.until
+  %last.seen = load i64, ptr %seen
+  %is.too.long = icmp sge i64 %last.seen, %until
+  br i1 %is.too.long, label %timed.out, label %continue.loop
+continue.loop:
+  br label %test
+timed.out:
+  %too.long = or i64 %index, $TIMED_OUT
+  br label %end
+body:
   %p.status = getelementptr i8, ptr %record, i64 24
   %status = load ptr, ptr %p.status
   store i32 0, ptr %status
@@ -153,7 +252,7 @@ good:
   %next = add i64 %index, 1
   br label %test
 end:
-  %result = phi i64 [ %index, %test ], [ %index, %check ], [ %not.done, %stopped ]
+  %result = phi i64 [ %index, %test ], [ %index, %check ], [ %not.done, %stopped ], [ %too.long, %timed.out ]
   br i1 %alone, label %exit, label %leave
 leave:
   %left = atomicrmw sub ptr %pool, i32 1 seq_cst

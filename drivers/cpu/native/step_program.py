@@ -20,6 +20,13 @@ A cancelled execution, or one past its deadline, stops before the next call, bef
 of a shared call, and before the next piece of an unshared call; long calls are divided into many
 pieces. Cancellation is signalled by words in memory (`hal.sync.cancellation.Cancellation`), and the
 deadline is compared with the clock of `time.monotonic()`, so no other thread needs to run for it.
+Reading the clock takes longer than a small kernel, so it is only read after records that together
+take about `_CLOCK_NS`, by their estimated costs.
+
+Control flow consists of records without a caller, whose function is an opcode: copies of bytes, a
+branch that jumps if its BOOL is false, jumps, and the entry and the test of a loop. The entry
+stores the time until which the loop may run; the test ends the loop if its BOOL is false, and the
+step if that time has passed.
 
 If another program uses a worker's core, the system preempts the worker in the middle of a chunk,
 and the owner sleeps for longer than the whole call takes. The next calls of all steps in this
@@ -37,10 +44,14 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               72 whether the owner sleeps (i32), 76 whether a chunk was skipped (i32),
               128 whether it has an owner (i32), 132 workers that may help (i32),
               136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline
-    record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 chunks, 48 pieces
+    record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 chunks, 48 pieces,
+              56 estimated cost in nanoseconds;
+              of control flow: 0 null, 8 opcode, 16 arguments, 32 bytes to copy or number of the
+              loop, 40 position of the record to jump to, 56 estimated cost
     step      0 records, 8 their number, 16 scratch, 24 scratch stride,
               32 workers that may help, 40 pool, or null,
-              48 cancellation, 56 deadline in nanoseconds, or 0
+              48 cancellation, 56 deadline in nanoseconds, or 0,
+              64 time that a loop may run, in nanoseconds, 72 deadline of each loop, or null
 """
 
 import os
@@ -48,6 +59,7 @@ from typing import Final
 
 from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.native.python_call import python_call_text
+from neurald.drivers.cpu.target.executable import Opcode
 
 #: Maximum number of workers, and of steps that share calls at the same time.
 MAX_WORKERS: Final = 255
@@ -62,9 +74,13 @@ SLEEP_FLAGS_OFFSET: Final = LINE_BYTES
 _SLOTS_OFFSET: Final = SLEEP_FLAGS_OFFSET + MAX_WORKERS * LINE_BYTES
 
 POOL_BYTES: Final = _SLOTS_OFFSET + _SLOT_COUNT * _SLOT_BYTES
-RECORD_WORDS: Final = 7
-#: Added to the position of a call if the execution was stopped before its end.
+RECORD_WORDS: Final = 8
+#: Added to the position of a record if the execution was stopped before its end, and to that of a
+#: loop's test if the loop ran too long.
 STOPPED: Final = 1 << 32
+TIMED_OUT: Final = 1 << 33
+#: Estimated duration of the records between two looks at the clock.
+_CLOCK_NS: Final = 10_000
 
 #: Polls of a worker before it sleeps, and of an owner that waits for the last chunk.
 _WORKER_POLLS: Final = 600
@@ -95,8 +111,9 @@ def futex_number() -> int:
 def step_program_text() -> str:
     """Returns the IR module of the step program.
 
-    `neurald_run` runs a step. It returns the position of the call whose requirement failed, or the
-    number of calls; if it was stopped, the position of the unfinished call plus `STOPPED`.
+    `neurald_run` runs a step. It returns the position of the record whose requirement failed, or
+    the number of records; if it was stopped, the position of the unfinished record plus `STOPPED`;
+    if a loop ran too long, the position of its test plus `TIMED_OUT`.
     `neurald_work` runs a worker; it returns when the worker has to quit. The functions of
     `python_call` run a step, too.
     """
@@ -107,6 +124,12 @@ def step_program_text() -> str:
         PAUSE_DECLARATION=declaration,
         RECORD_BYTES=8 * RECORD_WORDS,
         STOPPED=STOPPED,
+        TIMED_OUT=TIMED_OUT,
+        CLOCK_NS=_CLOCK_NS,
+        COPY=int(Opcode.COPY),
+        BRANCH=int(Opcode.BRANCH),
+        ENTER_LOOP=int(Opcode.ENTER_LOOP),
+        TEST_LOOP=int(Opcode.TEST_LOOP),
     )
     sharing = kernel_text(
         __name__,

@@ -7,6 +7,7 @@ suitably aligned.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import IntEnum
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ WORD_BYTES: Final = 8
 
 
 class KernelCall(msgspec.Struct, frozen=True, array_like=True):
-    """A kernel of the step; the kernels of a step run in order.
+    """A kernel of the step.
 
     Attributes:
         function: its name in the object code.
@@ -36,6 +37,37 @@ class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     cost_ns: float
     messages: tuple[str, ...] = ()
     label: str = ""
+    operations: tuple[int, ...] = ()
+
+
+class Opcode(IntEnum):
+    """What an instruction does; see `Instruction`."""
+
+    CALL = 0
+    COPY = 1
+    BRANCH = 2
+    JUMP = 3
+    ENTER_LOOP = 4
+    TEST_LOOP = 5
+
+
+class Instruction(msgspec.Struct, frozen=True, array_like=True):
+    """An instruction of a step with control flow.
+
+    Attributes:
+        opcode: CALL calls a kernel; COPY copies bytes; BRANCH jumps if a BOOL is false; JUMP always
+            jumps; ENTER_LOOP begins to measure the time of a loop; TEST_LOOP leaves it, by a jump,
+            if a BOOL is false.
+        number: of the kernel for CALL, of bytes for COPY, of the loop for ENTER_LOOP and TEST_LOOP.
+        target: position of the instruction to jump to; the number of instructions ends the step.
+        locations: target and source of COPY; the BOOL of BRANCH and TEST_LOOP.
+        operations: positions in the model of the control flow that it is a part of.
+    """
+
+    opcode: Opcode
+    number: int = 0
+    target: int = 0
+    locations: tuple[BufferLocation, ...] = ()
     operations: tuple[int, ...] = ()
 
 
@@ -62,7 +94,11 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         target: name of the code's target.
-        input_arguments: for each input, its arguments, numbered over all calls.
+        calls: the kernels. They run in order unless there are instructions.
+        instructions: the instructions of a step with control flow.
+        loops: number of loops.
+        input_arguments: for each input, its arguments, numbered over all calls and then over all
+            locations of instructions.
         output_arguments: for each output, its arguments or those that are parts of it; empty if
             kernels also read it, because the application may change a request's memory after it was
             written.
@@ -88,6 +124,8 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     is_tolerant: bool
     extents: tuple[int, ...] = ()
     bounded: tuple[BoundedPort, ...] = ()
+    instructions: tuple[Instruction, ...] = ()
+    loops: int = 0
 
     @property
     def visible_outputs(self) -> tuple[Port, ...]:

@@ -160,12 +160,16 @@ class Call:
 
     def replaced(self, name: str, value: Array) -> "Call":
         """Returns the same call with another value for an input."""
-        index, shape_of, value_of = self.index(name), self._shape_of, self._value_of
+        return self.with_values({self.index(name): value})
+
+    def with_values(self, values: Mapping[int, Array]) -> "Call":
+        """Returns the same call with other values for operands."""
+        shape_of, value_of = self._shape_of, self._value_of
         return Call(
             self.binding,
             self._operands,
-            lambda each: value.shape if each == index else shape_of(each),
-            lambda each: value if each == index else value_of(each),
+            lambda each: values[each].shape if each in values else shape_of(each),
+            lambda each: values[each] if each in values else value_of(each),
             self._omitted,
             self._referenced,
             self._runner,

@@ -6,7 +6,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.arguments import integers, one_scale, slice_range
-from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axis, same_scale
 from neurald.hal.operations.machinery.signature import Form, scalar, tensor
@@ -31,7 +31,17 @@ def slice_parts(call: Call) -> tuple[slice, ...]:
 
 
 def _slice_shape(call: Call) -> tuple[Shape, ...]:
-    return (tuple(part.stop - part.start for part in slice_parts(call)),)
+    """Infers the shape, also of a slice that begins at unknown indices and has known sizes."""
+    try:
+        return (tuple(part.stop - part.start for part in slice_parts(call)),)
+    except UnknownValue:
+        shape = call.shape("input")
+        sizes = integers(call, "size", (len(shape),)).tolist()
+        if min(sizes, default=0) < 0:
+            raise
+        if any(size > length for size, length in zip(sizes, shape, strict=True)):
+            raise BadData(f"{call.name('size')} is {sizes}; it exceeds {list(shape)}") from None
+        return (tuple(sizes),)
 
 
 def _slice_reference(call: Call) -> tuple[Array, ...]:

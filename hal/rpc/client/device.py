@@ -56,10 +56,11 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, require_grpc
 from neurald.hal.rpc.client.artifacts import fetch_artifact, sealed_memory, send_artifact
 from neurald.hal.rpc.client.buffer import RemoteBuffer, send_pools
-from neurald.hal.rpc.client.burst_client import RemoteBurst
+from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import CONNECT_TIMEOUT_S, Connection, Traffic
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
 from neurald.hal.rpc.client.reach import require_listener
+from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.wire.device import (
     DaemonStatus,
     DeviceDescription,
@@ -374,7 +375,8 @@ class RemotePreparedModel:
         self.connection = connection
         self.cache_record = cache_record
         self._has_artifact = has_artifact
-        self._types = output_types(model)  # the model itself would keep its constants alive
+        # The model itself would keep its constants alive.
+        self._model = RemoteModel(handle=handle, types=output_types(model))
         # A model from the cache has only its inputs and outputs.
         self._operations = len(model.main.operations) or None
         self.handle = handle
@@ -425,7 +427,7 @@ class RemotePreparedModel:
         """See `PreparedModel.create_burst`; for another host, every execution is a call."""
         if not self.connection.is_local:
             return InProcessBurst(self)
-        return RemoteBurst(self, self.connection, self.handle, self._types)
+        return RemoteBurst(self, self.connection, self._model)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
@@ -444,8 +446,20 @@ class RemotePreparedModel:
             raise OpFailed(f"invalid reply from the daemon: {error}") from None
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. Arguments outside of shared memory are copied once."""
+        """See `PreparedModel.execute`. Arguments outside of shared memory are copied once.
+
+        On one host the request goes through a ring, if it can and one is free; otherwise it is a
+        call.
+        """
         _require_time(options.deadline_s)
+        if self.connection.is_local:
+            result = self.connection.rings.execute(self._model, request, options)
+            if result is not None:
+                return result
+        return self.call(request, options)
+
+    def call(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """Runs a request by a call of gRPC; see `execute`."""
         connection = self.connection
         staged = stage(
             request,
@@ -475,7 +489,7 @@ class RemotePreparedModel:
                 )
             for token, pool in zip(reply.results, results.values(), strict=True):
                 connection.read_memory(token, pool, options.deadline_s)
-            staged.write_back(self._types, result.output_shapes)
+            staged.write_back(self._model.types, result.output_shapes)
         # Not after a failure, since the daemon may still be writing to them.
         if connection.is_local:
             self._arenas.give_back(staged.arenas)

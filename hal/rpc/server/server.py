@@ -172,7 +172,7 @@ class DeviceServer:
             return
         try:
             self._channel = ChannelServer(
-                self.address.memory_path, self.handler.sessions, self.handler.configure_burst
+                self.address.memory_path, self.handler.sessions, self.handler.open_ring
             )
         except OSError as error:
             self.stop()

@@ -18,7 +18,7 @@ from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.partitioning.options import POLICY_NAMES, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import forbid, pin, prefer
 from neurald.runtime.partitioning.partitioner import POLICIES, PartitionResult, partition
-from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
+from neurald.runtime.partitioning.placement import Candidate
 
 pytestmark = pytest.mark.quick
 
@@ -110,7 +110,7 @@ def test_mode_none_does_not_interpret() -> None:
     cpu = candidate("cpu", model=subject, is_cpu=True)
     result = split(subject, [cpu], Partitioning(mode=PartitioningMode.NONE))
     assert result.groups == (StepGroup(graph=MAIN, device=0, operations=(0, 1)),)
-    result = split(subject, [cpu])
+    result = split(subject, pair(subject))
     assert isinstance(result.groups[0], IfGroup)
     assert result.placements.keys() == {MAIN, 1}
 
@@ -156,18 +156,18 @@ def test_limits_reach_into_interpreted_branches() -> None:
     subject = flow()
     result = split(subject, pair(subject), Partitioning(min_operations=2))
     # The steps of operation 0 of the branch and of operation 1 of the main graph are too small.
-    assert [p.device for p in result.placements[1]] == [0, 0]
-    assert [p.device for p in result.placements[MAIN]] == [INTERPRETER, 0]
+    # Nothing is left to interpret then.
+    assert [p.device for p in result.placements[MAIN]] == [0, 0]
+    assert result.placements.keys() == {MAIN}
 
 
-def test_control_flow_that_limits_move_is_interpreted() -> None:
+def test_control_flow_that_limits_move_runs_as_a_whole() -> None:
     subject = flow()
     device = candidate("device", model=subject, time=0.1, control_flow=0.1)
     cpu = candidate("cpu", model=subject, is_cpu=True)
     assert steps(split(subject, [cpu, device])) == [(1, (0, 1))]
     result = split(subject, [cpu, device], Partitioning(min_operations=3))
-    assert [p.device for p in result.placements[MAIN]] == [INTERPRETER, 0]
-    assert [p.device for p in result.placements[1]] == [0, 0]
+    assert [p.device for p in result.placements[MAIN]] == [0, 0]
 
 
 @sweep("policy", POLICY_NAMES)

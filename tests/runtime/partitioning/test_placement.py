@@ -190,19 +190,21 @@ def while_model(body: Subgraph) -> Model:
 @sweep(
     ("time", "flow", "winner"),
     # The CPU's score is 1 + 0.5 * (1 + 3) = 3, the device's flow + 0.5 * 4 * time.
-    [(0.5, 1.9, 1), (0.5, 2.0, INTERPRETER), (0.5, 2.1, INTERPRETER), (1.4, 0.1, 1), (1.5, 0.1, INTERPRETER)],
+    [(0.5, 1.9, 1), (0.5, 2.0, 0), (0.5, 2.1, 0), (1.4, 0.1, 1), (1.5, 0.1, 0)],
 )
 def test_score_of_an_if(time: float, flow: float, winner: int) -> None:
     subject = if_model(branch(ADD), branch(ADD, MUL, ADD))
     cpu = candidate("cpu", model=subject, is_cpu=True)
     device = candidate("device", model=subject, time=time, control_flow=flow)
-    assert winners(subject, [cpu, device])[1] == winner
+    # A faster device takes the operations of an IF that the CPU device wins.
+    expected = INTERPRETER if winner == 0 and time < 1 else winner
+    assert winners(subject, [cpu, device])[1] == expected
 
 
 @sweep(
     ("time", "flow", "winner"),
     # The CPU's score is 1 + 1 + 2 = 4, the device's flow + 3 * time.
-    [(1.0, 0.9, 1), (1.0, 1.0, INTERPRETER), (0.5, 2.4, 1), (0.5, 2.5, INTERPRETER)],
+    [(1.0, 0.9, 1), (1.0, 1.0, 0), (0.5, 2.4, 1), (0.5, 2.5, INTERPRETER)],
 )
 def test_score_of_a_while(time: float, flow: float, winner: int) -> None:
     subject = while_model(branch(ADD, MUL))
@@ -222,7 +224,7 @@ def test_scores_of_nested_control_flow_add_up() -> None:
     subject = Model(main=subject.main, referenced=(renumbered, *subject.referenced[1:]))
     cpu = candidate("cpu", model=subject, is_cpu=True)
     # 1 + 0.5 * ((1 + 1 + 1) + 1) = 3 on the CPU.
-    for flow, winner in ((0.9, 1), (1.01, INTERPRETER)):
+    for flow, winner in ((0.9, 1), (1.01, 0)):
         device = candidate("device", model=subject, control_flow=flow)
         assert winners(subject, [cpu, device])[1] == winner
 
@@ -237,6 +239,22 @@ def test_branches_of_interpreted_control_flow_are_placed_as_well() -> None:
     assert [p.device for p in placements[2]] == [1]
     assert "interpreted" in placements[MAIN][1].reason
     assert placements[MAIN][1].rejected == {1: "no rule for IF"}
+
+
+@sweep("nested", [False, True])
+def test_control_flow_within_the_cpu_device_is_not_interpreted(nested: bool) -> None:
+    """Its graphs are not placed on their own."""
+    subject = if_model(branch(ADD), branch(MUL))
+    if nested:
+        inner = graph("c v0", [(IF, "c @2 @2 v0", "y")], "y", types={"c": BOOL}, dimensions={"c": (1,)})
+        outer = graph("c x", [(IF, "c @1 @1 c x", "y")], "y", types={"c": BOOL}, dimensions={"c": (1,)})
+        subject = Model(main=outer, referenced=(inner, branch(ADD)))
+    cpu = candidate("cpu", model=subject, is_cpu=True)
+    device = candidate("device", only(LESS), model=subject, time=0.5)
+    placements = find_best_device_for_each_operation(subject, [cpu, device], FAST)
+    assert placements.keys() == {MAIN}
+    assert {placement.device for placement in placements[MAIN]} == {0}
+    assert any("everything in it runs there" in placement.reason for placement in placements[MAIN])
 
 
 def test_branches_of_what_a_device_runs_whole_are_not_placed() -> None:
@@ -285,7 +303,8 @@ def test_an_omitted_argument_has_no_size_to_know() -> None:
     subject = model(
         "c x", lines, "y", referenced=[two], types={"c": BOOL}, dimensions={"c": (1,), "nothing": None}
     )
-    assert winners(subject, [candidate("cpu", model=subject, is_cpu=True)]) == [INTERPRETER]
+    cpu = candidate("cpu", all_but(IF), model=subject, is_cpu=True)
+    assert winners(subject, [cpu]) == [INTERPRETER]
 
 
 def test_without_the_cpu_device_nothing_is_interpreted() -> None:
@@ -296,7 +315,7 @@ def test_without_the_cpu_device_nothing_is_interpreted() -> None:
 def test_an_empty_branch() -> None:
     nothing = graph("v0", [], "")
     subject = if_model(nothing, branch(ADD))
-    cpu = candidate("cpu", model=subject, is_cpu=True)
+    cpu = candidate("cpu", all_but(IF), model=subject, is_cpu=True)
     placements = find_best_device_for_each_operation(subject, [cpu], FAST)
     assert placements[MAIN][1].device == INTERPRETER
     assert placements[1] == ()
@@ -328,9 +347,8 @@ def test_control_flow_that_would_make_too_long_a_plan_is_not_interpreted() -> No
     (placement,) = find_best_device_for_each_operation(subject, [cpu, device], FAST)[MAIN]
     assert placement.device == 0
     assert "more than 100000 operations" in placement.rejected[1]
-    assert winners(nested(2, width=4), [candidate("cpu", model=nested(2, width=4), is_cpu=True)]) == [
-        INTERPRETER
-    ]
+    cpu = candidate("cpu", all_but(IF), model=nested(2, width=4), is_cpu=True)
+    assert winners(nested(2, width=4), [cpu]) == [INTERPRETER]
 
 
 def test_preferences_and_demotions() -> None:

@@ -83,8 +83,9 @@ def test_a_condition_stays_on_the_host() -> None:
     graph.builder.add_operation(Op.SELECT, [condition, chosen, source], [output])
     device = KeepingDevice("keeping")
     builder = nd.CompilationBuilder(graph.finish([source], [output]), [nd.devices()[0], device])
-    rules = [nd.pin(device.name, operation_type=kind) for kind in (Op.LESS, Op.SELECT)]
-    rules += [nd.pin("cpu", operation_type=kind) for kind in (Op.IF, ADD, MUL)]
+    # The device computes a branch, so that the IF is interpreted.
+    rules = [nd.pin(device.name, operation_type=kind) for kind in (Op.LESS, Op.SELECT, MUL)]
+    rules += [nd.pin("cpu", operation_type=kind) for kind in (Op.IF, ADD)]
     builder.set_partitioning(nd.Partitioning(overrides=tuple(rules)))
     compilation = builder.finish()
     assert program(compilation).count("If") == 1

@@ -8,7 +8,7 @@ from support.cpu.quantized_sums import QuantizedSums
 from support.models import control_flow as models
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
+from neurald.drivers.compiler.frontend.control_flow import structure_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.algorithm import Algorithm, Distinct, GreedySelection, Positions, Suppression
 from neurald.drivers.compiler.ir.expression import (
@@ -236,8 +236,7 @@ def control_flow() -> tuple[Kernel, ...]:
         ],
         [graph.value(shape=(1,)), result],
     )
-    unrolled = unroll_control_flow(graph.finish([value], [result]))
-    assert unrolled is not None
+    unrolled = structure_control_flow(graph.finish([value], [result]))
     lowered = build_graph(unrolled.model)
     transform(lowered)
     return _fused(lowered)

@@ -12,7 +12,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks, pieces
-from neurald.drivers.cpu.target.executable import KernelCall
+from neurald.drivers.cpu.target.executable import Instruction, KernelCall
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory.pool import aligned_zeros
 
@@ -111,11 +111,15 @@ def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Instance.run
 
     def slow(
-        instance: Instance, binding: ArgumentBinding, cancellation: int, deadline_ns: int
-    ) -> KernelCall | None:
+        instance: Instance,
+        binding: ArgumentBinding,
+        cancellation: int,
+        deadline_ns: int,
+        loop_timeout_ns: int,
+    ) -> KernelCall | Instruction | None:
         entered.set()
         assert go_on.wait(10)
-        return original(instance, binding, cancellation, deadline_ns)
+        return original(instance, binding, cancellation, deadline_ns, loop_timeout_ns)
 
     monkeypatch.setattr(Instance, "run", slow)
     source = np.zeros(COUNT, np.int32)

@@ -230,7 +230,7 @@ def test_a_wrong_number_of_parts_is_refused_without_a_shape() -> None:
 @sweep(
     ("operation", "arguments"),
     [
-        (SLICE, [unknown(ints(0)), ints(1)]),
+        (SLICE, [unknown(ints(0)), ints(-1)]),
         (SLICE, [ints(0), unknown(ints(1))]),
         (STRIDED_SLICE, [ints(0), unknown(ints(1)), ints(1), *scalars(0, 0, 0)]),
         (SPLIT, [*scalars(0), unknown(scalars(1)[0])]),
@@ -240,6 +240,14 @@ def test_shapes_are_unknown_without_values(operation: OperationType, arguments: 
     call = call_of(operation, [tensor(FLOAT32, 2), *arguments], like(FLOAT32))
     with pytest.raises(UnknownValue):
         DEFINITIONS[operation].shape(call)
+
+
+def test_the_shape_of_a_slice_with_known_sizes() -> None:
+    call = call_of(SLICE, [tensor(FLOAT32, 3, 4), unknown(ints(1, 0)), ints(2, 4)], like(FLOAT32))
+    assert DEFINITIONS[SLICE].shape(call) == ((2, 4),)
+    call = call_of(SLICE, [tensor(FLOAT32, 3, 4), unknown(ints(1, 0)), ints(2, 5)], like(FLOAT32))
+    with pytest.raises(BadData, match=r"it exceeds \[3, 4\]"):
+        DEFINITIONS[SLICE].shape(call)
 
 
 def test_levels() -> None:

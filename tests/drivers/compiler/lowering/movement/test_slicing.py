@@ -1,8 +1,13 @@
-from support.compiler.moved import FLOAT32, expect_moved
+import pytest
+from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.compiler.moved import FLOAT32, expect_moved, kinds
+from support.operations.pointwise import numbers, result
 from support.operations.single_operation import ints, scalars
 from support.sweeps import sweep
 
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 SLICE, STRIDED_SLICE, SPLIT = OperationType.SLICE, OperationType.STRIDED_SLICE, OperationType.SPLIT
 
@@ -24,6 +29,25 @@ def test_every_type() -> None:
 )
 def test_slice(shape: tuple[int, ...], begin: tuple[int, ...], size: tuple[int, ...]) -> None:
     expect_moved(SLICE, shape, ints(*begin), ints(*size), kind=FLOAT32)
+
+
+@sweep("kind", kinds(SLICE))
+def test_slices_that_begin_at_unknown_indices(kind: OperandType) -> None:
+    for shape, begin, size in (
+        ((4, 3, 5), (1, 0, 2), (2, 3, 3)),
+        ((4, 3), (3, 0), (1, 3)),
+        ((3, 4), (0, 0), (3, 4)),
+        ((2, 3), (2, 1), (0, 2)),
+    ):
+        inputs = [numbers(kind, shape), ints(*begin), ints(*size)]
+        for data in ((1,), (0, 1)):
+            expect_same(SLICE, inputs, result(kind), data=data)
+
+
+@sweep("begin", [(-1, 0), (2, 0), (0, 1), (2**31 - 1, 0), (0, -(2**31))])
+def test_unknown_indices_must_be_in_range(begin: tuple[int, int]) -> None:
+    with pytest.raises(RequirementFailed, match=r"indexes from 0 to \[1, 0\] are expected"):
+        lowered_all(SLICE, [numbers(FLOAT32, (3, 4)), ints(*begin), ints(2, 4)], result(FLOAT32), data=(0, 1))
 
 
 @sweep(

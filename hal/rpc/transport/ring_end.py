@@ -1,9 +1,9 @@
-"""The shared memory through which the two ends of a burst signal, and how they wait.
+"""The shared memory through which the two ends of a ring signal, and how they wait.
 
 Each direction has a sequence number and an entry of a few words. One entry is under way at a time:
 the client puts a submission, the daemon puts its completion. The writer stores the entry first and
 its number afterwards. The reader polls the number for a short time, yielding the core, and then
-sleeps on the burst's socket. A flag says that it sleeps, and only then is a packet sent, so that
+sleeps on the ring's socket. A flag says that it sleeps, and only then is a packet sent, so that
 two busy ends need no system calls for each other.
 
 A peer can overwrite all of it at any time. So entries are copied once and then checked, numbers are
@@ -54,7 +54,7 @@ _WAKE = struct.Struct("<BI")
 
 
 class RingSide(Enum):
-    """The two ends of a burst: (words that it writes, words that it reads)."""
+    """The two ends of a ring: (words that it writes, words that it reads)."""
 
     CLIENT = (_SUBMISSION, _COMPLETION)
     DAEMON = (_COMPLETION, _SUBMISSION)
@@ -114,7 +114,7 @@ class RingEnd:
             BadData: the packet has another size.
         """
         if len(packet) != _WAKE.size:
-            raise BadData(f"a packet of {len(packet)} bytes wakes the burst; {_WAKE.size} are expected")
+            raise BadData(f"a packet of {len(packet)} bytes wakes the ring; {_WAKE.size} are expected")
         _, self._woken_number = _WAKE.unpack(packet)
 
     @property
@@ -128,7 +128,7 @@ class RingEnd:
         if number == self._taken_number:
             return False
         if number != (self._taken_number + 1) % _NUMBERS:
-            raise BadData(f"entry {number} came after entry {self._taken_number} of a burst")
+            raise BadData(f"entry {number} came after entry {self._taken_number} of a ring")
         return True
 
     def spin(self, limit_s: float) -> bool:

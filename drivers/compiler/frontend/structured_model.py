@@ -1,0 +1,115 @@
+"""A model whose IF and WHILE are loops and branches around blocks of operations.
+
+The operations of all graphs that it runs are in one flat graph, each in its own operands. An
+operand that a copy, an update or several blocks write is a variable of the program; every other
+one has a single writer.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from neurald.hal.model.types import Model
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BasicBlock:
+    """Operations that run one after another, by their positions in the flat graph."""
+
+    operations: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Copy:
+    """Copies an operand to another one of the same type and shape."""
+
+    target: int
+    source: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Update:
+    """Copies an operand, with a part of it replaced.
+
+    Attributes:
+        target, source: operands of the same shape.
+        part: replaces as many elements of each dimension as it has.
+        start: the index of the first replaced element along each dimension, an INT32 vector.
+        message: the error if the part exceeds the operand; "" moves it inside instead.
+        operation: the position in the flat graph of the operation that it implements.
+    """
+
+    target: int
+    source: int
+    part: int
+    start: int
+    message: str
+    operation: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WhileLoop:
+    """Repeats a body while a condition holds.
+
+    Attributes:
+        condition: computes `test`, a BOOL.
+        body: runs if it holds.
+        updates: assign the next values of variables, all at the same time.
+        origin: the position of the WHILE in the original main graph.
+    """
+
+    condition: "tuple[Item, ...]"
+    test: int
+    body: "tuple[Item, ...]"
+    updates: tuple[Copy, ...]
+    origin: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """Runs one of two lists of items.
+
+    Attributes:
+        condition: a BOOL.
+        then, otherwise: run if it is true or false.
+        origin: the position of the IF in the original main graph.
+    """
+
+    condition: int
+    then: "tuple[Item, ...]"
+    otherwise: "tuple[Item, ...]"
+    origin: int
+
+
+Item: TypeAlias = BasicBlock | Copy | Update | WhileLoop | Branch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StructuredModel:
+    """A model without IF and WHILE operations, and the program that runs its operations.
+
+    Attributes:
+        model: the flat graph is its main graph. All shapes are known.
+        items: the program.
+        origins: for each operation, the position of the one in the original main graph that it
+            comes from.
+        graphs: for each operation, the number of its original graph, for messages.
+    """
+
+    model: Model
+    items: tuple[Item, ...]
+    origins: tuple[int, ...]
+    graphs: tuple[int, ...]
+
+
+def each_item(items: Sequence[Item]) -> Iterator[Item]:
+    """Iterates over items and those inside of them, in the order in which they run."""
+    for item in items:
+        yield item
+        if isinstance(item, WhileLoop):
+            yield from each_item(item.condition)
+            yield from each_item(item.body)
+            yield from item.updates
+        elif isinstance(item, Branch):
+            yield from each_item(item.then)
+            yield from each_item(item.otherwise)

@@ -1,0 +1,1 @@
+"""Steps with control flow: blocks of kernels, loops and branches."""

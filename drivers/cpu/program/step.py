@@ -1,0 +1,261 @@
+"""Assembles a step from the kernels of its blocks and the instructions between them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Protocol
+
+from neurald.drivers.compiler.frontend.graph_builder import scalar_of
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
+from neurald.drivers.compiler.ir.complex_numbers import as_pairs, value_shape
+from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, index, load
+from neurald.drivers.compiler.ir.graph import linearize
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.program.block_model import BlockModels
+from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
+from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
+from neurald.drivers.cpu.target.executable import BoundedPort, Instruction, Opcode
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.hal.model.types import Model
+
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
+
+
+class Names(Protocol):
+    """Names a kernel's operations in messages."""
+
+    def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
+        """Returns the positions of operations in the model."""
+        ...
+
+    def text(self, kernel: Kernel) -> str:
+        """Names the operations of a kernel."""
+        ...
+
+    def failed(self, kernel: Kernel, error: Exception) -> Exception:
+        """Returns the error for a kernel that cannot be compiled."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelRoutine:
+    """A kernel of a step and its routine."""
+
+    kernel: Kernel
+    routine: Routine
+    names: Names
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompiledBlock:
+    """The kernels of a block. The inputs and outputs of its graph are in the order of its model."""
+
+    graph: FusedGraph
+    calls: tuple[KernelRoutine, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """A step before its values have locations.
+
+    Attributes:
+        graph: the kernels of all blocks, with variables as the owners of their inputs and outputs.
+        calls: the kernels in the order of the program.
+        uses: the values that are in use at each position of the program.
+        program: the instructions of a step with control flow.
+        loops: number of loops.
+        bounded: outputs whose shapes are upper bounds.
+    """
+
+    graph: FusedGraph
+    calls: tuple[KernelRoutine, ...]
+    uses: Sequence[Sequence[Value]]
+    program: tuple[LinearInstruction, ...] = ()
+    loops: int = 0
+    bounded: tuple[BoundedPort, ...] = ()
+
+    @property
+    def accessed(self) -> list[tuple[Value, ...]]:
+        """The values that each instruction other than a call reads or writes, targets first."""
+        return [() if each.opcode is Opcode.CALL else (*each.writes, *each.reads) for each in self.program]
+
+    def instructions(self, assignment: "BufferAssignment") -> tuple[Instruction, ...]:
+        """Returns the instructions for the locations of the values."""
+        return tuple(
+            Instruction(
+                opcode=each.opcode,
+                number=each.writes[0].size_bytes if each.opcode is Opcode.COPY else each.number,
+                target=each.target,
+                locations=assignment.of(accessed),
+                operations=each.origins,
+            )
+            for each, accessed in zip(self.program, self.accessed, strict=True)
+        )
+
+
+class StepBuilder:
+    """Builds the step of a structured model.
+
+    Args:
+        structured: the model.
+        block: compiles a block from its model.
+        update: compiles the kernel of an update.
+    """
+
+    def __init__(
+        self,
+        structured: StructuredModel,
+        block: Callable[[BasicBlock, Model], CompiledBlock],
+        update: Callable[[StructuredModel, Update, Kernel], KernelRoutine],
+    ) -> None:
+        self._structured = structured
+        self._compile_block, self._compile_update = block, update
+        self._models = BlockModels(structured)
+        self._variables: dict[int, Value] = {}
+        #: The variables, and constants that instructions read.
+        self._owners: set[Value] = set()
+        self._aliases: dict[Value, Value] = {}
+        self._starts: dict[Value, int] = {}
+        self._kernels: list[Kernel] = []
+        self._calls: list[KernelRoutine] = []
+
+    def step(self) -> Step:
+        """Compiles everything and builds the step."""
+        main = self._structured.model.main
+        linear = Linearization(self._variable, self._instructions)
+        linear.add(self._structured.items)
+        inputs, outputs = ([self._variable(each) for each in ends] for ends in (main.inputs, main.outputs))
+        shared = coalesce_copies(linear.instructions, inputs, outputs)
+        aliases = {value: shared.owners.get(owner, owner) for value, owner in self._aliases.items()}
+        aliases |= {value: owner for value, owner in shared.owners.items() if owner is not value}
+        graph = FusedGraph(
+            kernels=tuple(self._kernels),
+            aliases=aliases,
+            inputs=tuple(inputs),
+            outputs=tuple(shared.owners[each] for each in outputs),
+            starts=self._starts,
+        )
+        program = _without_own_copies(linear.instructions, shared.owners)
+        uses = [
+            [*self._calls[each.number].routine.arguments]
+            if each.opcode is Opcode.CALL
+            else [*each.writes, *each.reads]
+            for each in linear.instructions
+        ]
+        for owner, (begin, end) in shared.spans.items():
+            uses[begin].append(owner)
+            uses[end].append(owner)
+        return Step(graph=graph, calls=tuple(self._calls), uses=uses, program=program, loops=linear.loops)
+
+    def _variable(self, operand: int) -> Value:
+        """Returns the variable of an operand of the flat graph, or its constant."""
+        if operand not in self._variables:
+            self._variables[operand] = self._value(operand)
+            self._owners.add(self._variables[operand])
+        return self._variables[operand]
+
+    def _value(self, index: int) -> Value:
+        """Returns a new value for an operand of the flat graph."""
+        model = self._structured.model
+        operand = model.main.operands[index]
+        constant = model.constant(operand)
+        return Value(
+            value_shape(operand.type, operand.dimensions or ()),
+            scalar_of(operand.type),
+            None if constant is None else as_pairs(constant),
+            operand.name or f"operand {index}",
+        )
+
+    def _instructions(self, item: BasicBlock | Update) -> list[LinearInstruction]:
+        return self._block(item) if isinstance(item, BasicBlock) else [self._update(item)]
+
+    def _block(self, block: BasicBlock) -> list[LinearInstruction]:
+        part = self._models.of(block)
+        if not part.outputs:
+            return []
+        compiled = self._compile_block(block, part.model)
+        graph = compiled.graph
+        ends = {
+            **dict(zip(graph.inputs, part.inputs, strict=True)),
+            **dict(zip(graph.outputs, part.outputs, strict=True)),
+        }
+        variables = {value: self._variable(operand) for value, operand in ends.items()}
+        self._aliases |= variables
+        self._aliases |= {value: variables.get(owner, owner) for value, owner in graph.aliases.items()}
+        self._starts |= graph.starts
+        self._kernels += graph.kernels
+        written: set[Value] = set()
+        return [self._called(call, written) for call in compiled.calls]
+
+    def _called(self, call: KernelRoutine, written: set[Value]) -> LinearInstruction:
+        """Returns the call of a kernel.
+
+        Args:
+            call: the kernel.
+            written: the variables that earlier kernels of its block have written.
+        """
+        known = self._owners
+        output, *read = (self._aliases.get(each, each) for each in call.routine.arguments)
+        writes = (output,) if output in known else ()
+        is_partial = output in written
+        written.update(writes)
+        self._calls.append(call)
+        return LinearInstruction(
+            opcode=Opcode.CALL,
+            number=len(self._calls) - 1,
+            reads=tuple(dict.fromkeys(each for each in read if each in known and each.constant is None)),
+            writes=writes,
+            is_partial=is_partial,
+        )
+
+    def _update(self, update: Update) -> LinearInstruction:
+        kernel = self._update_kernel(update)
+        self._kernels.append(kernel)
+        call = self._compile_update(self._structured, update, kernel)
+        return self._called(call, {self._variable(update.target)})
+
+    def _update_kernel(self, update: Update) -> Kernel:
+        """Returns the kernel that stores a part in a variable that has all other elements."""
+        target, part, start = (self._variable(each) for each in (update.target, update.part, update.start))
+        stored = Value(part.shape, target.type, name=target.name)
+        self._aliases[stored] = target
+        axes = tuple(axis(length, f"i{d}") for d, length in enumerate(part.shape))
+        position: list[Expression] = []
+        requirements: list[tuple[Expression, str]] = []
+        for d, (along, whole) in enumerate(zip(axes, target.shape, strict=True)):
+            last = whole - along.extent
+            begin = load(start, (index(d),))
+            position.append(along + (clamp(begin.to(Scalar.INDEX), 0, last) if last else 0))
+            if update.message:
+                requirements.append(((begin >= 0) & (begin <= last), update.message))
+        return Kernel(
+            output=stored,
+            axes=axes,
+            body=load(part, axes),
+            requirements=tuple(requirements),
+            operations=(0,),
+            output_offset=linearize(position, target.shape),
+        )
+
+
+def _without_own_copies(
+    program: Sequence[LinearInstruction], owners: Mapping[Value, Value]
+) -> tuple[LinearInstruction, ...]:
+    """Returns the program without copies between variables that share memory."""
+
+    def is_kept(instruction: LinearInstruction) -> bool:
+        if instruction.opcode is not Opcode.COPY:
+            return True
+        (target,), (source,) = instruction.writes, instruction.reads
+        return owners.get(target, target) is not owners.get(source, source)
+
+    kept = [is_kept(each) for each in program]
+    moved = [0, *accumulate(kept)]
+    return tuple(
+        replace(each, target=moved[each.target]) if each.target else each
+        for each, stays in zip(program, kept, strict=True)
+        if stays
+    )
