@@ -11,7 +11,9 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from neurald.hal.process.fork import forkable_lock
@@ -63,7 +65,8 @@ class BackgroundWorker:
         Returns:
             What cancels it; None if too much is waiting, or if the process is about to exit.
         """
-        piece = _Piece(work, Cancellation())
+        # Memory is charged to the account of the caller.
+        piece = _Piece(partial(copy_context().run, work), Cancellation())
         with self._lock:
             if self._is_closed:
                 return None
