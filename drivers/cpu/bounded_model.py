@@ -168,6 +168,7 @@ class _BoundRequest:
         first = self._counts.ctypes.data
         addresses += range(first, first + self._counts.nbytes, self._counts.itemsize)
         self.binding = ArgumentBinding(
+            executable,
             [
                 address_of(request, argument, port.size_bytes)
                 for port, argument in zip(executable.inputs, request.inputs, strict=True)

@@ -183,7 +183,7 @@ class CpuDevice:
             return prepare(model, None, None)
         from neurald.drivers.cpu.open_variants import OpenVariants
 
-        specialize = prepare
+        specialize: Prepare = prepare
         if options.compiler is None:
             specialize = self._background(model, options, threads)
         open_models = OpenVariants(

@@ -38,10 +38,17 @@ class ArrayRuns:
         Returns:
             The outputs; None if there is no function for these arrays, or if the run failed.
         """
-        given = [array for array in inputs if array is not None]
-        if len(given) < len(inputs):
+        function = self.prepare(compilation, inputs)
+        return None if function is None else function(*inputs)
+
+    def prepare(self, compilation: CompiledModel, inputs: Sequence[Array | None]) -> ArrayFunction | None:
+        """Returns the function for arrays of these shapes, and creates it if necessary; see `run`.
+
+        A device may have a function only after it has run the model on such arrays.
+        """
+        shapes = tuple([array.shape for array in inputs if array is not None])
+        if len(shapes) < len(inputs):
             return None
-        shapes = tuple([array.shape for array in given])
         function = self._functions.get(shapes)
         if function is None:
             function = _function(compilation, shapes)
@@ -51,7 +58,7 @@ class ArrayRuns:
                 self._functions.clear()
             self._functions[shapes] = function
         self.latest = function
-        return function(*given)
+        return function
 
 
 def _function(compilation: CompiledModel, shapes: _Shapes) -> ArrayFunction | None:

@@ -72,6 +72,13 @@ class Event:
         self._was_redone = False
 
     @classmethod
+    def ended(cls) -> "Event":
+        """Creates the event of an execution that has ended without an error."""
+        event = cls()
+        event.signal(None)
+        return event
+
+    @classmethod
     def from_fence_fd(cls, fd: int) -> "Event":
         """Wraps the fence of a file descriptor, for example from another process.
 

@@ -339,8 +339,12 @@ class Execution:
     def start_compute(self) -> Event:
         """Runs the model in a new thread. Returns at once.
 
-        The errors are those of `compute`; they are raised at once or by `Event.wait`.
+        A computation that takes less time than starting a thread has ended by then. The errors are
+        those of `compute`; they are raised at once or by `Event.wait`.
         """
+        short = self._short
+        if short is not None and short():
+            return Event.ended()
         started = self._start()
         try:
             return event_of(lambda: self._run(*started), "neurald execution")

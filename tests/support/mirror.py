@@ -95,6 +95,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/emit/math/wide_floats.py": "tests/drivers/cpu/emit/math/test_vector_math.py",
     "drivers/cpu/emit/vector.py": "tests/drivers/cpu/emit/math/test_packed_bytes.py",
     "drivers/cpu/isolated.py": "tests/drivers/cpu/test_device.py",
+    "drivers/cpu/kernels/irregular/entropy.py": "tests/drivers/compiler/lowering/tflite/test_random.py",
     "drivers/cpu/kernels/irregular/select.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/cpu/kernels/common/addressing.py": "tests/drivers/cpu/kernels/common/test_accumulator_spill.py",
     "drivers/cpu/kernels/common/borders.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",

@@ -23,7 +23,6 @@ _NOT_LOWERED = frozenset(
         "control_flow",
         "detection.detection",
         "random",
-        "tflite.random",
         "tflite.text",
     )
 )

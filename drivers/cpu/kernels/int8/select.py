@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.extent import at_least
+from neurald.drivers.compiler.ir.extent import Extent, at_least
 from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, Selection
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -83,6 +83,12 @@ def _factors(operand: WeightOperand, constant: Array, product: WindowedProduct) 
     )
 
 
+def is_open(product: WindowedProduct) -> bool:
+    """Returns True if the number of positions is only known at run time."""
+    sides = product.images, product.rows.positions, product.columns.positions
+    return any(isinstance(each, Extent) for each in sides)
+
+
 def _scheme(source: Value, target: Target) -> Scheme:
     return Scheme(target=target, is_bytes=target.has_vnni and source.type in _BYTES)
 
@@ -117,6 +123,9 @@ def _product(
     run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
     is_direct = is_direct and not (weights.sums and run % target.vector_bytes)
     plan = plan_of(product, scheme, is_direct=is_direct)
+    if scheme.is_bytes and target.has_tiles and not weights.sums and not is_open(product):
+        tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct)
+        plan = min(plan, tiled, key=lambda each: each.cycles)
     panels = packed(
         plan,
         weights,
