@@ -11,9 +11,8 @@ import os
 import queue
 import threading
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, TypeAlias
 
 from neurald.hal.process.fork import forkable_lock
@@ -36,6 +35,8 @@ _EXIT_S: Final = 2.0
 class _Piece:
     work: Work
     cancellation: Cancellation
+    #: Memory is charged to the account of who submitted it.
+    context: Context
 
 
 class BackgroundWorker:
@@ -65,8 +66,7 @@ class BackgroundWorker:
         Returns:
             What cancels it; None if too much is waiting, or if the process is about to exit.
         """
-        # Memory is charged to the account of the caller.
-        piece = _Piece(partial(copy_context().run, work), Cancellation())
+        piece = _Piece(work, Cancellation(), copy_context())
         with self._lock:
             if self._is_closed:
                 return None
@@ -96,7 +96,7 @@ class BackgroundWorker:
                 continue
             self._current = piece
             try:
-                piece.work(piece.cancellation)
+                piece.context.run(piece.work, piece.cancellation)
             except Exception as error:
                 _LOG.info("work in the background failed: %s: %s", type(error).__name__, error)
             finally:
