@@ -81,9 +81,9 @@ def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None
     elif kind in _CASTS and call.operand("output").type.dtype.kind in "iu":
         results = (call.array("input"),)
     elif kind is _T.TFLITE_REDUCE_PROD:
-        axes = resolve_axes(call, "axes")
-        keeps = bool(call.scalar("keep_dims"))
-        results = (np.multiply.reduce(np.asarray(call.array("input"), object), axes, keepdims=keeps),)
+        lengths: Any = np.asarray(call.array("input"), object)
+        axes, keeps = resolve_axes(call, "axes"), bool(call.scalar("keep_dims"))
+        results = (lengths.prod(axis=axes, keepdims=keeps),)
     else:
         return None
     arrays = tuple(each if isinstance(each, np.ndarray) else _objects(each) for each in results)

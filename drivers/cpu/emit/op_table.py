@@ -213,8 +213,9 @@ def _division(v: Vector, expression: Apply, element: str, values: list[str]) -> 
         return rounded(v, element, quotient, "trunc" if expression.op is Op.TRUNCATE_DIVIDE else "floor")
     dividend, divisor = expression.arguments
     is_whole = kind is Scalar.INDEX and dividend.low >= 0 and divisor.low > 0
-    is_known = isinstance(divisor, Constant) and not isinstance(divisor.value, Extent)
-    known = int(divisor.value) if is_known else None
+    known = None
+    if isinstance(divisor, Constant) and not isinstance(divisor.value, Extent):
+        known = int(divisor.value)
     return divide(
         v,
         element,
