@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import time
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
@@ -16,6 +17,10 @@ from neurald.hal.sync.cancellation import Cancellation
 _lock: Final = forkable_lock()
 #: By driver.
 _pools: dict[str, CompilePool] = {}
+#: The compilations that run.
+_running: set[Cancellation] = set()
+#: How long these may take to end after they were cancelled.
+_END_S: Final = 1.0
 
 
 class BackgroundCompiler:
@@ -45,11 +50,21 @@ class BackgroundCompiler:
                 pool = _pools[self._driver] = CompilePool(self._driver, self._device, Limits())
         options = encode_prepare_options(PrepareOptions())
         job = pool.job(encode_model(self._model), self._model.pools, shapes, options, is_open=is_open)
-        return pool.run(job, self._model.pools, deadline_s, cancellation or Cancellation())
+        stop = cancellation or Cancellation()
+        _running.add(stop)
+        try:
+            return pool.run(job, self._model.pools, deadline_s, stop)
+        finally:
+            _running.discard(stop)
 
 
 def end_processes() -> None:
-    """Ends the compiling processes. They are started again when needed."""
+    """Cancels all compilations and ends their processes, which are started again when needed."""
+    for stop in list(_running):
+        stop.cancel()
+    end_s = time.monotonic() + _END_S
+    while _running and time.monotonic() < end_s:
+        time.sleep(0.01)
     with _lock:
         pools = list(_pools.values())
         _pools.clear()
@@ -62,6 +77,7 @@ def _forget() -> None:
     for pool in _pools.values():
         pool.forget()
     _pools.clear()
+    _running.clear()
 
 
 atexit.register(end_processes)

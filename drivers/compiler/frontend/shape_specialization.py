@@ -31,8 +31,10 @@ _LOG = logging.getLogger(__name__)
 _VARIANT_CACHE_SIZE = 8
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
-#: Number of uses of a variant from an open model after which the model is compiled for its shapes.
+#: Number of uses of a variant from an open model after which the model is compiled for its shapes,
+#: and the number for which something counts that repeats executions.
 _FREQUENT_USES = 32
+_REPEATED_USES = 16
 #: Shortest length of an open dimension in examples.
 _USUAL = 64
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
@@ -253,8 +255,6 @@ class SpecializingModel(InProcessModel):
         self._specialize = specialize
         #: How often variants from open models were used, until they are specialised.
         self._uses: dict[tuple[Shape | None, ...], int] = {}
-        #: The shapes that are compiled in the background.
-        self._specializing: set[tuple[Shape | None, ...]] = set()
         #: With the inputs and dimensions that are open.
         self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
         #: Held only for a moment, never while something is compiled.
@@ -284,11 +284,11 @@ class SpecializingModel(InProcessModel):
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
-        return reusable_execution(self._settled(self._shapes(request)), request)
+        return reusable_execution(self._repeated(self._shapes(request)), request)
 
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """See `CallsDirectly.create_short_execution`."""
-        return short_execution(self._settled(self._shapes(request)), request)
+        return short_execution(self._repeated(self._shapes(request)), request)
 
     def create_array_function(
         self, shapes: Sequence[Shape], variables: Sequence[Memory]
@@ -296,30 +296,28 @@ class SpecializingModel(InProcessModel):
         """See `CallsDirectly.create_array_function`."""
         main = self._model.main
         declared = [main.operands[index].dimensions for index in main.inputs[len(shapes) :]]
-        return array_function(self._settled((*shapes, *declared)), shapes, variables)
+        return array_function(self._repeated((*shapes, *declared)), shapes, variables)
 
-    def _settled(self, shapes: tuple[Shape | None, ...]) -> PreparedWithOperands | None:
-        """Returns the variant for some shapes, unless a faster one may replace it soon.
-
-        What repeats executions keeps its variant.
-        """
+    def _repeated(self, shapes: tuple[Shape | None, ...]) -> PreparedWithOperands | None:
+        """Returns the variant for what repeats executions, which keeps it."""
         with self._lock:
-            is_temporary = shapes in self._uses or shapes in self._specializing
-            return None if is_temporary else self._variants.get(shapes)
+            variant = self._variants.get(shapes)
+            if variant is not None:
+                self._count(shapes, _REPEATED_USES)
+            return variant
 
-    def _count(self, shapes: tuple[Shape | None, ...]) -> None:
+    def _count(self, shapes: tuple[Shape | None, ...], uses: int = 1) -> None:
         """Counts the use of a variant, which is specialised in the background once it is frequent."""
         count = self._uses.get(shapes)
         if count is None or self._specialize is None:
             return
-        self._uses[shapes] = count + 1
-        if count + 1 < _FREQUENT_USES:
+        self._uses[shapes] = count + uses
+        if count + uses < _FREQUENT_USES:
             return
         del self._uses[shapes]
         work = partial(_specialized, weakref.ref(self), self._model, self._specialize, shapes)
         cancellation = worker.submit(work)
         if cancellation is not None:
-            self._specializing.add(shapes)
             weakref.finalize(self, cancellation.cancel).atexit = False
 
     def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
@@ -387,13 +385,10 @@ class SpecializingModel(InProcessModel):
         except BadData as error:
             raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
 
-    def end_specialization(
-        self, shapes: tuple[Shape | None, ...], variant: PreparedWithOperands | None
-    ) -> None:
-        """Replaces the variant for some shapes by a faster one, unless that is None."""
+    def replace_variant(self, shapes: tuple[Shape | None, ...], variant: PreparedWithOperands) -> None:
+        """Replaces the variant for some shapes by a faster one, if it is still there."""
         with self._lock:
-            self._specializing.discard(shapes)
-            if variant is not None and shapes in self._variants:
+            if shapes in self._variants:
                 self._variants[shapes] = variant
 
     def _from_open(
@@ -455,11 +450,7 @@ def _specialized(
     cancellation: Cancellation,
 ) -> None:
     """Compiles a model for shapes, and replaces its variant. Does not keep the prepared model alive."""
-    variant = None
-    try:
-        options = ExecuteOptions(cancellation=cancellation)
-        variant = specialize(model, known_shapes(model, shapes), options)
-    finally:
-        found = prepared()
-        if found is not None:
-            found.end_specialization(shapes, variant)
+    variant = specialize(model, known_shapes(model, shapes), ExecuteOptions(cancellation=cancellation))
+    found = prepared()
+    if found is not None:
+        found.replace_variant(shapes, variant)
