@@ -68,6 +68,7 @@ class Step:
         program: the instructions of a step with control flow.
         loops: number of loops.
         bounded: outputs whose shapes are upper bounds.
+        repeated: numbers of the calls that are in a loop.
     """
 
     graph: FusedGraph
@@ -76,6 +77,7 @@ class Step:
     program: tuple[LinearInstruction, ...] = ()
     loops: int = 0
     bounded: tuple[BoundedPort, ...] = ()
+    repeated: frozenset[int] = frozenset()
 
     @property
     def accessed(self) -> list[tuple[Value, ...]]:
@@ -148,7 +150,14 @@ class StepBuilder:
         for owner, (begin, end) in shared.spans.items():
             uses[begin].append(owner)
             uses[end].append(owner)
-        return Step(graph=graph, calls=tuple(self._calls), uses=uses, program=program, loops=linear.loops)
+        return Step(
+            graph=graph,
+            calls=tuple(self._calls),
+            uses=uses,
+            program=program,
+            loops=linear.loops,
+            repeated=_repeated(linear.instructions),
+        )
 
     def _variable(self, operand: int) -> Value:
         """Returns the variable of an operand of the flat graph, or its constant."""
@@ -239,6 +248,17 @@ class StepBuilder:
             operations=(0,),
             output_offset=linearize(position, target.shape),
         )
+
+
+def _repeated(program: Sequence[LinearInstruction]) -> frozenset[int]:
+    """Returns the numbers of the calls in loops, which end with a jump back."""
+    return frozenset(
+        each.number
+        for end, jump in enumerate(program)
+        if jump.opcode is Opcode.JUMP and jump.target <= end
+        for each in program[jump.target : end]
+        if each.opcode is Opcode.CALL
+    )
 
 
 def _without_own_copies(
