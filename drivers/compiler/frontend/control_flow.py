@@ -188,6 +188,8 @@ class _Structurer:
         #: The number of the region, from the outermost, that computes an operand.
         self._levels: dict[int, int] = {}
         self._constants: dict[tuple[int, int], int] = {}
+        #: The values that change in loops inlined before, by the graphs of the loop.
+        self._changing: dict[tuple[int, int], set[int]] = {}
         self._regions = [_Region([])]
         graphs = (model.main, *model.referenced)
         self._left = _MAX_INLINED + _MAX_INLINED_PER_OPERATION * sum(len(each.operations) for each in graphs)
@@ -806,10 +808,11 @@ class _Structurer:
 
     def _loop(self, call: Call, origin: int) -> Sequence[int]:
         inputs = _inputs(call)
-        try:
-            return self._unrolled(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
-        except (_NotUnrolled, _ShapeChanges):
-            pass
+        if not self._is_nested(call):
+            try:
+                return self._unrolled(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
+            except (_NotUnrolled, _ShapeChanges):
+                pass
         try:
             with self._attempt():
                 return self._repeated(call, inputs, origin)
@@ -818,6 +821,11 @@ class _Structurer:
                 return self._unrolled(call, inputs, origin, _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS)
             except _NotUnrolled:
                 raise error from None
+
+    def _is_nested(self, call: Call) -> bool:
+        """Returns True if there is control flow in a loop. Unrolling it would multiply the inner one."""
+        graphs = (call.graph("condition"), call.graph("body"))
+        return any(each.type in CONTROL_FLOW for graph in graphs for each in graph.operations)
 
     def _unrolled(
         self, call: Call, inputs: Sequence[int], origin: int, max_turns: int, max_operations: int
@@ -849,7 +857,9 @@ class _Structurer:
         """Inlines a loop once."""
         body_graph = call.graph_index("body")
         carried = len(self._model.referenced[body_graph].outputs)
-        changing: set[int] = set()
+        # What changed when the loop was last inlined changes again: without this, the attempts of
+        # nested loops would multiply.
+        changing = self._changing.setdefault((call.graph_index("condition"), body_graph), set())
         attempts = 0
         while True:
             with self._attempt() as undo:
@@ -868,7 +878,7 @@ class _Structurer:
                     if len(changing) == carried:
                         raise
                     undo()
-                    changing = set(range(carried))
+                    changing.update(range(carried))
                     continue
                 found = {n for n in range(carried) if results[n] != values[n]} - changing
                 if found:
