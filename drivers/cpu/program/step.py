@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from neurald.drivers.compiler.frontend.graph_builder import scalar_of
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
+from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_pairs, value_shape
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, index, load
 from neurald.drivers.compiler.ir.graph import linearize
@@ -18,6 +19,7 @@ from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
 from neurald.drivers.cpu.target.executable import BoundedPort, Instruction, Opcode
 from neurald.drivers.cpu.target.routine import Routine
+from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model
 
 if TYPE_CHECKING:
@@ -167,13 +169,21 @@ class StepBuilder:
         return self._variables[operand]
 
     def _value(self, index: int) -> Value:
-        """Returns a new value for an operand of the flat graph."""
+        """Returns a new value for an operand of the flat graph.
+
+        Raises:
+            BadData: kernels do not support its type.
+        """
         model = self._structured.model
         operand = model.main.operands[index]
         constant = model.constant(operand)
+        try:
+            kind = scalar_of(operand.type)
+        except Unsupported as error:
+            raise BadData(str(error)) from None
         return Value(
             value_shape(operand.type, operand.dimensions or ()),
-            scalar_of(operand.type),
+            kind,
             None if constant is None else as_pairs(constant),
             operand.name or f"operand {index}",
         )

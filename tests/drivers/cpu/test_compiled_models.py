@@ -211,6 +211,22 @@ def test_bodies_of_loops_are_compiled() -> None:
     assert all(graph.segments for graph in prepared._referenced)
 
 
+def test_control_flow_that_a_mistake_keeps_from_being_compiled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other operations are compiled."""
+    from support.models.control_flow import ADD, MUL, arithmetic, branching
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(preparation, "structure_control_flow", fail)
+    prepared = CpuDevice().prepare_model(branching(arithmetic(ADD, 1), arithmetic(MUL, 2)), OPTIONS)
+    assert isinstance(prepared, ReferenceModel)
+    assert all(graph.segments for graph in prepared._referenced)
+    assert "control flow cannot be compiled: ZeroDivisionError: a mistake" in caplog.text
+
+
 @pytest.mark.usefixtures("without_tanh")
 def test_loops_beside_operations_on_references_are_compiled() -> None:
     from support.models.control_flow import Graph, below, counting
