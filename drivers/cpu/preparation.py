@@ -235,6 +235,12 @@ class Preparation:
         except BadData as error:
             _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)
             return False
+        except (Error, MemoryError):
+            raise
+        except Exception:
+            # Compiling the whole model has failed likewise, and said why.
+            _LOG.debug("%s is interpreted", operations_name(model.main, (position,)), exc_info=True)
+            return False
         return True
 
     def _structured(
