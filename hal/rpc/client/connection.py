@@ -27,6 +27,7 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
 )
 from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, keep_in_children, require_grpc
 from neurald.hal.rpc.client.channel import ChannelClient
@@ -109,6 +110,9 @@ class Connection:
         token_file: Path | None = None,
     ) -> None:
         require_grpc()
+        limit_s = time.monotonic() + CONNECT_TIMEOUT_S
+        limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
+        activate(address, limit_s)
         self._access = token_metadata(client_token(address, token_file))
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
@@ -125,8 +129,6 @@ class Connection:
             channel = grpc.insecure_channel(address.numeric.target, CLIENT_OPTIONS)
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
-            limit_s = time.monotonic() + CONNECT_TIMEOUT_S
-            limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
             # gRPC finds out whether the daemon answers, before the side channel waits for its
             # greeting.
             self.description: device_pb2.DescribeReply = self._first_call(limit_s)
