@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
+from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.runtime_directory import runtime_directory
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def _factory(driver: str) -> Callable[[], Any]:
 def running_daemons() -> tuple[str, ...]:
     """Returns the addresses of the daemons that listen in the runtime directory, sorted.
 
+    Those that a service manager has not started yet are among them.
     Sockets without a server are left out, and so is a directory that other users can write to.
     """
     directory = runtime_directory()
@@ -109,7 +111,7 @@ def running_daemons() -> tuple[str, ...]:
         is_private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if not stat.S_ISDIR(status.st_mode) or not is_private:
             return ()
-        paths = sorted(directory.glob("*.sock"))
+        paths = sorted(path for path in directory.glob("*.sock") if path.name != MANAGER_SOCKET)
     except OSError:
         return ()
     return tuple(f"unix://{path}" for path in paths if is_served(path))

@@ -490,6 +490,7 @@ class Compilation:
             weakref.proxy(self), inputs, shapes
         )
         if quick is not None:
+            self._array_runs.prepare(self, inputs)
             return quick
         for _ in range(_MAX_OUTPUT_GROWTHS):
             outputs = [
@@ -508,6 +509,7 @@ class Compilation:
             except OutputInsufficientSize as error:
                 shapes = list(error.dimensions)
                 continue
+            self._array_runs.prepare(self, inputs)
             return [
                 output.reshape(-1)[: math.prod(shape)].reshape(shape)
                 for output, shape in zip(outputs, execution.output_shapes(), strict=True)

@@ -23,9 +23,9 @@ def script() -> Any:
 
 
 def test_a_source_selects_its_mirror_and_importing_tests(script: Any) -> None:
-    found = script.touched_tests(["hal/rpc/transport/burst_ring.py", "hal/sync/fence.py"])
+    found = script.touched_tests(["hal/rpc/transport/ring_end.py", "hal/sync/fence.py"])
     assert "tests/hal/sync/test_fence.py" in found
-    assert COVERED_BY["hal/rpc/transport/burst_ring.py"] in found
+    assert COVERED_BY["hal/rpc/transport/ring_end.py"] in found
     assert all(path.rpartition("/")[2].startswith("test_") for path in found)
 
 

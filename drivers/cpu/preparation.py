@@ -12,13 +12,11 @@ from neurald.drivers.compiler.frontend.graph_builder import build_graph, support
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, each_item
 from neurald.drivers.compiler.ir.extent import ExtentScope
-from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
-from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -28,7 +26,6 @@ from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.program.block_model import BlockModels
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
-from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import temporary
 from neurald.hal.errors import BadData, Error, OutOfMemory
@@ -42,11 +39,6 @@ _LOG = logging.getLogger(__name__)
 
 #: Number of failed kernels after which a whole graph runs on references.
 _MAX_ATTEMPTS = 8
-
-
-def generate(kernel: Kernel, target: Target) -> Routine:
-    """Returns the specialised routine of a kernel if there is one, else the generic one."""
-    return routine_for(kernel, target) or render(kernel, target)
 
 
 class Preparation:

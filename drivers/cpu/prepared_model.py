@@ -147,7 +147,9 @@ class CpuPreparedModel(InProcessModel):
         addresses = [memory.address for memory in variables]
         inputs = [*[None] * given, *addresses]
         outputs = [*[None] * visible, *addresses]
-        return self.native.array_function(ArgumentBinding(inputs, outputs), tuple(variables))
+        return self.native.array_function(
+            ArgumentBinding(self._executable, inputs, outputs), tuple(variables)
+        )
 
     def _bind(self, request: Request) -> ArgumentBinding:
         """Caches the addresses of a request's arguments; the request keeps its memory alive."""
@@ -159,6 +161,7 @@ class CpuPreparedModel(InProcessModel):
 
     def _binding(self, request: Request) -> ArgumentBinding:
         return ArgumentBinding(
+            self._executable,
             [
                 address_of(request, argument, size)
                 for size, argument in zip(self._sizes, request.inputs, strict=True)

@@ -53,7 +53,7 @@ class Limits:
         memories: memories that a session holds: of the client, of the device and for results.
         fences: fences of a session that wait to be used.
         fenced_executions: fenced executions of a session whose results were not taken yet.
-        bursts: open bursts of a session.
+        bursts: open rings of a session, those of bursts included.
         memory_bytes: memory of one session: its memories, those of its prepared models, and those
             of its calls while they run.
         user_memory_bytes: memory of all sessions of one user together. A small part of it is
@@ -62,7 +62,7 @@ class Limits:
         total_memory_bytes: memory of all sessions together. The address space of a daemon is
             limited by it as well.
         user_descriptors: descriptors that all sessions of one user keep open together: of memories,
-            fences and bursts.
+            fences and rings.
         total_descriptors: descriptors that all sessions keep open together.
         model_bytes: constants of one model.
         execution_s: the time limit of an execution without an earlier deadline. An execution that

@@ -40,11 +40,11 @@ _TOKEN_BYTES = 16
 #: How many arenas a prepared model keeps, and of how many bytes together.
 _ARENA_CACHE_SIZE = 2
 _MAX_CACHED_ARENA_BYTES = 32 << 20
-#: How many descriptors a burst keeps open: its socket and its ring.
-_BURST_DESCRIPTORS = 2
+#: How many descriptors a ring keeps open: its socket and its memory.
+_RING_DESCRIPTORS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class RegisteredModel:
     """A prepared model of a session, with what its executions need.
 
@@ -66,8 +66,8 @@ class RegisteredModel:
     cache_key: bytes = b""
 
 
-class _Burst(Protocol):
-    """A burst of the session; it is told when the session ends."""
+class _Ring(Protocol):
+    """A ring of the session; it is told when the session ends."""
 
     def stop(self) -> None: ...
 
@@ -85,8 +85,8 @@ class _KeptMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenBurst:
-    burst: _Burst
+class _OpenRing:
+    ring: _Ring
     descriptors: Reservation
 
 
@@ -132,7 +132,7 @@ class Session:
         self._fenced_runs: HandleTable[int, FencedRun] = HandleTable(
             "fenced execution", next_handle, limits.fenced_executions
         )
-        self._bursts: HandleTable[int, _OpenBurst] = HandleTable("burst", next_handle, limits.bursts)
+        self._rings: HandleTable[int, _OpenRing] = HandleTable("ring", next_handle, limits.bursts)
         self.buffers = SessionBuffers()
 
     # Memories
@@ -349,24 +349,24 @@ class Session:
                 f"the model has constants of {size_bytes} bytes; one model may have {limit} (model_bytes)"
             )
 
-    # Bursts
+    # Rings
 
-    def add_burst(self, burst: _Burst) -> int:
-        """Keeps a burst, so that it is stopped when the session ends, and returns its handle.
+    def add_ring(self, ring: _Ring) -> int:
+        """Keeps a ring, so that it is stopped when the session ends, and returns its handle.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
             DeadObject: the session is over.
         """
-        return self._bursts.add(
-            lambda: _OpenBurst(
-                burst=burst, descriptors=self.accounts.descriptors.reserve(_BURST_DESCRIPTORS, "a burst")
+        return self._rings.add(
+            lambda: _OpenRing(
+                ring=ring, descriptors=self.accounts.descriptors.reserve(_RING_DESCRIPTORS, "a ring")
             )
         )
 
-    def remove_burst(self, handle: int) -> None:
-        """Removes a burst that has ended."""
-        self._bursts.discard(handle)
+    def remove_ring(self, handle: int) -> None:
+        """Removes a ring that has ended."""
+        self._rings.discard(handle)
 
     # Calls and the end
 
@@ -416,11 +416,11 @@ class Session:
         self._fences.close()
         fenced_runs = self._fenced_runs.close()
         models = self._models.close()
-        bursts = self._bursts.close()
+        rings = self._rings.close()
         for cancellation in cancellations:
             cancellation.cancel()
-        for open_burst in bursts:
-            open_burst.burst.stop()
+        for open_ring in rings:
+            open_ring.ring.stop()
         for execution in fenced_runs:
             execution.cancel()
         # Their last references may go here, and drivers may have much to do then.

@@ -15,6 +15,7 @@ kernels of the driver, or with their references where it has none.
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -189,27 +190,29 @@ def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> t
         raise OpFailed(
             f"the driver returned {len(results)} results; the model has {len(graph.outputs)} outputs"
         )
-    contents, shapes = [], []
+    contents, shapes, is_sufficient = [], [], True
     for number, (index, result, argument) in enumerate(
         zip(graph.outputs, results, request.outputs, strict=True)
     ):
         operand = graph.operands[index]
         try:
-            merge(operand.dimensions, result.shape, f"output {number}")
+            if result.shape != operand.dimensions:
+                merge(operand.dimensions, result.shape, f"output {number}")
             content = array_to_store(np.asarray(result, operand.type.dtype), operand.type)
         except BadData as error:
             raise OpFailed(str(error)) from None
         contents.append(content)
+        fits = content.nbytes <= argument.length
+        is_sufficient = is_sufficient and fits
         is_text = operand.type is OperandType.TENSOR_STRING
-        shapes.append(
-            OutputShape(
-                dimensions=result.shape,
-                sufficient=content.nbytes <= argument.length,
-                length=content.nbytes if is_text else None,
-            )
-        )
-    if all(shape.sufficient for shape in shapes):
+        shapes.append(_output_shape(result.shape, fits, content.nbytes if is_text else None))
+    if is_sufficient:
         for content, argument in zip(contents, request.outputs, strict=True):
             view = request.pools[argument.pool or 0].view(argument.offset, content.nbytes)
             np.frombuffer(view, content.dtype)[:] = content.reshape(-1)
     return tuple(shapes)
+
+
+@lru_cache(maxsize=256)
+def _output_shape(dimensions: tuple[int, ...], sufficient: bool, length: int | None) -> OutputShape:
+    return OutputShape(dimensions=dimensions, sufficient=sufficient, length=length)

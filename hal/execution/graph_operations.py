@@ -1,6 +1,7 @@
 """The operations of a graph, which compute one at a time with references or a driver's kernels."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -22,13 +23,15 @@ from neurald.hal.validation.shape_inference import bind_operations, merge
 Kernel = Callable[[Call], Sequence[Array]]
 
 
+#: Number of combinations of input shapes for which an operation's output shapes are kept.
+_SHAPE_CACHE_SIZE = 16
+
+
 class OperandValues(dict[int, Array]):
     """The values of operands in an execution, by index, with the memory reserved for them."""
 
-    def __init__(self, *given: Mapping[int, Array]) -> None:
-        super().__init__()
-        for each in given:
-            self.update(each)
+    def __init__(self, given: Mapping[int, Array]) -> None:
+        super().__init__(given)
         self._reservations: dict[int, Reservation] = {}
 
     def keep(self, index: int, array: Array, reservation: Reservation) -> None:
@@ -40,6 +43,21 @@ class OperandValues(dict[int, Array]):
         """Removes a value, if there is one, and releases its memory."""
         self.pop(index, None)
         self._reservations.pop(index, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownShapes:
+    """What follows from the shapes of an operation's inputs alone.
+
+    Attributes:
+        shapes: of the outputs; None for an unknown one.
+        sizes: of the outputs, in bytes; None for an unknown one.
+        working_bytes: the memory that the reference needs besides.
+    """
+
+    shapes: Sequence[tuple[int, ...] | None]
+    sizes: Sequence[int | None]
+    working_bytes: int
 
 
 class GraphOperations:
@@ -78,6 +96,11 @@ class GraphOperations:
             for index, operand in enumerate(graph.operands)
             if (value := model.constant(operand)) is not None
         }
+        self._names: list[str] = [""] * len(graph.operations)
+        #: For each operation, by the shapes of its inputs.
+        self._known_shapes: list[dict[tuple[tuple[int, ...] | None, ...], _KnownShapes]] = [
+            {} for _ in graph.operations
+        ]
 
     def start(self, inputs: Sequence[Array | None]) -> tuple[OperandValues, frozenset[int]]:
         """Returns the values that an execution begins with, and the inputs that it omits.
@@ -85,11 +108,13 @@ class GraphOperations:
         Args:
             inputs: one for each input of the graph; None for an omitted input.
         """
-        given = dict(zip(self.graph.inputs, inputs, strict=True))
-        values = OperandValues(
-            self.constants, {index: value for index, value in given.items() if value is not None}
-        )
-        return values, frozenset(index for index, value in given.items() if value is None)
+        values, omitted = OperandValues(self.constants), []
+        for index, value in zip(self.graph.inputs, inputs, strict=True):
+            if value is None:
+                omitted.append(index)
+            else:
+                values[index] = value
+        return values, frozenset(omitted)
 
     def compute(
         self,
@@ -116,7 +141,9 @@ class GraphOperations:
                 have the memory that it takes.
             Error: the execution must stop, or a graph that control flow refers to failed.
         """
-        where = operation_name(self.graph, position)
+        where = self._names[position]
+        if not where:
+            where = self._names[position] = operation_name(self.graph, position)
         limits.check(f"before {where}")
         try:
             self._compute(position, values, omitted, run, where)
@@ -131,41 +158,68 @@ class GraphOperations:
         self, position: int, values: OperandValues, omitted: frozenset[int], run: GraphRunner, where: str
     ) -> None:
         operation, operands = self.graph.operations[position], self.graph.operands
-        definition = self.definitions[position]
+        definition, constants = self.definitions[position], self.constants
+        reads_data = False
 
         def shape_of(index: int) -> tuple[int, ...] | None:
             return None if (value := values.get(index)) is None else value.shape
 
-        call = Call(self.bindings[position], operands, shape_of, values.get, omitted, self._referenced, run)
-        definition.check(call)
+        def value_of(index: int) -> Array | None:
+            nonlocal reads_data
+            reads_data = reads_data or index not in constants
+            return values.get(index)
+
+        call = Call(self.bindings[position], operands, shape_of, value_of, omitted, self._referenced, run)
+        given = tuple([shape_of(index) for index in operation.inputs])
+        cache = self._known_shapes[position]
+        known = None if omitted else cache.get(given)
+        if known is None:
+            definition.check(call)
+            known = self._shapes_of(position, call, values)
+            if not reads_data and not omitted and None not in known.shapes:
+                if len(cache) >= _SHAPE_CACHE_SIZE:
+                    cache.clear()
+                cache[given] = known
+        # Memory for outputs and working memory is reserved first, as far as shapes are known; the
+        # rest afterwards.
+        what = f"{where} on its reference"
+        reservations = [None if size is None else reserve(size, what) for size in known.sizes]
+        working = reserve(known.working_bytes, what)
+        arrays = []
+        compute = self._kernels.get(operation.type, definition.reference)
+        for index, shape, result in zip(operation.outputs, known.shapes, compute(call), strict=True):
+            array = np.ascontiguousarray(result, operands[index].type.dtype)
+            if shape is None:
+                array = array.reshape(result.shape)
+                self._require_declared(index, array.shape)
+            elif array.shape != shape:
+                array = array.reshape(shape)
+            arrays.append(array)
+        working.release()
+        for index, array, reservation in zip(operation.outputs, arrays, reservations, strict=True):
+            values.keep(index, array, reservation or reserve(array.nbytes, what))
+
+    def _shapes_of(self, position: int, call: Call, values: OperandValues) -> _KnownShapes:
+        """Returns the shapes of an operation's outputs, which are those that the model declares."""
+        operation, operands = self.graph.operations[position], self.graph.operands
         shapes: Sequence[tuple[int, ...] | None]
         try:
-            shapes = definition.output_shapes(call)
+            shapes = self.definitions[position].output_shapes(call)
         except UnknownValue:
             # The shapes that control flow computes are only known after it ran.
             shapes = [None] * len(operation.outputs)
         for index, shape in zip(operation.outputs, shapes, strict=True):
             if shape is not None:
                 self._require_declared(index, shape)
-        # Memory for outputs and working memory is reserved first, as far as shapes are known; the
-        # rest afterwards.
-        what = f"{where} on its reference"
-        reservations = [
-            None if shape is None else reserve(byte_size(operands[index].type, shape), what)
-            for index, shape in zip(operation.outputs, shapes, strict=True)
-        ]
         given = [values[index] for index in operation.inputs if index in values]
-        working = reserve(reference_working_bytes(given, shapes), what)
-        arrays = []
-        compute = self._kernels.get(operation.type, definition.reference)
-        for index, shape, result in zip(operation.outputs, shapes, compute(call), strict=True):
-            array = np.ascontiguousarray(result, operands[index].type.dtype)
-            array = array.reshape(result.shape if shape is None else shape)
-            self._require_declared(index, array.shape)
-            arrays.append(array)
-        working.release()
-        for index, array, reservation in zip(operation.outputs, arrays, reservations, strict=True):
-            values.keep(index, array, reservation or reserve(array.nbytes, what))
+        return _KnownShapes(
+            shapes=shapes,
+            sizes=[
+                None if shape is None else byte_size(operands[index].type, shape)
+                for index, shape in zip(operation.outputs, shapes, strict=True)
+            ],
+            working_bytes=reference_working_bytes(given, shapes),
+        )
 
     def _require_declared(self, index: int, shape: tuple[int, ...]) -> None:
         operands = self.graph.operands

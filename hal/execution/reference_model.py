@@ -53,6 +53,7 @@ class ReferenceModel(InProcessModel):
         )
         self._is_tolerant = all(graph.is_tolerant for graph in (self._main, *self._referenced))
         self._shapes = self._declared_shapes()
+        self._result = ExecutionResult(output_shapes=())
 
     def _declared_shapes(self) -> tuple[tuple[int, ...] | None, ...] | None:
         """Returns the shapes of the inputs; None if one is not fully specified."""
@@ -103,11 +104,14 @@ class ReferenceModel(InProcessModel):
         self._shapes = tuple(None if each is None else each.shape for each in inputs)
         results = self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(options)))
         shapes = write_outputs(self._model, request, results)
-        elapsed = time.monotonic_ns() - started
-        timing = (
-            Timing(on_device_ns=elapsed, in_driver_ns=elapsed, queued_ns=0) if options.measure else Timing()
-        )
-        return ExecutionResult(output_shapes=shapes, timing=timing)
+        if options.measure:
+            elapsed = time.monotonic_ns() - started
+            timing = Timing(on_device_ns=elapsed, in_driver_ns=elapsed, queued_ns=0)
+            return ExecutionResult(output_shapes=shapes, timing=timing)
+        # The same object for the same shapes, which is validated once.
+        if self._result.output_shapes != shapes:
+            self._result = ExecutionResult(output_shapes=shapes)
+        return self._result
 
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: measures a run on zeros with the latest input shapes.

@@ -137,8 +137,9 @@ class Memory:
         0 if it is empty.
         """
         if self._address is None:
-            content = np.frombuffer(self.view(), np.uint8)
-            self._address = content.ctypes.data if content.size else 0
+            content = np.frombuffer(self._buffer, np.uint8)
+            # Much faster than `content.ctypes.data`.
+            self._address = content.__array_interface__["data"][0] if content.size else 0
         return self._address
 
     @property

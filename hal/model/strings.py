@@ -9,7 +9,10 @@ of objects.
 """
 
 import math
+import struct
 import sys
+from itertools import accumulate
+from operator import gt
 from typing import Any
 
 import numpy as np
@@ -39,15 +42,12 @@ def encode_strings(strings: Array) -> Array:
     for value in values:
         if not isinstance(value, bytes):
             raise BadData(f"a string is stored as bytes, not as {type(value).__name__}")
-    lengths = np.fromiter(map(len, values), np.int64, len(values))
-    start = least_bytes(len(values))
-    if start + int(lengths.sum()) > _MAX_BYTES:
+    # Standard containers are faster than arrays for few strings, and as fast for many.
+    offsets = list(accumulate(map(len, values), initial=least_bytes(len(values))))
+    if offsets[-1] > _MAX_BYTES:
         raise BadData(f"{len(values)} strings take more than 2^31 - 1 bytes, the limit of a string buffer")
-    numbers = np.empty(len(values) + 2, "<i4")
-    numbers[0] = len(values)
-    numbers[1] = start
-    numbers[2:] = start + np.cumsum(lengths)
-    return np.frombuffer(b"".join((numbers.tobytes(), *values)), np.uint8)
+    numbers = struct.pack(f"<{len(offsets) + 1}i", len(values), *offsets)
+    return np.frombuffer(b"".join((numbers, *values)), np.uint8)
 
 
 def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
@@ -69,19 +69,15 @@ def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
     start = least_bytes(count)
     if len(content) < start:
         raise BadData(f"a string buffer has {len(content)} bytes; {count} strings take at least {start}")
-    numbers = np.frombuffer(content, "<i4", count + 2)
-    if numbers[0] != count:
-        raise BadData(f"a string buffer has {numbers[0]} strings; {count} are expected")
-    if numbers[1] < start or numbers[-1] > len(content) or (numbers[2:] < numbers[1:-1]).any():
+    found, *offsets = struct.unpack_from(f"<{count + 2}i", content)
+    if found != count:
+        raise BadData(f"a string buffer has {found} strings; {count} are expected")
+    if offsets[0] < start or offsets[-1] > len(content) or any(map(gt, offsets, offsets[1:])):
         raise BadData(
             f"a string buffer of {len(content)} bytes has offsets that are not in order or exceed it"
         )
-    offsets = numbers[1:].tolist()
-    result = np.empty(count, object)
-    # Assigned one by one, because NumPy would treat a list of strings as a sequence.
-    for position in range(count):
-        result[position] = content[offsets[position] : offsets[position + 1]]
-    return result.reshape(shape)
+    strings = map(content.__getitem__, map(slice, offsets, offsets[1:]))
+    return np.fromiter(strings, object, count).reshape(shape)
 
 
 def as_strings(given: Array, what: str) -> Array:

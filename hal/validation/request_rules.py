@@ -86,7 +86,7 @@ def validate_argument(
 
 def _require_specific(declared: Dimensions, given: Dimensions, where: str) -> None:
     """Checks that an argument specifies every dimension that the model specifies."""
-    if given is None or declared is None:
+    if given is None or declared is None or given == declared:
         return
     if len(given) == len(declared) and any(d and not g for g, d in zip(given, declared, strict=True)):
         raise BadData(
@@ -100,7 +100,7 @@ def merge_dimensions(declared: Dimensions, given: Dimensions, what: str) -> Dime
     Raises:
         BadData: the rank or a dimension known to both differs.
     """
-    if given is None or declared is None:
+    if given is None or declared is None or given == declared:
         return declared if given is None else given
     if len(given) != len(declared) or any(
         g not in (0, d) and d != 0 for g, d in zip(given, declared, strict=True)

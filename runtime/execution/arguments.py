@@ -222,7 +222,8 @@ class ExecutionArguments:
             if bound.memory is None:
                 return bound.argument
             pool, _ = pools.setdefault(id(bound.memory), (len(pools), bound.memory))
-            return replace(bound.argument, pool=pool)
+            argument = bound.argument
+            return argument if argument.pool == pool else replace(argument, pool=pool)
 
         return Request(
             inputs=tuple(placed(self._inputs[n]) for n in range(len(self._inputs))),
@@ -268,8 +269,7 @@ def _address_range(bound: _BoundArgument) -> tuple[int, int] | None:
     argument = bound.argument
     if bound.memory is None or isinstance(bound.memory, TrackedBuffer) or not argument.length:
         return None
-    view = np.frombuffer(bound.memory.view(argument.offset, argument.length), np.uint8)
-    start: int = view.__array_interface__["data"][0]
+    start = bound.memory.address + argument.offset
     return start, start + argument.length
 
 

@@ -38,10 +38,28 @@ class ArrayRuns:
         Returns:
             The outputs; None if there is no function for these arrays, or if the run failed.
         """
-        given = [array for array in inputs if array is not None]
-        if len(given) < len(inputs):
+        function = self.prepare(compilation, inputs)
+        if function is None:
             return None
-        shapes = tuple([array.shape for array in given])
+        outputs = function(*inputs)
+        if outputs is None:
+            self._forget(function)
+        return outputs
+
+    def _forget(self, function: ArrayFunction) -> None:
+        """Drops a function that failed: a prepared model whose driver died is replaced by another."""
+        for shapes, known in tuple(self._functions.items()):
+            if known is function:
+                self._functions.pop(shapes, None)
+
+    def prepare(self, compilation: CompiledModel, inputs: Sequence[Array | None]) -> ArrayFunction | None:
+        """Returns the function for arrays of these shapes, and creates it if necessary; see `run`.
+
+        A device may have a function only after it has run the model on such arrays.
+        """
+        shapes = tuple([array.shape for array in inputs if array is not None])
+        if len(shapes) < len(inputs):
+            return None
         function = self._functions.get(shapes)
         if function is None:
             function = _function(compilation, shapes)
@@ -51,7 +69,7 @@ class ArrayRuns:
                 self._functions.clear()
             self._functions[shapes] = function
         self.latest = function
-        return function(*given)
+        return function
 
 
 def _function(compilation: CompiledModel, shapes: _Shapes) -> ArrayFunction | None:

@@ -55,13 +55,15 @@ class StringOutput:
 
 def checked_result(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -> ExecutionResult:
     """Marks outputs as insufficient if their arrays have too few elements for the strings."""
-    if not outputs:
+    found = result.output_shapes
+    short = [
+        n for n, output in outputs.items() if found[n].sufficient and not output.holds(found[n].dimensions)
+    ]
+    if not short:
         return result
     shapes = tuple(
-        replace(shape, sufficient=False)
-        if position in outputs and shape.sufficient and not outputs[position].holds(shape.dimensions)
-        else shape
-        for position, shape in enumerate(result.output_shapes)
+        replace(shape, sufficient=False) if position in short else shape
+        for position, shape in enumerate(found)
     )
     return replace(result, output_shapes=shapes)
 

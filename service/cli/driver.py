@@ -66,6 +66,20 @@ def driver(
             show_default=False,
         ),
     ] = None,
+    drain: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="How long running calls may take when the daemon is stopped."
+        ),
+    ] = 30.0,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Replace the process that serves the socket, without a gap, once the device is ready. The "
+            "service manager starts drivers in this way; it also prevents that two do so at once.",
+        ),
+    ] = False,
     until_exit_of: Annotated[
         int | None,
         typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
@@ -76,15 +90,21 @@ def driver(
 
     After a second signal it does not wait for running calls.
     """
+    import faulthandler
     import logging
     import os
     import sys
 
     from neurald.hal.accounting.limits import parse_limits
     from neurald.hal.process.runtime_directory import address_of
+    from neurald.service.daemon.notifications import Notifier, supervisor_address
     from neurald.service.sandbox.sandbox import enter
 
+    if context.obj is OWN_PROCESS:
+        # A supervisor that aborts a hanging driver finds its stack traces in the log.
+        faulthandler.enable()
     chosen = parse_limits(limit or ())
+    notifier = Notifier(supervisor_address())
     # The process must enter the sandbox before any import that starts threads.
     entered = enter(
         sandbox,
@@ -115,7 +135,10 @@ def driver(
         listen,
         insecure=insecure,
         limits=chosen,
+        drain_s=drain,
         sandbox=entered,
+        takes_over=take_over,
+        notifier=notifier,
         ready=ready,
         until_exit_of=until_exit_of,
     )

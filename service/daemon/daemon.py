@@ -12,17 +12,14 @@ import os
 import resource
 import select
 import signal
-import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, NoReturn
 
 import grpc
-from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
@@ -32,15 +29,24 @@ from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, er
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import GarbageCollector
 from neurald.hal.process.heap import HeapTrimmer
-from neurald.hal.process.private_directory import make_directory, open_private
-from neurald.hal.process.runtime_directory import address_of, runtime_directory
-from neurald.hal.registry import create_device, is_served
+from neurald.hal.process.runtime_directory import address_of
+from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import abort, parse
 from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory
+from neurald.service.daemon.notifications import (
+    HANGING,
+    READY,
+    SESSIONS,
+    STATUS,
+    STOPPING,
+    WATCHDOG,
+    Notifier,
+)
 from neurald.service.daemon.scheduling import short_time_slices
+from neurald.service.daemon.socket_files import lock_socket, prepare_directory, release_socket, remove_stale
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import Sandbox
 
@@ -70,6 +76,9 @@ class Daemon:
         limits: the limits on sessions.
         drain_s: time limit for running calls during shutdown.
         sandbox: the sandbox of the process, which is closed before clients are served.
+        takes_over: replace the process that serves the address, without a gap, once everything else
+            is ready. The caller ensures that no third process does so at the same time.
+        notifier: tells a supervisor about the daemon's state; None if nobody supervises it.
 
     Raises:
         BadData: the address is invalid.
@@ -84,6 +93,8 @@ class Daemon:
         limits: Limits | None = None,
         drain_s: float = DEFAULT_DRAIN_S,
         sandbox: Sandbox | None = None,
+        takes_over: bool = False,
+        notifier: Notifier | None = None,
     ) -> None:
         self._driver = driver
         self._sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
@@ -91,6 +102,8 @@ class Daemon:
         self._insecure = insecure
         self._limits = limits
         self._drain_s = drain_s
+        self._takes_over = takes_over
+        self._notifier = notifier or Notifier(None)
         # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted
         # thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
@@ -115,10 +128,11 @@ class Daemon:
         with contextlib.ExitStack() as cleanup:
             path = self._address.path
             if path is not None:
-                _prepare_directory(path.parent)
-                cleanup.callback(_release, _lock(path))
-                _remove_stale(path)
-                _remove_stale(self._address.memory_path)
+                prepare_directory(path.parent)
+                if not self._takes_over:
+                    cleanup.callback(release_socket, lock_socket(path))
+                    remove_stale(path)
+                    remove_stale(self._address.memory_path)
             device = self._device = create_device(self._driver)
             # Some devices measure themselves at the first call, which must not make clients wait.
             device.capabilities()
@@ -128,6 +142,7 @@ class Daemon:
                 limits=self._limits,
                 insecure=self._insecure,
                 driver=self._driver,
+                takes_over=self._takes_over,
             )
             cleanup.callback(self._server.stop)
             self._health = _add_health(self._server, cleanup)
@@ -137,13 +152,14 @@ class Daemon:
             self._address = self._server.address
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
             self._cleanup = cleanup.pop_all()
+        self._notifier.send(**{READY: 1, STATUS: f"serving {device.name} at {self.address}"})
         logger.info("%s listens at %s", device.name, self.address)
 
     def serve(self) -> None:
         """Waits until `stop` is called.
 
-        In the meantime it reports to the health service whether the device completes its
-        executions, and returns memory that clients have released to the system.
+        In the meantime it reports to the health service and to a supervisor whether the device
+        completes its executions, and returns memory that clients have released to the system.
         """
         was_hanging = False
         heap = HeapTrimmer()
@@ -155,6 +171,9 @@ class Daemon:
             if not self._server.is_serving:
                 _exit_at_once()
             is_hanging = self._server.handler.admission.is_hanging
+            self._notifier.send(
+                **{WATCHDOG: 1, SESSIONS: len(self._server.handler.sessions.all()), HANGING: int(is_hanging)}
+            )
             if is_hanging != was_hanging:
                 states = health_pb2.HealthCheckResponse
                 self._set_health(states.NOT_SERVING if is_hanging else states.SERVING)
@@ -184,6 +203,7 @@ class Daemon:
             True if all calls have finished. False if calls were abandoned: their threads still run,
                 and the interpreter cannot exit before they end.
         """
+        self._notifier.send(**{STOPPING: 1})
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         logger.info("stopping; running calls have %g s to finish", self._drain_s)
         is_done = self._server.handler.admission.drain(self._drain_s, lambda: not self._stops.empty())
@@ -292,6 +312,8 @@ def serve(
     limits: Limits | None = None,
     drain_s: float = DEFAULT_DRAIN_S,
     sandbox: Sandbox | None = None,
+    takes_over: bool = False,
+    notifier: Notifier | None = None,
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
 ) -> int:
@@ -301,7 +323,7 @@ def serve(
     in time, the function ends the process with status 0 instead of returning.
 
     Args:
-        driver, listen, insecure, limits, drain_s, sandbox: as for `Daemon`.
+        driver, listen, insecure, limits, drain_s, sandbox, takes_over, notifier: as for `Daemon`.
         ready: called with the address once the daemon serves.
         until_exit_of: id of a process; the daemon stops when that process ends for any reason.
 
@@ -311,7 +333,16 @@ def serve(
     Raises:
         Error: the daemon cannot start; the message says why.
     """
-    daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s, sandbox=sandbox)
+    daemon = Daemon(
+        driver,
+        listen,
+        insecure=insecure,
+        limits=limits,
+        drain_s=drain_s,
+        sandbox=sandbox,
+        takes_over=takes_over,
+        notifier=notifier,
+    )
     with contextlib.ExitStack() as cleanup:
         if sandbox is not None:
             cleanup.callback(sandbox.remove_temporary_files)
@@ -377,57 +408,3 @@ def _raise_descriptor_limit() -> None:
     wanted = machine.descriptors()
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
-def _prepare_directory(directory: Path) -> None:
-    """Creates the directory of a socket with access for its user only.
-
-    Raises:
-        BadState: other users could replace the directory, or it cannot be used.
-    """
-    is_ours = directory == runtime_directory()
-    try:
-        make_directory(directory)
-        descriptor = open_private(directory, may_be_link=not is_ours)
-        try:
-            status = os.fstat(descriptor)
-            if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
-                os.fchmod(descriptor, 0o700)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
-
-
-def _lock(path: Path) -> FileLock:
-    lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=0, mode=0o600, thread_local=False)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise BadState(f"another daemon already serves unix://{path} or is about to") from None
-    except OSError as error:
-        raise BadState(f"{lock.lock_file} cannot be locked: {error.strerror}") from None
-    return lock
-
-
-def _release(lock: FileLock) -> None:
-    """Removes the lock file while holding it, then releases it.
-
-    `FileLock` notices if the file that it waits for is removed.
-    """
-    with contextlib.suppress(OSError):
-        Path(lock.lock_file).unlink()
-    lock.release()
-
-
-def _remove_stale(path: Path) -> None:
-    """Removes the socket of a dead daemon; the caller holds the lock."""
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(status.st_mode):
-        raise BadState(f"{path} exists and is not a socket; remove it or choose another address")
-    if is_served(path):
-        raise BadState(f"another process serves unix://{path}")
-    path.unlink()

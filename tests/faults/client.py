@@ -10,9 +10,9 @@ from collections import Counter
 import numpy as np
 from support.models.addition import addition, request
 
-from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
+from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
 
 #: Time limit of a call, and the tolerance for a busy machine.
 CALL_S = 5.0
@@ -21,7 +21,7 @@ SLACK_S = 10.0
 PAUSE_S = 0.03
 #: A pause after an error, which leaves the daemon time to recover.
 _ERROR_PAUSE_S = 0.02
-WAYS = ("sync", "burst", "fenced")
+WAYS = ("sync", "grpc", "burst", "fenced")
 
 
 class Client:
@@ -37,7 +37,7 @@ class Client:
         self._random = random.Random(seed)
         self._seed = seed
         self._device: RemoteDevice | None = None
-        self._prepared: PreparedModel | None = None
+        self._prepared: RemotePreparedModel | None = None
         self.outcomes: Counter[str] = Counter()
         self.wrong: list[str] = []
 
@@ -85,6 +85,8 @@ class Client:
         bound, options_now = request(values, result), ExecuteOptions(deadline_s=deadline_s)
         if way == "sync":
             self._prepared.execute(bound, options_now)
+        elif way == "grpc":
+            self._prepared.call(bound, options_now)
         elif way == "fenced":
             self._prepared.execute_fenced(bound, (), options_now).result()
         else:

@@ -41,21 +41,22 @@ from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.hal.rpc.transport.burst_packet import (
+from neurald.hal.rpc.transport.packet import receive_packet, rights
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_packet import (
     COMPLETION,
     MEMORY,
     MEMORY_HEAD,
     RELEASE,
     RELEASE_HEAD,
     SUBMISSION,
+    UNKNOWN_NS,
     answer_packet,
     error_packet,
     pack_arguments,
     request_packet,
     shapes_packet,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, RingSide
-from neurald.hal.rpc.transport.packet import receive_packet, rights
 
 _MEMORY_BYTES = 1024
 _REQUEST = Request(
@@ -65,6 +66,8 @@ _REQUEST = Request(
 _REACTION_S, _TAKE_S = 10.0, 0.05
 _EXECUTION_S = 1.0
 _LARGEST_PACKET = 70_000
+#: The handle of the client's only prepared model.
+_HANDLE = 1
 
 Action = dict[str, Any]
 
@@ -86,11 +89,11 @@ def _client_seeds() -> list[list[Action]]:
         {"kind": "client"},
         _packet(MEMORY_HEAD.pack(MEMORY, 1, _MEMORY_BYTES, False), 1),
         _TAKE,
-        _packet(request_packet(0, pack_arguments(_REQUEST, (1,)))),
+        _packet(request_packet(0, _HANDLE, pack_arguments(_REQUEST, (1,)))),
         _TAKE,
     ]
     run = [_put(SUBMISSION.pack(0, True, 1.0, 2.0)), _TAKE]
-    second = [_packet(request_packet(1, pack_arguments(_REQUEST, (1,)))), _TAKE]
+    second = [_packet(request_packet(1, _HANDLE, pack_arguments(_REQUEST, (1,)))), _TAKE]
     release = [_packet(RELEASE_HEAD.pack(RELEASE, 1)), *second]
     return [start + run, start + run + run, start + run + second, start + run + release, start]
 
@@ -107,8 +110,14 @@ def _daemon_seeds() -> list[list[Action]]:
     ]
     shape = OutputShape(dimensions=(3,), sufficient=True)
     done = _put(COMPLETION.pack(False, 0, 10, 20, 5))
-    told = [_packet(shapes_packet(1, [shape])), _put(COMPLETION.pack(True, 0, -1, -1, -1))]
-    failed = [_packet(error_packet(1, OpFailed("no"))), _put(COMPLETION.pack(True, 0, -1, -1, -1))]
+    told = [
+        _packet(shapes_packet(1, [shape])),
+        _put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS)),
+    ]
+    failed = [
+        _packet(error_packet(1, OpFailed("no"))),
+        _put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS)),
+    ]
     refused = [{"kind": "daemon"}, _TAKE, _packet(answer_packet(BadData("no")))]
     return [[*start, done], start + told, start + failed, refused]
 
@@ -131,7 +140,8 @@ class RingTarget:
         self._server = DeviceServer(AddingDevice(), Address.parse(f"unix://{self._folder.name}/d.sock"))
         self._server.start()
         self._peer = Peer(self._server)
-        self._handle = self._peer.prepare()
+        if self._peer.prepare() != _HANDLE:
+            raise RuntimeError(f"the first prepared model has another handle than {_HANDLE}")
         self._shared = SharedMemory.create(_MEMORY_BYTES)
         self._bystander = connect(str(self._server.address))
         self._honest = self._bystander.prepare_model(addition(np.ones(3)), PrepareOptions()).create_burst()
@@ -223,22 +233,24 @@ class RingTarget:
         with ours:
             with theirs:
                 assert self._peer.side is not None
-                self._peer.side.configure_burst(self._handle, theirs, memory)
+                self._peer.side.open_ring(theirs, memory)
             return self._played(ours, RingEnd(memory, ours, RingSide.CLIENT), memory, actions)
 
     def _from_daemon(self, actions: Sequence[Action]) -> str:
         """Runs a hostile daemon against a client."""
         kept: list[tuple[socket.socket, SharedMemory]] = []
 
-        def configure(_: Connection, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
+        def configure(
+            _: Connection, connection: socket.socket, ring: SharedMemory, deadline_s: float | None = None
+        ) -> None:
             kept.append((connection.dup(), ring))
 
-        honest = Connection.configure_burst
-        Connection.configure_burst = configure  # type: ignore[method-assign, assignment]
+        honest = Connection.open_ring
+        Connection.open_ring = configure  # type: ignore[method-assign, assignment]
         try:
             burst = self._prepared.create_burst()
         finally:
-            Connection.configure_burst = honest  # type: ignore[method-assign]
+            Connection.open_ring = honest  # type: ignore[method-assign]
         ours, memory = kept[0]
         result: list[str] = []
 
@@ -344,7 +356,7 @@ def _open_descriptors() -> int:
 
 
 def _burst_threads() -> int:
-    return sum(thread.name == "neurald burst" for thread in threading.enumerate())
+    return sum(thread.name == "neurald ring" for thread in threading.enumerate())
 
 
 def create(models: Path | None) -> RingTarget:

@@ -1,11 +1,12 @@
 """Runs procedures with NumPy; `neurald.drivers.compiler.ir.algorithm` describes them."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, GreedySelection, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import Distinct, Entropy, GreedySelection, Positions, Scatter
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.hal.operations.tflite.detection.detection import select_apart
@@ -33,6 +34,8 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
         return _listed(inputs[0].size, found, len(found))
     if isinstance(algorithm, Distinct):
         return _distinct(inputs[0])
+    if isinstance(algorithm, Entropy):
+        return inputs[0] if inputs[0].any() else np.frombuffer(os.urandom(16), np.uint64)
     if isinstance(algorithm, GreedySelection):
         return np.stack([_selected(algorithm, inputs[0], row) for row in inputs[1]])
     boxes, scores, *limits = inputs

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, GreedySelection, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import Distinct, Entropy, GreedySelection, Positions, Scatter
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -170,6 +170,12 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
     algorithm, shapes = node.algorithm, [value.shape for value in node.inputs]
     if isinstance(algorithm, Scatter):
         yield from _scatter_errors(node)
+        return
+    if isinstance(algorithm, Entropy):
+        if {value.shape for value in (node.output, *node.inputs)} != {(2,)}:
+            yield "its numbers must be two"
+        if {value.type for value in (node.output, *node.inputs)} != {Scalar.UINT64}:
+            yield "its numbers must be UINT64"
         return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"

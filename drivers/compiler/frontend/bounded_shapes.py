@@ -9,6 +9,8 @@ rows of a result of the model is read after the execution.
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
 from neurald.drivers.compiler.ir.graph import BoundedOutput, Graph, linearize
@@ -91,6 +93,34 @@ _REDUCTIONS: Mapping[OperationType, ReductionOp] = {
 }
 
 
+#: Operations that only move the elements of their input.
+_MOVEMENTS = frozenset(
+    (
+        T.RESHAPE,
+        T.SQUEEZE,
+        T.EXPAND_DIMS,
+        T.SLICE,
+        T.STRIDED_SLICE,
+        T.GATHER,
+        T.TFLITE_RESHAPE,
+        T.TFLITE_SQUEEZE,
+        T.TFLITE_EXPAND_DIMS,
+        T.TFLITE_SLICE,
+        T.TFLITE_STRIDED_SLICE,
+        T.TFLITE_GATHER,
+        T.TFLITE_CAST,
+    )
+)
+_SEGMENT_REDUCTIONS = frozenset(
+    (
+        T.TFLITE_UNSORTED_SEGMENT_MAX,
+        T.TFLITE_UNSORTED_SEGMENT_MIN,
+        T.TFLITE_UNSORTED_SEGMENT_PROD,
+        T.TFLITE_UNSORTED_SEGMENT_SUM,
+    )
+)
+
+
 class BoundedShapes:
     """The operands of a graph whose number of rows follows from data.
 
@@ -107,12 +137,16 @@ class BoundedShapes:
         self.limits: dict[int, Limit] = {}
         #: Values that replace those of operands while an operation is lowered.
         self.replaced: dict[int, Value] = {}
+        #: The elements of operands that are made of lengths, some of which are numbers of rows.
+        self._lengths: dict[int, tuple[int | Limit, ...]] = {}
         self._builder = builder
         self._shape_of = shape_of
 
     def concerns(self, call: Call) -> bool:
         """Returns True if an operation has an input or result with a limit."""
-        return call.binding.type in BOUNDED_LOWERINGS or any(self._limited(call))
+        if call.binding.type in BOUNDED_LOWERINGS or self._limited(call):
+            return True
+        return any(index in self._lengths for indexes in call.binding.inputs.values() for index in indexes)
 
     def _limited(self, call: Call) -> list[int]:
         return [
@@ -161,14 +195,16 @@ class BoundedShapes:
         Raises:
             Unsupported: results depend on the number of rows in another way.
         """
-        limited = self._limited(call)
+        limited, kind = self._limited(call), call.binding.type
         if not limited:
-            return BOUNDED_LOWERINGS[call.binding.type](call, self._builder)
-        kind = call.binding.type
+            bounded = BOUNDED_LOWERINGS.get(kind)
+            return self._of_lengths(call, lower) if bounded is None else bounded(call, self._builder)
         if kind in (T.TFLITE_SHAPE, T.RANK, T.TFLITE_RANK):
             return (
                 BoundedValue(
-                    value=self._lengths(call) if kind is T.TFLITE_SHAPE else lower(call, self._builder)[0]
+                    value=self._lowered_lengths(call)
+                    if kind is T.TFLITE_SHAPE
+                    else lower(call, self._builder)[0]
                 ),
             )
         if kind in BOUNDED_LOWERINGS:
@@ -265,10 +301,16 @@ class BoundedShapes:
             count = self._builder.compute((), lambda: load(limit.count, ()) * factor)
         return Limit(dimension=dimension, bound=limit.bound * factor, count=count)
 
-    def _lengths(self, call: Call) -> Value:
+    def _lowered_lengths(self, call: Call) -> Value:
         """Lowers SHAPE."""
         shape, limit = call.shape("input"), self.limits[call.index("input")]
         kind = Scalar.of(call.operand("output").type.dtype)
+
+        self._lengths[call.index("output")] = (
+            *shape[: limit.dimension],
+            limit,
+            *shape[limit.dimension + 1 :],
+        )
 
         def body(at: Expression) -> Expression:
             result = load(limit.count, ()).to(kind)
@@ -278,6 +320,47 @@ class BoundedShapes:
             return result
 
         return self._builder.compute((len(shape),), body)
+
+    def _of_lengths(self, call: Call, lower: Lowering) -> Sequence[BoundedValue]:
+        """Lowers an operation on lengths: one that only moves them, or that makes so many results."""
+        kind = call.binding.type
+        if kind in _SEGMENT_REDUCTIONS:
+            found = self._lengths.get(call.index("count"), ())
+            if len(found) == 1 and isinstance(found[0], Limit):
+                return self._segments(call, lower, found[0])
+        elif kind in _MOVEMENTS:
+            self._move(call)
+        return [BoundedValue(value=value) for value in lower(call, self._builder)]
+
+    def _move(self, call: Call) -> None:
+        """Finds the lengths in the result of an operation that moves them."""
+        source, (result, *_) = next(iter(call.binding.inputs)), call.binding.outputs
+        given = self._lengths.get(call.index(source))
+        if given is None:
+            return
+        positions = np.arange(len(given)).reshape(self._shape_of(call.index(source)) or ())
+        try:
+            (found,) = DEFINITIONS[call.binding.type].reference(call.replaced(source, positions))
+        except (BadData, UnknownValue):
+            return
+        self._lengths[call.index(result)] = tuple(given[each] for each in found.reshape(-1).tolist())
+
+    def _segments(self, call: Call, lower: Lowering, limit: Limit) -> Sequence[BoundedValue]:
+        """Lowers a segment reduction with as many segments as there are rows of another value."""
+        segments = self._builder.value(call, "segments")
+
+        def requirements(*at: Expression) -> list[tuple[Expression, str]]:
+            message = f"{call.name('segments')}: less than the number of segments is expected"
+            return [(load(segments, at) < load(limit.count, ()), message)]
+
+        checked = self._builder.compute(segments.shape, lambda *at: load(segments, at), requirements)
+        self.replaced[call.index("segments")] = checked
+        try:
+            known = call.replaced("count", np.array(limit.bound, np.int32))
+            (value,) = lower(known, self._builder)
+        finally:
+            self.replaced.clear()
+        return (BoundedValue(value=value, limit=Limit(dimension=0, bound=limit.bound, count=limit.count)),)
 
     def _reduced(self, call: Call, lower: Lowering, limited: Sequence[int]) -> Sequence[BoundedValue]:
         """Lowers a reduction of all rows: those that do not exist become neutral."""

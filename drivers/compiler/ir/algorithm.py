@@ -79,4 +79,17 @@ class GreedySelection:
     iou_limit: float
 
 
-Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entropy:
+    """Replaces two numbers by random ones in every execution if both are 0.
+
+    Input and output: UINT64 (2,).
+
+    Attributes:
+        number: distinguishes procedures whose numbers must differ.
+    """
+
+    number: int
+
+
+Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy

@@ -72,6 +72,11 @@ class Builder:
         self._operation = 0
         self.limit: Limit | None = None
 
+    @property
+    def position(self) -> int:
+        """The position of the operation that is lowered."""
+        return self._operation
+
     def begin(self, operation: int) -> None:
         """Attributes the nodes that follow to the model's operation at this position."""
         self._operation = operation

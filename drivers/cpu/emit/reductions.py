@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import Extent, estimate
-from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
+from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.emit.op_table import computed, extreme
@@ -33,14 +33,54 @@ def is_unrolled(body: Expression, axes: Sequence[Axis]) -> bool:
     return count <= _MAX_UNROLLED_ELEMENTS and count * sum(1 for _ in walk(body)) <= _MAX_UNROLLED_EXPRESSIONS
 
 
-def combine(v: Vector, fold: ReductionOp, kind: Scalar, element: str, total: str, value: str) -> str:
-    """Combines a value with the accumulator of a reduction."""
+def combine(
+    v: Vector,
+    fold: ReductionOp,
+    kind: Scalar,
+    element: str,
+    total: str,
+    value: str,
+    *,
+    ignores_nan: bool = False,
+) -> str:
+    """Combines a value with the accumulator of a reduction.
+
+    Args:
+        v: receives the instructions.
+        fold: the reduction.
+        kind, element: the type of both.
+        total: the accumulator.
+        value: the value.
+        ignores_nan: True if the value is not NaN, or need not affect a minimum or maximum if it is.
+    """
     if fold in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM):
-        return extreme(v, kind, element, total, value, is_minimum=fold is ReductionOp.MINIMUM)
+        is_minimum = fold is ReductionOp.MINIMUM
+        return extreme(v, kind, element, total, value, is_minimum=is_minimum, second_is_number=ignores_nan)
     if kind is Scalar.BOOL:
         return v.binary("or" if fold in (ReductionOp.SUM, ReductionOp.ANY) else "and", element, total, value)
     operation = "add" if fold is ReductionOp.SUM else "mul"
     return v.binary(f"f{operation}" if kind.is_float else operation, element, total, value)
+
+
+def is_number(expression: Expression) -> bool:
+    """Returns True if an expression is obviously not NaN."""
+    pending = [expression]
+    while pending:
+        each = pending.pop()
+        if not each.type.is_float or (isinstance(each, Constant) and each.value == each.value):
+            continue
+        if not isinstance(each, Apply):
+            return False
+        if each.op in (Op.NEGATE, Op.ABSOLUTE):
+            pending += each.arguments
+        elif each.op is Op.SELECT:
+            condition, first, second = each.arguments
+            is_test = isinstance(condition, Apply) and condition.op is Op.IS_NAN
+            is_replaced = is_test and condition.operands == (second,)
+            pending += (first,) if is_replaced else (first, second)
+        else:
+            return False
+    return True
 
 
 def identity_text(v: Vector, expression: Reduce) -> str:
@@ -77,8 +117,10 @@ def reduction_lanes(extent: int, target: Target) -> int:
     return lanes
 
 
-def reduce_lanes(v: Vector, expression: Reduce, element: str, total: str) -> str:
-    """Reduces the lanes of an accumulator horizontally, halving repeatedly."""
+def reduce_lanes(
+    v: Vector, expression: Reduce, element: str, total: str, *, ignores_nan: bool = False
+) -> str:
+    """Reduces the lanes of an accumulator horizontally, halving repeatedly; see `combine`."""
     count = v.lanes
     while count > 1:
         whole, half = vector_type(element, count), count // 2
@@ -91,6 +133,14 @@ def reduce_lanes(v: Vector, expression: Reduce, element: str, total: str) -> str
                 text = f"shufflevector {whole} {total}, {whole} poison, <{half} x i32> <{order}>"
             parts.append(v.code.value(text))
         narrow = Vector(v.code, v.target, half)
-        total = combine(narrow, expression.reduction, expression.type, element, parts[0], parts[1])
+        total = combine(
+            narrow,
+            expression.reduction,
+            expression.type,
+            element,
+            parts[0],
+            parts[1],
+            ignores_nan=ignores_nan,
+        )
         count = half
     return total

@@ -5,14 +5,13 @@ import math
 import mmap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
-from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, ArrayPort, StepCall, Words
+from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, TIMED_OUT, caller_name
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall, Opcode
@@ -34,40 +33,64 @@ _MAX_CHUNKS_PER_THREAD: Final = 4
 _PIECE_NS: Final = 2_000_000.0
 #: Maximum number of chunks or pieces.
 _MAX_PARTS: Final = 1 << 20
-#: Number of bindings with a cached step per instance.
-_STEP_CACHE_SIZE: Final = 4
-_WORD_BYTES: Final = 8
+#: Number of functions that take arrays, for different memory of variables, per instance.
+_FUNCTION_CACHE_SIZE: Final = 4
 #: Bytes that a copy moves per nanosecond, approximately, and the cost of any other record.
 _COPIED_BYTES_PER_NS: Final = 16
 _RECORD_NS: Final = 10
 #: Cost of a record that counts as longer than any limit.
 _MAX_COST_NS: Final = 1 << 40
-#: Number of words of a step before its records; the indices of pool, cancellation, deadline and
-#: loop timeout in it; and the index of the arguments in a record.
+#: Number of words of a step before its records, and the indices of pool, cancellation, deadline and
+#: loop timeout in it.
 _STEP_WORDS: Final = 10
 _POOL: Final = 5
 _CANCELLATION: Final = 6
 _DEADLINE: Final = 7
 _LOOP_TIMEOUT: Final = 8
-_ARGUMENTS: Final = 2
-
-_Cached = TypeVar("_Cached")
+_LOOP_TIMEOUT_NS: Final = nanoseconds(DEFAULT_LOOP_TIMEOUT_S)
 
 
 class ArgumentBinding:
-    """Addresses of the inputs and outputs of an execution. Compared by identity.
+    """Memory for the inputs and outputs of an execution. Compared by identity.
 
     Args:
+        executable: the step.
         inputs: address of each input, which has exactly its size; None if it is an array that is
             given with each call.
         outputs: address of each output; None likewise. It may be that of an input, too.
+
+    Attributes:
+        words: the binding for native code; see `python_call`.
+        arrays: number of inputs and of outputs that are arrays; they are the first ones.
     """
 
-    __slots__ = ("inputs", "outputs")
+    __slots__ = ("arrays", "words")
 
-    def __init__(self, inputs: Sequence[int | None], outputs: Sequence[int | None]) -> None:
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
+    def __init__(
+        self, executable: Executable, inputs: Sequence[int | None], outputs: Sequence[int | None]
+    ) -> None:
+        self.arrays = inputs.count(None), outputs.count(None)
+        ranges = [
+            None if address is None else (address, address + port.size_bytes)
+            for address, port in zip(
+                (*inputs, *outputs), (*executable.inputs, *executable.outputs), strict=True
+            )
+        ]
+        # An output that overlaps an input or another output is copied when the step has ended.
+        places = [
+            (address or 0, int(position >= len(inputs) and _overlaps(ranges, position)))
+            for position, address in enumerate((*inputs, *outputs))
+        ]
+        self.words: Final[Words] = np.array(places, np.int64).reshape(-1)
+
+
+def _overlaps(ranges: Sequence[tuple[int, int] | None], position: int) -> bool:
+    """Returns True if a range of addresses overlaps another one."""
+    own = ranges[position]
+    others = (each for number, each in enumerate(ranges) if number != position)
+    return own is not None and any(
+        each is not None and each[0] < own[1] and own[0] < each[1] for each in others
+    )
 
 
 class Instance:
@@ -100,29 +123,51 @@ class Instance:
         self._count = len(self._program)
         self._team = team
         self._forks = process.forks
-        self._run = team.run
         # Offset of the arguments, in words.
         self._table = _STEP_WORDS + RECORD_WORDS * self._count
         self._own = self._step(constants)
         self._own_address: int = self._own.ctypes.data
-        self._steps: dict[ArgumentBinding, _BoundStep] = {}
+        self._ports = self._new_ports()
+        self._call = self._new_call(releases_gil=True)
+        self._run = self._call.with_binding()
+        self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
         self._array_functions: dict[ArgumentBinding, ArrayFunction] = {}
         #: Stops `run_arrays`.
         self.cancellation: Final = Cancellation()
-        arena = self._arena.address
-        self._inputs = tuple(
-            (number, port.size_bytes, arena + port.offset, cells)
-            for number, (port, cells) in enumerate(
-                zip(executable.inputs, executable.input_arguments, strict=True)
+
+    def _new_ports(self) -> StepPorts:
+        executable, arena = self._executable, self._arena.address
+        table = self._own_address + self._own.itemsize * self._table
+
+        def port(described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
+            return StepPort(
+                dtype=described.operand.type.dtype,
+                shape=described.dimensions,
+                size_bytes=described.size_bytes,
+                own=arena + (described.offset or 0) if is_used and described.size_bytes else 0,
+                cells=tuple(table + self._own.itemsize * cell for cell in cells),
             )
-            if port.offset is not None and port.size_bytes and cells
+
+        return StepPorts(
+            [
+                port(each, cells, is_used=each.offset is not None and bool(cells))
+                for each, cells in zip(executable.inputs, executable.input_arguments, strict=True)
+            ],
+            [
+                port(each, cells, is_used=True)
+                for each, cells in zip(executable.outputs, executable.output_arguments, strict=True)
+            ],
         )
-        self._outputs = tuple(
-            (number, port.size_bytes, arena + (port.offset or 0), cells)
-            for number, (port, cells) in enumerate(
-                zip(executable.outputs, executable.output_arguments, strict=True)
-            )
-            if port.size_bytes
+
+    def _new_call(self, *, binding: Words | None = None, releases_gil: bool, keep: object = None) -> StepCall:
+        return StepCall(
+            self._team.program.addresses,
+            self._own_address,
+            self._count,
+            self._ports,
+            binding=binding,
+            releases_gil=releases_gil,
+            keep=(self._own, keep),
         )
 
     def _step(self, constants: int) -> Words:
@@ -162,7 +207,7 @@ class Instance:
             team.pool(),
             NEVER_CANCELLED.address,
             0,
-            nanoseconds(DEFAULT_LOOP_TIMEOUT_S),
+            _LOOP_TIMEOUT_NS,
             ctypes.addressof(self._loop_deadlines) if self._executable.loops else 0,
         )
         return step
@@ -179,15 +224,6 @@ class Instance:
             pieces(call),
             _RECORD_NS + min(math.ceil(call.cost_ns), _MAX_COST_NS),
         )
-
-    def _copy(self) -> tuple[Words, int]:
-        """Copies the instance's step; returns it with its address."""
-        step = self._own.copy()
-        address: int = step.ctypes.data
-        moved = address - self._own_address
-        step[0] += moved
-        step[_STEP_WORDS + _ARGUMENTS : self._table : RECORD_WORDS] += moved
-        return step, address
 
     def run(
         self, binding: ArgumentBinding, cancellation: int, deadline_ns: int, loop_timeout_ns: int
@@ -210,13 +246,12 @@ class Instance:
         """
         if self._forks != process.forks:
             self._after_fork()
-        bound = self._steps.get(binding) or self._cached(binding)
-        if bound.cancellation != cancellation or bound.deadline_ns != deadline_ns:
-            bound.limit(cancellation, deadline_ns)
-        bound.step[_LOOP_TIMEOUT] = loop_timeout_ns
-        if bound.run():
+        limits = cancellation, deadline_ns, loop_timeout_ns
+        if limits != self._limits:
+            self._limit(*limits)
+        if self._run(binding.words):
             return None
-        return self._failed(bound.call.result)
+        return self._failed(self._call.result)
 
     def _failed(self, result: int) -> KernelCall | Instruction:
         """Returns what a step was doing when it was stopped; see `run` for the errors it raises."""
@@ -239,18 +274,19 @@ class Instance:
         """
         if self._forks != process.forks:
             self._after_fork()
+        limits = self.cancellation.address, 0, _LOOP_TIMEOUT_NS
+        if limits != self._limits:
+            self._limit(*limits)
         function = self._array_functions.get(binding)
         if function is None:
-            bound = self._bound(binding, releases_gil=True, keep=None)
-            bound.limit(self.cancellation.address, 0)
-            function = bound.call.on_arrays(*self._ports(bound, binding))
-            if function is None:
-                return None
-            _put(self._array_functions, binding, function)
+            if len(self._array_functions) >= _FUNCTION_CACHE_SIZE:
+                self._array_functions.clear()
+            call = self._new_call(binding=binding.words.copy(), releases_gil=True)
+            function = self._array_functions[binding] = call.on_arrays(*binding.arrays)
         return function(*arrays)
 
     def short_call(self, binding: ArgumentBinding, keep: object) -> Callable[[], bool]:
-        """Returns a function that runs the step and keeps the GIL; see `StepCall.run`.
+        """Returns a function that runs the step and keeps the GIL; see `StepCall.bound`.
 
         No other function of the instance may release the GIL, so that all can use its memory.
 
@@ -258,89 +294,29 @@ class Instance:
             binding: addresses of inputs and outputs.
             keep: lives as long as the function.
         """
-        return self._short(binding, keep).run
+        return self._short(binding.words, keep).bound()
 
-    def short_array_call(self, binding: ArgumentBinding, keep: object) -> ArrayFunction | None:
+    def short_array_call(self, binding: ArgumentBinding, keep: object) -> ArrayFunction:
         """Returns a function that runs the step on arrays and keeps the GIL; see `short_call`."""
-        bound = self._short(binding, keep)
-        return bound.call.on_arrays(*self._ports(bound, binding))
+        return self._short(binding.words.copy(), keep).on_arrays(*binding.arrays)
 
-    def _short(self, binding: ArgumentBinding, keep: object) -> "_BoundStep":
-        bound = self._bound(binding, releases_gil=False, keep=(self, keep))
-        bound.step[_POOL] = 0
-        return bound
+    def _short(self, binding: Words, keep: object) -> StepCall:
+        self._own[_POOL] = 0
+        return self._new_call(binding=binding, releases_gil=False, keep=(self, keep))
+
+    def _limit(self, cancellation: int, deadline_ns: int, loop_timeout_ns: int) -> None:
+        """Sets the cancellation, deadline and loop timeout of the next runs."""
+        self._limits = cancellation, deadline_ns, loop_timeout_ns
+        self._own[_CANCELLATION : _LOOP_TIMEOUT + 1] = self._limits
 
     def _after_fork(self) -> None:
         """Replaces the pool; a forked child has its own."""
         self._forks = process.forks
         self._own[_POOL] = self._team.pool()
-        self._steps.clear()
-        self._array_functions.clear()
-
-    def _cached(self, binding: ArgumentBinding) -> "_BoundStep":
-        """Prepares and caches a step for these addresses."""
-        bound = self._bound(binding, releases_gil=True, keep=None)
-        _put(self._steps, binding, bound)
-        return bound
-
-    def _bound(self, binding: ArgumentBinding, *, releases_gil: bool, keep: object) -> "_BoundStep":
-        """Prepares a step for these addresses; see `StepCall` for `releases_gil` and `keep`."""
-        step, start = self._copy()
-        # Arguments that are parts of an input or output keep their offset in it.
-        table = step[self._table :]
-        copied_in, copied_out = [], []
-        for number, size, own, cells in self._inputs:
-            address = binding.inputs[number]
-            if address is None:
-                continue
-            if address % ALIGNMENT:
-                copied_in.append((own, address, size))
-                address = own
-            for cell in cells:
-                table[cell] += address - own
-        for number, size, own, cells in self._outputs:
-            address = binding.outputs[number]
-            if address is None:
-                continue
-            if not cells or address % ALIGNMENT or self._is_used(number, binding):
-                copied_out.append((address, own, size))
-                address = own
-            for cell in cells:
-                table[cell] += address - own
-        call = StepCall(
-            self._team.program,
-            start,
-            self._count,
-            copied_in=copied_in,
-            copied_out=copied_out,
-            releases_gil=releases_gil,
-            keep=(step, keep),
-        )
-        return _BoundStep(step=step, call=call, run=call.run)
-
-    def _ports(
-        self, bound: "_BoundStep", binding: ArgumentBinding
-    ) -> tuple[list[ArrayPort], list[ArrayPort]]:
-        """Returns the inputs and the outputs for which a binding has no address."""
-        table = bound.step.ctypes.data + bound.step.itemsize * self._table
-        executable = self._executable
-        return (
-            _array_ports(executable.inputs, self._inputs, binding.inputs, table),
-            _array_ports(executable.outputs, self._outputs, binding.outputs, table),
-        )
-
-    def _is_used(self, output: int, binding: ArgumentBinding) -> bool:
-        """Returns True if an output overlaps an input or another output."""
-        inputs, outputs = binding.inputs, binding.outputs
-        begin = outputs[output] or 0
-        end = begin + self._executable.outputs[output].size_bytes
-        used = [(inputs[number], size) for number, size, _, _ in self._inputs]
-        used += [(outputs[number], size) for number, size, _, _ in self._outputs if number != output]
-        return any(other is not None and other < end and begin < other + size for other, size in used)
 
     def time_ns(self, runs: int) -> int:
         """Returns the shortest time of several runs with the current memory contents."""
-        run, times = self._short(_unbound(self._executable), None).run, []
+        run, times = self._short(self._ports.unbound(), None).bound(), []
         for _ in range(runs):
             started = time.perf_counter_ns()
             run()
@@ -349,85 +325,28 @@ class Instance:
 
     def profile(self) -> tuple[KernelTime, ...]:
         """Measures each kernel with the current memory contents."""
-        times = []
-        step, address = self._copy()
-        step[1] = 1
-        first = step[0]
-        for position, instruction in enumerate(self._program):
-            if instruction.opcode is not Opcode.CALL:
-                continue
-            call = self._executable.calls[instruction.number]
-            step[0] = first + step.itemsize * RECORD_WORDS * position
-            started = time.perf_counter_ns()
-            self._run(address)
-            times.append(
-                KernelTime(
-                    name=call.function,
-                    duration_ns=time.perf_counter_ns() - started,
-                    operations=call.operations,
-                    label=call.label,
+        step, times, unbound = self._own, [], self._ports.unbound()
+        self._limit(NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS)
+        first, step[1] = int(step[0]), 1
+        try:
+            for position, instruction in enumerate(self._program):
+                if instruction.opcode is not Opcode.CALL:
+                    continue
+                call = self._executable.calls[instruction.number]
+                step[0] = first + step.itemsize * RECORD_WORDS * position
+                started = time.perf_counter_ns()
+                self._run(unbound)
+                times.append(
+                    KernelTime(
+                        name=call.function,
+                        duration_ns=time.perf_counter_ns() - started,
+                        operations=call.operations,
+                        label=call.label,
+                    )
                 )
-            )
+        finally:
+            step[:2] = first, self._count
         return tuple(times)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _BoundStep:
-    """A step prepared for a binding.
-
-    Attributes:
-        step: the step, with the addresses of the binding or of the arena.
-        call: copies unaligned inputs to the arena, runs the step, and copies outputs that cannot be
-            written in place.
-        run: its function.
-        cancellation, deadline_ns: the limits that are currently set in the step.
-    """
-
-    step: Words
-    call: StepCall
-    run: Callable[[], bool]
-    cancellation: int = NEVER_CANCELLED.address
-    deadline_ns: int = 0
-
-    def limit(self, cancellation: int, deadline_ns: int) -> None:
-        """Sets the cancellation and deadline of the next run."""
-        self.step[_CANCELLATION], self.step[_DEADLINE] = cancellation, deadline_ns
-        self.cancellation, self.deadline_ns = cancellation, deadline_ns
-
-
-def _unbound(executable: Executable) -> ArgumentBinding:
-    return ArgumentBinding([None] * len(executable.inputs), [None] * len(executable.outputs))
-
-
-def _array_ports(
-    ports: Sequence[Port],
-    used: Sequence[tuple[int, int, int, tuple[int, ...]]],
-    addresses: Sequence[int | None],
-    table: int,
-) -> list[ArrayPort]:
-    """Returns those of the ports that have no address; `table` is the address of the arguments."""
-    places = {number: (own, cells) for number, _, own, cells in used}
-    found = []
-    for number, (port, address) in enumerate(zip(ports, addresses, strict=True)):
-        if address is None:
-            own, cells = places.get(number, (0, ()))
-            operand = port.operand
-            found.append(
-                ArrayPort(
-                    dtype=operand.type.dtype,
-                    shape=port.dimensions,
-                    size_bytes=port.size_bytes,
-                    own=own,
-                    cells=tuple(table + _WORD_BYTES * cell for cell in cells),
-                )
-            )
-    return found
-
-
-def _put(cache: dict[ArgumentBinding, _Cached], binding: ArgumentBinding, value: _Cached) -> None:
-    if len(cache) >= _STEP_CACHE_SIZE:
-        cache.clear()
-    cache[binding] = value
 
 
 def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]:

@@ -162,7 +162,7 @@ class NativeModel:
         sources = [np.ascontiguousarray(each) for each in inputs]
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
         binding = ArgumentBinding(
-            [each.ctypes.data for each in sources], [each.ctypes.data for each in results]
+            self.executable, [each.ctypes.data for each in sources], [each.ctypes.data for each in results]
         )
         self.run(binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
         return [

@@ -2,29 +2,6 @@
 
 declare ptr @memcpy(ptr, ptr, i64)
 
-; Copies the bytes of %count ranges.
-define internal void @copy.ranges(ptr %ranges, i64 %count) {
-entry:
-  br label %test
-test:
-  %index = phi i64 [ 0, %entry ], [ %next, %body ]
-  %more = icmp ult i64 %index, %count
-  br i1 %more, label %body, label %done
-body:
-  %offset = mul i64 %index, $RANGE_BYTES
-  %range = getelementptr i8, ptr %ranges, i64 %offset
-  %target = load ptr, ptr %range
-  %p.source = getelementptr i8, ptr %range, i64 8
-  %source = load ptr, ptr %p.source
-  %p.size = getelementptr i8, ptr %range, i64 16
-  %size = load i64, ptr %p.size
-  %copied = call ptr @memcpy(ptr %target, ptr %source, i64 %size)
-  %next = add i64 %index, 1
-  br label %test
-done:
-  ret void
-}
-
 ; Releases the GIL if the call has to. Returns the thread's state for @acquire, or null.
 define internal ptr @release(ptr %table, ptr %call) {
   %p.releases = getelementptr i8, ptr %call, i64 $RELEASES
@@ -53,14 +30,49 @@ end:
   ret void
 }
 
-; Runs the step of a call between its copies, and stores the result. Returns true if it finished;
-; otherwise nothing is copied out.
-define internal i1 @run.call(ptr %call) {
-  %p.copied.in = getelementptr i8, ptr %call, i64 $COPIED_IN
-  %copied.in = load ptr, ptr %p.copied.in
-  %p.in.count = getelementptr i8, ptr %call, i64 $COPIED_IN_COUNT
-  %in.count = load i64, ptr %p.in.count
-  call void @copy.ranges(ptr %copied.in, i64 %in.count)
+; Binds the ports of a call to the addresses of a binding, runs the step, and stores its result, which
+; is also returned. Outputs that cannot be written in place are copied if the step has finished.
+define i64 @neurald_run_call(ptr %call, ptr %binding) {
+entry:
+  %p.ports = getelementptr i8, ptr %call, i64 $PORTS
+  %ports = load ptr, ptr %p.ports
+  %p.input.count = getelementptr i8, ptr %call, i64 $INPUT_COUNT
+  %input.count = load i64, ptr %p.input.count
+  %p.output.count = getelementptr i8, ptr %call, i64 $OUTPUT_COUNT
+  %output.count = load i64, ptr %p.output.count
+  %count = add i64 %input.count, %output.count
+  br label %test
+test:
+  %index = phi i64 [ 0, %entry ], [ %next, %input ], [ %next, %copy.in ], [ %next, %output ]
+  %more = icmp ult i64 %index, %count
+  br i1 %more, label %bind, label %run
+bind:
+  %next = add i64 %index, 1
+  %port.offset = mul i64 %index, $PORT_BYTES
+  %port = getelementptr i8, ptr %ports, i64 %port.offset
+  %place.offset = mul i64 %index, $PLACE_BYTES
+  %place = getelementptr i8, ptr %binding, i64 %place.offset
+  %data = load ptr, ptr %place
+  %p.is.copied = getelementptr i8, ptr %place, i64 8
+  %always = load i64, ptr %p.is.copied
+  %is.copied = call i1 @bind.port(ptr %port, ptr %data, i64 %always)
+  %is.input = icmp ult i64 %index, %input.count
+  br i1 %is.input, label %input, label %output
+input:
+  br i1 %is.copied, label %copy.in, label %test
+copy.in:
+  %p.own = getelementptr i8, ptr %port, i64 $PORT_OWN
+  %own = load ptr, ptr %p.own
+  %p.size = getelementptr i8, ptr %port, i64 $PORT_SIZE
+  %size = load i64, ptr %p.size
+  %copied.in = call ptr @memcpy(ptr %own, ptr %data, i64 %size)
+  br label %test
+output:
+  %target = select i1 %is.copied, ptr %data, ptr null
+  %p.target = getelementptr i8, ptr %port, i64 $PORT_TARGET
+  store ptr %target, ptr %p.target
+  br label %test
+run:
   %p.step = getelementptr i8, ptr %call, i64 $STEP
   %step = load ptr, ptr %p.step
   %result = call i64 @neurald_run(ptr %step)
@@ -69,15 +81,41 @@ define internal i1 @run.call(ptr %call) {
   %p.finished = getelementptr i8, ptr %call, i64 $FINISHED
   %finished = load i64, ptr %p.finished
   %is.finished = icmp eq i64 %result, %finished
-  br i1 %is.finished, label %copy.out, label %end
+  br i1 %is.finished, label %test.out, label %end
+test.out:
+  %out = phi i64 [ %input.count, %run ], [ %out.next, %look ], [ %out.next, %copy.out ]
+  %more.out = icmp ult i64 %out, %count
+  br i1 %more.out, label %look, label %end
+look:
+  %out.next = add i64 %out, 1
+  %out.offset = mul i64 %out, $PORT_BYTES
+  %out.port = getelementptr i8, ptr %ports, i64 %out.offset
+  %p.out.target = getelementptr i8, ptr %out.port, i64 $PORT_TARGET
+  %out.target = load ptr, ptr %p.out.target
+  %in.place = icmp eq ptr %out.target, null
+  br i1 %in.place, label %test.out, label %copy.out
 copy.out:
-  %p.copied.out = getelementptr i8, ptr %call, i64 $COPIED_OUT
-  %copied.out = load ptr, ptr %p.copied.out
-  %p.out.count = getelementptr i8, ptr %call, i64 $COPIED_OUT_COUNT
-  %out.count = load i64, ptr %p.out.count
-  call void @copy.ranges(ptr %copied.out, i64 %out.count)
-  br label %end
+  %p.out.own = getelementptr i8, ptr %out.port, i64 $PORT_OWN
+  %out.own = load ptr, ptr %p.out.own
+  %p.out.size = getelementptr i8, ptr %out.port, i64 $PORT_SIZE
+  %out.size = load i64, ptr %p.out.size
+  %copied.out = call ptr @memcpy(ptr %out.target, ptr %out.own, i64 %out.size)
+  br label %test.out
 end:
+  ret i64 %result
+}
+
+; Calls @neurald_run_call, without the GIL if the call has to release it. Returns true if the step
+; finished.
+define internal i1 @run.call(ptr %call, ptr %binding) {
+  %p.table = getelementptr i8, ptr %call, i64 $TABLE
+  %table = load ptr, ptr %p.table
+  %thread = call ptr @release(ptr %table, ptr %call)
+  %result = call i64 @neurald_run_call(ptr %call, ptr %binding)
+  call void @reacquire(ptr %table, ptr %thread)
+  %p.finished = getelementptr i8, ptr %call, i64 $FINISHED
+  %finished = load i64, ptr %p.finished
+  %is.finished = icmp eq i64 %result, %finished
   ret i1 %is.finished
 }
 
@@ -97,22 +135,41 @@ define internal void @drop(ptr %table, ptr %object) {
   ret void
 }
 
-; METH_NOARGS: runs the step of the call in the array %self. Returns whether it finished.
-define ptr @neurald_call_step(ptr %self, ptr %nothing) {
-  %p.call = getelementptr i8, ptr %self, i64 $ARRAY_DATA
-  %call = load ptr, ptr %p.call
+; Returns True or False as a Python object.
+define internal ptr @answer(ptr %call, i1 %holds) {
   %p.table = getelementptr i8, ptr %call, i64 $TABLE
   %table = load ptr, ptr %p.table
-  %thread = call ptr @release(ptr %table, ptr %call)
-  %is.finished = call i1 @run.call(ptr %call)
-  call void @reacquire(ptr %table, ptr %thread)
   %p.true = getelementptr i8, ptr %table, i64 $TRUE
   %true.object = load ptr, ptr %p.true
   %p.false = getelementptr i8, ptr %table, i64 $FALSE
   %false.object = load ptr, ptr %p.false
-  %answer = select i1 %is.finished, ptr %true.object, ptr %false.object
-  %owned = call ptr @reference(ptr %table, ptr %answer)
+  %object = select i1 %holds, ptr %true.object, ptr %false.object
+  %owned = call ptr @reference(ptr %table, ptr %object)
   ret ptr %owned
+}
+
+; METH_O: runs the step of the call in the array %self with the binding in the array %bound. Returns
+; whether it finished.
+define ptr @neurald_call_with(ptr %self, ptr %bound) {
+  %p.call = getelementptr i8, ptr %self, i64 $ARRAY_DATA
+  %call = load ptr, ptr %p.call
+  %p.binding = getelementptr i8, ptr %bound, i64 $ARRAY_DATA
+  %binding = load ptr, ptr %p.binding
+  %is.finished = call i1 @run.call(ptr %call, ptr %binding)
+  %object = call ptr @answer(ptr %call, i1 %is.finished)
+  ret ptr %object
+}
+
+; METH_NOARGS: runs the step of the call in the array %self with the call's own binding. Returns
+; whether it finished.
+define ptr @neurald_call(ptr %self, ptr %nothing) {
+  %p.call = getelementptr i8, ptr %self, i64 $ARRAY_DATA
+  %call = load ptr, ptr %p.call
+  %p.binding = getelementptr i8, ptr %call, i64 $BINDING
+  %binding = load ptr, ptr %p.binding
+  %is.finished = call i1 @run.call(ptr %call, ptr %binding)
+  %object = call ptr @answer(ptr %call, i1 %is.finished)
+  ret ptr %object
 }
 
 ; Returns true if an object is an array as a port expects it.
@@ -169,9 +226,9 @@ no:
   ret i1 false
 }
 
-; Makes the arguments of a port refer to %data if that is aligned, or else to the arena. Returns
-; true if data must be copied between the arena and %data.
-define internal i1 @bind.port(ptr %port, ptr %data) {
+; Makes the arguments of a port refer to %data if that is aligned and %always is 0, or else to the
+; arena. Returns true if data must be copied between the arena and %data.
+define internal i1 @bind.port(ptr %port, ptr %data, i64 %always) {
 entry:
   %p.own = getelementptr i8, ptr %port, i64 $PORT_OWN
   %own = load i64, ptr %p.own
@@ -183,7 +240,8 @@ used:
   %has.cells = icmp ne i64 %count, 0
   %address = ptrtoint ptr %data to i64
   %rest = and i64 %address, $ALIGNMENT_MASK
-  %is.aligned = icmp eq i64 %rest, 0
+  %obstacles = or i64 %rest, %always
+  %is.aligned = icmp eq i64 %obstacles, 0
   %is.direct = and i1 %is.aligned, %has.cells
   %wanted = select i1 %is.direct, i64 %address, i64 %own
   %p.current = getelementptr i8, ptr %port, i64 $PORT_CURRENT
@@ -277,8 +335,9 @@ failed:
   ret ptr null
 }
 
-; METH_FASTCALL: runs the step of the call in the array %self on arrays. Returns the list of
-; outputs; None if an array is not as expected, or if the step did not finish.
+; METH_FASTCALL: runs the step of the call in the array %self on arrays, whose addresses go into the
+; call's own binding. Returns the list of outputs; None if an array is not as expected, or if the
+; step did not finish.
 ;
 ; The list is created first, because that may start a garbage collection, which may run the same
 ; call. Nothing after that runs Python code.
@@ -288,118 +347,76 @@ entry:
   %call = load ptr, ptr %p.call
   %p.table = getelementptr i8, ptr %call, i64 $TABLE
   %table = load ptr, ptr %p.table
-  %p.none = getelementptr i8, ptr %table, i64 $NONE
-  %none = load ptr, ptr %p.none
-  %p.inputs = getelementptr i8, ptr %call, i64 $INPUTS
-  %inputs = load ptr, ptr %p.inputs
-  %p.input.count = getelementptr i8, ptr %call, i64 $INPUT_COUNT
-  %input.count = load i64, ptr %p.input.count
-  %p.outputs = getelementptr i8, ptr %call, i64 $OUTPUTS
-  %outputs = load ptr, ptr %p.outputs
-  %p.output.count = getelementptr i8, ptr %call, i64 $OUTPUT_COUNT
-  %output.count = load i64, ptr %p.output.count
-  %is.count = icmp eq i64 %given.count, %input.count
+  %p.binding = getelementptr i8, ptr %call, i64 $BINDING
+  %binding = load ptr, ptr %p.binding
+  %p.ports = getelementptr i8, ptr %call, i64 $PORTS
+  %ports = load ptr, ptr %p.ports
+  %p.first.output = getelementptr i8, ptr %call, i64 $INPUT_COUNT
+  %first.output = load i64, ptr %p.first.output
+  %p.array.count = getelementptr i8, ptr %call, i64 $ARRAY_COUNT
+  %array.count = load i64, ptr %p.array.count
+  %p.new.count = getelementptr i8, ptr %call, i64 $NEW_COUNT
+  %new.count = load i64, ptr %p.new.count
+  %is.count = icmp eq i64 %given.count, %array.count
   br i1 %is.count, label %create, label %refuse
 create:
   %p.new.list = getelementptr i8, ptr %table, i64 $NEW_LIST
   %new.list = load ptr, ptr %p.new.list
-  %list = call ptr %new.list(i64 %output.count)
+  %list = call ptr %new.list(i64 %new.count)
   %no.list = icmp eq ptr %list, null
-  br i1 %no.list, label %error, label %test.check
-test.check:
-  %checked = phi i64 [ 0, %create ], [ %check.next, %check ]
-  %more.checks = icmp ult i64 %checked, %input.count
-  br i1 %more.checks, label %check, label %test.create
+  br i1 %no.list, label %error, label %test.input
+test.input:
+  %input = phi i64 [ 0, %create ], [ %input.next, %place.input ]
+  %more.inputs = icmp ult i64 %input, %array.count
+  br i1 %more.inputs, label %check, label %test.output
 check:
-  %check.next = add i64 %checked, 1
-  %check.offset = mul i64 %checked, $PORT_BYTES
-  %check.port = getelementptr i8, ptr %inputs, i64 %check.offset
-  %p.check.array = getelementptr ptr, ptr %arrays, i64 %checked
-  %check.array = load ptr, ptr %p.check.array
-  %is.good = call i1 @is.expected(ptr %table, ptr %check.port, ptr %check.array)
-  br i1 %is.good, label %test.check, label %abandon
-test.create:
-  %created = phi i64 [ 0, %test.check ], [ %create.next, %store ]
-  %more.outputs = icmp ult i64 %created, %output.count
-  br i1 %more.outputs, label %create.output, label %begin
+  %input.offset = mul i64 %input, $PORT_BYTES
+  %input.port = getelementptr i8, ptr %ports, i64 %input.offset
+  %p.array = getelementptr ptr, ptr %arrays, i64 %input
+  %array = load ptr, ptr %p.array
+  %is.good = call i1 @is.expected(ptr %table, ptr %input.port, ptr %array)
+  br i1 %is.good, label %place.input, label %abandon
+place.input:
+  %input.next = add i64 %input, 1
+  %p.data = getelementptr i8, ptr %array, i64 $ARRAY_DATA
+  %data = load ptr, ptr %p.data
+  %input.place = mul i64 %input, $PLACE_BYTES
+  %p.input.place = getelementptr i8, ptr %binding, i64 %input.place
+  store ptr %data, ptr %p.input.place
+  br label %test.input
+test.output:
+  %output = phi i64 [ 0, %test.input ], [ %output.next, %place.output ]
+  %more.outputs = icmp ult i64 %output, %new.count
+  br i1 %more.outputs, label %create.output, label %run
 create.output:
-  %create.next = add i64 %created, 1
-  %create.offset = mul i64 %created, $PORT_BYTES
-  %create.port = getelementptr i8, ptr %outputs, i64 %create.offset
-  %output = call ptr @new.array(ptr %table, ptr %create.port)
-  %no.output = icmp eq ptr %output, null
-  br i1 %no.output, label %fail, label %store
-store:
+  %position = add i64 %first.output, %output
+  %output.offset = mul i64 %position, $PORT_BYTES
+  %output.port = getelementptr i8, ptr %ports, i64 %output.offset
+  %created = call ptr @new.array(ptr %table, ptr %output.port)
+  %no.output = icmp eq ptr %created, null
+  br i1 %no.output, label %fail, label %place.output
+place.output:
+  %output.next = add i64 %output, 1
   %p.set.item = getelementptr i8, ptr %table, i64 $SET_ITEM
   %set.item = load ptr, ptr %p.set.item
-  %stored = call i32 %set.item(ptr %list, i64 %created, ptr %output)
-  %p.output.data = getelementptr i8, ptr %output, i64 $ARRAY_DATA
-  %output.data = load ptr, ptr %p.output.data
-  %is.copied = call i1 @bind.port(ptr %create.port, ptr %output.data)
-  %target = select i1 %is.copied, ptr %output.data, ptr null
-  %p.target = getelementptr i8, ptr %create.port, i64 $PORT_TARGET
-  store ptr %target, ptr %p.target
-  br label %test.create
-begin:
-  %thread = call ptr @release(ptr %table, ptr %call)
-  br label %test.bind
-test.bind:
-  %bound = phi i64 [ 0, %begin ], [ %bind.next, %bind.done ]
-  %more.inputs = icmp ult i64 %bound, %input.count
-  br i1 %more.inputs, label %bind, label %run
-bind:
-  %bind.offset = mul i64 %bound, $PORT_BYTES
-  %bind.port = getelementptr i8, ptr %inputs, i64 %bind.offset
-  %p.bind.array = getelementptr ptr, ptr %arrays, i64 %bound
-  %bind.array = load ptr, ptr %p.bind.array
-  %p.bind.data = getelementptr i8, ptr %bind.array, i64 $ARRAY_DATA
-  %bind.data = load ptr, ptr %p.bind.data
-  %needs.copy = call i1 @bind.port(ptr %bind.port, ptr %bind.data)
-  br i1 %needs.copy, label %copy.in, label %bind.done
-copy.in:
-  %p.bind.own = getelementptr i8, ptr %bind.port, i64 $PORT_OWN
-  %bind.own = load ptr, ptr %p.bind.own
-  %p.bind.size = getelementptr i8, ptr %bind.port, i64 $PORT_SIZE
-  %bind.size = load i64, ptr %p.bind.size
-  %copied.in = call ptr @memcpy(ptr %bind.own, ptr %bind.data, i64 %bind.size)
-  br label %bind.done
-bind.done:
-  %bind.next = add i64 %bound, 1
-  br label %test.bind
+  %stored = call i32 %set.item(ptr %list, i64 %output, ptr %created)
+  %p.created.data = getelementptr i8, ptr %created, i64 $ARRAY_DATA
+  %created.data = load ptr, ptr %p.created.data
+  %output.place = mul i64 %position, $PLACE_BYTES
+  %p.output.place = getelementptr i8, ptr %binding, i64 %output.place
+  store ptr %created.data, ptr %p.output.place
+  br label %test.output
 run:
-  %is.finished = call i1 @run.call(ptr %call)
-  br i1 %is.finished, label %test.copy, label %stopped
-test.copy:
-  %copied = phi i64 [ 0, %run ], [ %copy.next, %copy.done ]
-  %more.copies = icmp ult i64 %copied, %output.count
-  br i1 %more.copies, label %copy, label %answer
-copy:
-  %copy.offset = mul i64 %copied, $PORT_BYTES
-  %copy.port = getelementptr i8, ptr %outputs, i64 %copy.offset
-  %p.copy.target = getelementptr i8, ptr %copy.port, i64 $PORT_TARGET
-  %copy.target = load ptr, ptr %p.copy.target
-  %in.place = icmp eq ptr %copy.target, null
-  br i1 %in.place, label %copy.done, label %copy.out
-copy.out:
-  %p.copy.own = getelementptr i8, ptr %copy.port, i64 $PORT_OWN
-  %copy.own = load ptr, ptr %p.copy.own
-  %p.copy.size = getelementptr i8, ptr %copy.port, i64 $PORT_SIZE
-  %copy.size = load i64, ptr %p.copy.size
-  %copied.out = call ptr @memcpy(ptr %copy.target, ptr %copy.own, i64 %copy.size)
-  br label %copy.done
-copy.done:
-  %copy.next = add i64 %copied, 1
-  br label %test.copy
-answer:
-  call void @reacquire(ptr %table, ptr %thread)
+  %is.finished = call i1 @run.call(ptr %call, ptr %binding)
+  br i1 %is.finished, label %done, label %abandon
+done:
   ret ptr %list
-stopped:
-  call void @reacquire(ptr %table, ptr %thread)
-  br label %abandon
 abandon:
   call void @drop(ptr %table, ptr %list)
   br label %refuse
 refuse:
+  %p.none = getelementptr i8, ptr %table, i64 $NONE
+  %none = load ptr, ptr %p.none
   %owned = call ptr @reference(ptr %table, ptr %none)
   ret ptr %owned
 fail:

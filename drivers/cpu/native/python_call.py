@@ -1,9 +1,8 @@
 """Calls of native code as functions of Python, with neither Python frames nor ctypes in between.
 
-CPython's C API makes function objects of native functions. `python_call.ll` has two: one without
-arguments, which runs a step on memory that it is bound to, and one whose arguments are the input
-arrays and that returns new output arrays. A call of the first takes about as long as one of
-`len()`.
+CPython's C API makes function objects of native functions. `python_call.ll` has three: one runs a
+step on memory that it is bound to, one on memory that its argument names, and one on arrays, for
+which it returns new arrays. A call of the first takes about as long as one of `len()`.
 
 The functions belong to the step program, which is compiled without knowledge of the interpreter.
 They find CPython's and NumPy's functions in a table, and read arrays as extension modules do: the
@@ -14,12 +13,15 @@ A function keeps the GIL if its step is so short that releasing it would cost mo
 No other Python thread runs in the meantime, so that nothing else has to be locked, and nothing can
 cancel the call. Functions that release the GIL use memory that the caller has for itself.
 
-Layouts (offsets in 64-bit words):
+The inputs and outputs of a step are its *ports*. A call moves the arguments of the step's records
+to the memory of each port, if it is aligned; otherwise the step uses the arena, and the call copies.
+
+Layouts (in 64-bit words):
 
     table     see `_TABLE`
     call      see `_CALL`; an array, which is the function's `__self__`
-    range     0 target, 1 source, 2 bytes
-    port      see `_PORT`: an array that is an input or output
+    binding   for each input and then each output: its address, and 1 if it must be copied
+    port      see `_PORT`
 """
 
 import ctypes
@@ -29,25 +31,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 
-Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-#: Target, source and size in bytes of a copy.
-Range: TypeAlias = tuple[int, int, int]
+Words: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 #: Runs a step on arrays; see `StepCall.on_arrays`.
 ArrayFunction: TypeAlias = Callable[..., list[Array] | None]
 
-#: The functions that Python calls.
-_CALL_STEP, _CALL_ARRAYS = PYTHON_FUNCTIONS = ("neurald_call_step", "neurald_call_arrays")
+#: The native functions of this module; Python calls all but the first.
+_RUN_CALL, _CALL_BOUND, _CALL_WITH, _CALL_ARRAYS = PYTHON_FUNCTIONS = (
+    "neurald_run_call",
+    "neurald_call",
+    "neurald_call_with",
+    "neurald_call_arrays",
+)
 
 _WORD_BYTES: Final = 8
-_RANGE_WORDS: Final = 3
+PLACE_WORDS: Final = 2
 
 _TABLE: Final = (
     "NONE",
@@ -65,26 +70,24 @@ _TABLE: Final = (
     "BYTE_DTYPE",
 )
 #: Step, its result if it finishes, result of the last run, table, whether the GIL is released;
-#: ranges to copy before and after the step, and their numbers; ports and their numbers.
+#: ports, numbers of inputs and outputs; numbers of those that are arrays, and the call's own binding.
 _CALL: Final = (
     "STEP",
     "FINISHED",
     "RESULT",
     "TABLE",
     "RELEASES",
-    "COPIED_IN",
-    "COPIED_IN_COUNT",
-    "COPIED_OUT",
-    "COPIED_OUT_COUNT",
-    "INPUTS",
+    "PORTS",
     "INPUT_COUNT",
-    "OUTPUTS",
     "OUTPUT_COUNT",
+    "ARRAY_COUNT",
+    "NEW_COUNT",
+    "BINDING",
 )
 _RESULT: Final = _CALL.index("RESULT")
 #: Type of the elements, rank, address of the shape, size in bytes; address in the arena (0 if the
 #: step does not use it), address that the arguments have now, addresses of these arguments and
-#: their number; where to copy an output to (null if it was written in place).
+#: their number; where to copy an output to (null if it is written in place).
 _PORT: Final = (
     "PORT_DTYPE",
     "PORT_RANK",
@@ -117,7 +120,10 @@ _GET_VERSION, _GET_ARRAY_TYPE, _GET_NEW_ARRAY, _GET_SET_BASE = 0, 2, 94, 282
 _LARGE_BYTES: Final = 4096
 
 _NO_ARGUMENTS: Final = 0x4
+_ONE_ARGUMENT: Final = 0x8
 _FAST_ARGUMENTS: Final = 0x80
+
+_RunCall = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def python_call_text() -> str:
@@ -131,7 +137,7 @@ def python_call_text() -> str:
         __name__,
         "python_call.ll",
         **words,
-        RANGE_BYTES=_WORD_BYTES * _RANGE_WORDS,
+        PLACE_BYTES=_WORD_BYTES * PLACE_WORDS,
         PORT_BYTES=_WORD_BYTES * len(_PORT),
         OBJECT_TYPE=_OBJECT_TYPE,
         ARRAY_DATA=_ARRAY_DATA,
@@ -263,113 +269,9 @@ def _method(function: int, flags: int) -> _Method:
     return _Method(b"neurald", function, flags, None)
 
 
-class NativeFunctions(Protocol):
-    """The functions of the step program; `thread_pool.StepProgram` has them."""
-
-    run: Any
-    """Runs the step at an address, by ctypes."""
-    addresses: Mapping[str, int]
-    """The addresses of all functions, by name."""
-
-
-class StepCall:
-    """A step in memory that a function of Python runs.
-
-    Args:
-        program: the native functions.
-        step: address of the step.
-        finished: its result if it finishes.
-        copied_in, copied_out: copies to make before and after it.
-        releases_gil: whether other threads of Python run in the meantime.
-        keep: lives as long as a function of this object.
-
-    Attributes:
-        run: runs the step, and returns whether it finished.
-    """
-
-    def __init__(
-        self,
-        program: NativeFunctions,
-        step: int,
-        finished: int,
-        *,
-        copied_in: Sequence[Range] = (),
-        copied_out: Sequence[Range] = (),
-        releases_gil: bool,
-        keep: object,
-    ) -> None:
-        self._program = program
-        before, after = _words(copied_in), _words(copied_out)
-        self._call = np.zeros(len(_CALL), np.int64)
-        self._keep: list[object] = [keep, before, after]
-        self._set("STEP", step)
-        self._set("FINISHED", finished)
-        self._set("TABLE", python_table())
-        self._set("RELEASES", releases_gil)
-        self._set("COPIED_IN", before.ctypes.data)
-        self._set("COPIED_IN_COUNT", len(copied_in))
-        self._set("COPIED_OUT", after.ctypes.data)
-        self._set("COPIED_OUT_COUNT", len(copied_out))
-        self.run: Callable[[], bool]
-        if python_table():
-            self.run = self._function(_CALL_STEP, _NO_ARGUMENTS)
-        else:
-            self.run = partial(_run, program.run, self._call, copied_in, copied_out, self._keep)
-
-    @property
-    def result(self) -> int:
-        """The result of the last run."""
-        return int(self._call[_RESULT])
-
-    def on_arrays(
-        self, inputs: Sequence["ArrayPort"], outputs: Sequence["ArrayPort"]
-    ) -> ArrayFunction | None:
-        """Returns a function that runs the step on arrays.
-
-        Its arguments are the inputs. It returns the outputs, in new arrays; None if an argument is
-        not a contiguous array of the port's type and shape, or if the step did not finish.
-
-        Returns:
-            None if the interpreter has no such functions.
-        """
-        if not python_table():
-            return None
-        for name, ports in (("INPUT", inputs), ("OUTPUT", outputs)):
-            words = np.zeros((len(ports), len(_PORT)), np.int64)
-            for row, port in zip(words, ports, strict=True):
-                shape, cells = np.array(port.shape, np.int64), np.array(port.cells, np.int64)
-                row[:] = (
-                    id(port.dtype),
-                    len(port.shape),
-                    shape.ctypes.data,
-                    port.size_bytes,
-                    port.own,
-                    port.own,
-                    cells.ctypes.data,
-                    len(port.cells),
-                    0,
-                )
-                self._keep.extend((port.dtype, shape, cells))
-            self._keep.append(words)
-            self._set(f"{name}S", words.ctypes.data)
-            self._set(f"{name}_COUNT", len(ports))
-        return self._function(_CALL_ARRAYS, _FAST_ARGUMENTS)
-
-    def _set(self, name: str, value: int) -> None:
-        self._call[_CALL.index(name)] = value
-
-    def _function(self, name: str, flags: int) -> Callable[..., Any]:
-        new = _python().PyCFunction_NewEx
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-        # The last argument is the function's module, which may be any object; it keeps the memory.
-        method = _method(self._program.addresses[name], flags)
-        function: Callable[..., Any] = new(ctypes.addressof(method), self._call, self._keep)
-        return function
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayPort:
-    """An input or output of `StepCall.on_arrays`.
+class StepPort:
+    """An input or output of a step.
 
     Attributes:
         dtype, shape, size_bytes: those of its arrays.
@@ -384,24 +286,128 @@ class ArrayPort:
     cells: tuple[int, ...]
 
 
-def _run(
-    run: Callable[[int], int],
-    call: Words,
-    copied_in: Sequence[Range],
-    copied_out: Sequence[Range],
-    keep: object,
-) -> bool:
-    """Does what `neurald_call_step` does."""
-    for target, source, size in copied_in:
-        ctypes.memmove(target, source, size)
-    result = run(int(call[0]))
-    call[_RESULT] = result
-    if result != call[1]:
-        return False
-    for target, source, size in copied_out:
-        ctypes.memmove(target, source, size)
-    return True
+class StepPorts:
+    """The inputs and outputs of a step in memory, in the form of native code.
+
+    Args:
+        inputs, outputs: the ports. The step's arguments refer to the arena.
+    """
+
+    def __init__(self, inputs: Sequence[StepPort], outputs: Sequence[StepPort]) -> None:
+        self.inputs = len(inputs)
+        self.outputs = len(outputs)
+        self.words = np.zeros((len(inputs) + len(outputs), len(_PORT)), np.int64)
+        self._kept: list[object] = []
+        for row, port in zip(self.words, (*inputs, *outputs), strict=True):
+            shape, cells = np.array(port.shape, np.int64), np.array(port.cells, np.int64)
+            row[:] = (
+                id(port.dtype),
+                len(port.shape),
+                shape.ctypes.data,
+                port.size_bytes,
+                port.own,
+                port.own,
+                cells.ctypes.data,
+                len(port.cells),
+                0,
+            )
+            self._kept += port.dtype, shape, cells
+
+    def unbound(self) -> Words:
+        """Returns the binding with which all ports are in the arena."""
+        binding = np.zeros((len(self.words), PLACE_WORDS), np.int64)
+        binding[:, 0] = self.words[:, _PORT.index("PORT_OWN")]
+        return binding
 
 
-def _words(copies: Sequence[Range]) -> Words:
-    return np.array(copies, np.int64).reshape(-1)
+class StepCall:
+    """A step in memory that functions of Python run.
+
+    Args:
+        program: addresses of the native functions.
+        step: address of the step.
+        finished: its result if it finishes.
+        ports: its ports. Only one call with these ports may run at a time.
+        binding: for `bound` and `on_arrays`.
+        releases_gil: whether other threads of Python run in the meantime.
+        keep: lives as long as a function of this object.
+    """
+
+    def __init__(
+        self,
+        program: Mapping[str, int],
+        step: int,
+        finished: int,
+        ports: StepPorts,
+        *,
+        binding: Words | None = None,
+        releases_gil: bool,
+        keep: object = None,
+    ) -> None:
+        self._program = program
+        self._keep = keep, ports, binding
+        self._call = np.array(
+            [
+                step,
+                finished,
+                0,
+                python_table(),
+                releases_gil,
+                ports.words.ctypes.data,
+                ports.inputs,
+                ports.outputs,
+                0,
+                0,
+                0 if binding is None else binding.ctypes.data,
+            ],
+            np.int64,
+        )
+
+    @property
+    def result(self) -> int:
+        """The result of the last run."""
+        return int(self._call[_RESULT])
+
+    def bound(self) -> Callable[[], bool]:
+        """Returns a function that runs the step with the call's binding.
+
+        It returns whether the step finished.
+        """
+        return self._function(_CALL_BOUND, _NO_ARGUMENTS)
+
+    def with_binding(self) -> Callable[[Words], bool]:
+        """Returns a function that runs the step with the binding that is its argument.
+
+        It returns whether the step finished.
+        """
+        if python_table():
+            return self._function(_CALL_WITH, _ONE_ARGUMENT)
+        return partial(_run, _RunCall(self._program[_RUN_CALL]), self._call, self._keep)
+
+    def on_arrays(self, inputs: int, outputs: int) -> ArrayFunction:
+        """Returns a function that runs the step on arrays.
+
+        Its arguments are the first inputs. It returns the first outputs, in new arrays; None if an
+        argument is not a contiguous array of the port's type and shape, or if the step did not
+        finish. Other ports are those of the call's binding.
+
+        Args:
+            inputs, outputs: their numbers.
+        """
+        self._call[_CALL.index("ARRAY_COUNT")] = inputs
+        self._call[_CALL.index("NEW_COUNT")] = outputs
+        return self._function(_CALL_ARRAYS, _FAST_ARGUMENTS)
+
+    def _function(self, name: str, flags: int) -> Callable[..., Any]:
+        new = _python().PyCFunction_NewEx
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+        # The last argument is the function's module, which may be any object; it keeps the memory.
+        method = _method(self._program[name], flags)
+        function: Callable[..., Any] = new(ctypes.addressof(method), self._call, self._keep)
+        return function
+
+
+def _run(run: Any, call: Words, _: object, binding: Words) -> bool:
+    """Does what `neurald_call_with` does."""
+    finished: int = run(call.ctypes.data, binding.ctypes.data)
+    return finished == int(call[_CALL.index("FINISHED")])

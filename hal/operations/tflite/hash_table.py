@@ -5,6 +5,9 @@ happens once.
 """
 
 from dataclasses import replace
+from itertools import repeat
+from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -93,13 +96,29 @@ def _found_shape(call: Call) -> tuple[Shape, ...]:
 
 def _find(call: Call) -> tuple[Array, ...]:
     """Looks up values; unknown keys give the first element of the default."""
-    table = dict(zip(call.array("table_keys").tolist(), call.array("table_values").tolist(), strict=True))
     keys = call.array("keys")
-    default = call.array("default").reshape(-1)[0]
-    result = np.empty(keys.size, call.operand("output").type.dtype)
-    for position, key in enumerate(keys.reshape(-1).tolist()):
-        result[position] = table.get(key, default)
-    return (result.reshape(keys.shape),)
+    known = _dictionary(call.array("table_keys"), call.array("table_values"))
+    default = call.array("default").reshape(-1)[:1].tolist()[0]
+    found = map(known.get, keys.reshape(-1).tolist(), repeat(default))
+    return (np.fromiter(found, call.operand("output").type.dtype, keys.size).reshape(keys.shape),)
+
+
+def _dictionary(keys: Array, values: Array) -> dict[Any, Any]:
+    """Returns the values by their keys. Tables that are constants are converted once."""
+    last = _dictionaries.get(id(keys))
+    if last is not None and last[0]() is keys and last[1]() is values:
+        return last[2]
+    made = dict(zip(keys.tolist(), values.tolist(), strict=True))
+    if not (keys.flags.writeable or values.flags.writeable):
+        if len(_dictionaries) >= _MAX_DICTIONARIES:
+            _dictionaries.clear()
+        _dictionaries[id(keys)] = ref(keys), ref(values), made
+    return made
+
+
+#: Dictionaries of tables by the identity of their keys.
+_dictionaries: dict[int, tuple[ref[Array], ref[Array], dict[Any, Any]]] = {}
+_MAX_DICTIONARIES = 16
 
 
 def _count_shape(_: Call) -> tuple[Shape, ...]:

@@ -17,18 +17,19 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import INDEXES, element_rows, indexes, lengths, number
 
-_ROUNDS = 10
-_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_STEPS = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+#: Rounds, multipliers, and steps of keys of Philox.
+ROUNDS = 10
+MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+STEPS = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _WORD = np.uint64(0xFFFF_FFFF)
 _HALF = np.uint64(32)
 #: Constants of Threefry.
-_PARITY = np.uint64(0x1BD11BDA)
-_ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+PARITY = np.uint64(0x1BD11BDA)
+ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 #: STABLEHLO_RNG_BIT_GENERATOR's number of Threefry; 0 leaves the choice open.
-_THREEFRY = 2
+THREEFRY = 2
 #: Lower bound for the argument of a logarithm.
-_EPSILON = np.float32(1e-7)
+EPSILON = np.float32(1e-7)
 
 _SEEDS = indexes("seeds")
 #: Types that consist of whole words.
@@ -61,15 +62,15 @@ def philox(seeds: tuple[int, int], count: int, start: int = 0) -> Array:
     first, second = counter & _WORD, counter >> _HALF
     third, fourth = np.full(blocks, high & _WORD), np.full(blocks, high >> _HALF)
     keys = [low & _WORD, low >> _HALF]
-    for _ in range(_ROUNDS):
-        one, other = first * _MULTIPLIERS[0], third * _MULTIPLIERS[1]
+    for _ in range(ROUNDS):
+        one, other = first * MULTIPLIERS[0], third * MULTIPLIERS[1]
         first, second, third, fourth = (
             other >> _HALF ^ second ^ keys[0],
             other & _WORD,
             one >> _HALF ^ fourth ^ keys[1],
             one & _WORD,
         )
-        keys = [(key + step) & _WORD for key, step in zip(keys, _STEPS, strict=True)]
+        keys = [(key + step) & _WORD for key, step in zip(keys, STEPS, strict=True)]
     return np.stack((first, second, third, fourth), axis=1).reshape(-1)[:count]
 
 
@@ -77,10 +78,10 @@ def threefry(key: int, count: int, start: int) -> Array:
     """Generates 32-bit words, as uint64; two share a counter value."""
     counter = np.uint64(start) + np.arange(-(-count // 2), dtype=np.uint64)
     keys = [np.uint64(key) & _WORD, np.uint64(key) >> _HALF]
-    keys.append(keys[0] ^ keys[1] ^ _PARITY)
+    keys.append(keys[0] ^ keys[1] ^ PARITY)
     first, second = (counter & _WORD) + keys[0] & _WORD, (counter >> _HALF) + keys[1] & _WORD
     for group in range(5):
-        for bits in _ROTATIONS[group % 2]:
+        for bits in ROTATIONS[group % 2]:
             first = first + second & _WORD
             second = (second << np.uint64(bits) | second >> np.uint64(32 - bits)) & _WORD ^ first
         first = first + keys[(group + 1) % 3] & _WORD
@@ -108,7 +109,7 @@ def _normal(call: Call) -> tuple[Array, ...]:
     (shape,) = _shape(call)
     count = int(np.prod(shape))
     words = _uniform32(philox(_seeds(call), count + count % 2)).reshape(-1, 2)
-    radius = np.sqrt(np.float32(-2) * np.log(np.maximum(words[:, 0], _EPSILON)))
+    radius = np.sqrt(np.float32(-2) * np.log(np.maximum(words[:, 0], EPSILON)))
     angle = np.float32(2 * np.pi) * words[:, 1]
     pairs = np.stack((np.sin(angle) * radius, np.cos(angle) * radius), axis=1)
     return (pairs.astype(np.float32).reshape(-1)[:count].reshape(shape),)
@@ -145,9 +146,9 @@ def _multinomial(call: Call) -> tuple[Array, ...]:
 
 
 def _bits_shapes(call: Call) -> tuple[Shape, ...]:
-    algorithm = call.scalar_in("algorithm", 0, _THREEFRY)
+    algorithm = call.scalar_in("algorithm", 0, THREEFRY)
     state = call.shape("state")
-    if state != (2,) and (state != (3,) or algorithm == _THREEFRY):
+    if state != (2,) and (state != (3,) or algorithm == THREEFRY):
         raise BadData(f"{call.name('state')} has shape {list(state)}; [2], or [3] for Philox, is expected")
     return state, lengths(call, "shape")
 
@@ -159,7 +160,7 @@ def _bits(call: Call) -> tuple[Array, ...]:
     dtype = call.operand("output").type.dtype
     count = int(np.prod(shape)) * (dtype.itemsize // 4)
     key, start = int(state[0]), int(state[1])
-    if call.scalar("algorithm") == _THREEFRY:
+    if call.scalar("algorithm") == THREEFRY:
         words, used = threefry(key, count, start), -(-count // 2)
     else:
         words, used = philox((key, int(state[-1]) if len(state) == 3 else key), count, start), -(-count // 4)

@@ -17,12 +17,12 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.fork import at_fork, forkable_lock
 from neurald.hal.rpc.client.reach import require_trusted
 from neurald.hal.rpc.transport.channel_messages import (
-    BURST,
     CONSTANT,
     FENCE,
     GREETING,
     PACKET_BYTES,
     REGISTER,
+    RING,
     read_answer,
 )
 from neurald.hal.rpc.transport.packet import rights, shut_down
@@ -97,19 +97,21 @@ class ChannelClient:
         """Sends a fence to the daemon; see `register`."""
         return self._send(REGISTER.pack(0, FENCE), fence.fd)
 
-    def configure_burst(self, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
-        """Sends the daemon its end of a burst's socket, and the ring.
+    def open_ring(
+        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+    ) -> None:
+        """Sends the daemon its end of a ring's socket, and the memory of the ring.
 
         Args:
-            handle: of a prepared model of the session.
             connection: the daemon's end.
-            ring: see `neurald.hal.rpc.transport.burst_ring`.
+            memory: see `neurald.hal.rpc.transport.ring_end`.
+            deadline_s: on the clock of `time.monotonic()`.
 
         Raises:
             DeadObject: the daemon is gone.
-            Error: the daemon refuses the burst.
+            Error: the daemon refuses the ring.
         """
-        self._send(REGISTER.pack(handle, BURST), connection.fileno(), ring.fd)
+        self._send(REGISTER.pack(0, RING), connection.fileno(), memory.fd, deadline_s=deadline_s)
 
     def take_unused(self) -> list[bytes]:
         """Returns tokens that arrived after their callers had given up; they must be released."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import Message
@@ -27,10 +27,12 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
 )
 from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, keep_in_children, require_grpc
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
+from neurald.hal.rpc.client.ring_pool import IDLE_S, RingPool
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
@@ -92,6 +94,7 @@ class Connection:
     Attributes:
         description: the daemon's description of its device.
         life: whether the daemon lives.
+        rings: run executions on a daemon of this host.
 
     Raises:
         UnavailableDevice, DeadObject: there is no daemon.
@@ -107,6 +110,9 @@ class Connection:
         token_file: Path | None = None,
     ) -> None:
         require_grpc()
+        limit_s = time.monotonic() + CONNECT_TIMEOUT_S
+        limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
+        activate(address, limit_s)
         self._access = token_metadata(client_token(address, token_file))
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
@@ -117,13 +123,12 @@ class Connection:
         self._pending_calls = _PendingCalls()
         self.life = life = ConnectionLife(f"the daemon at {address}")
         # The thread must not refer to this object, since it waits for the end of this object.
-        self._background_calls: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
+        self._background_calls: SimpleQueue[_BackgroundCall | None] = SimpleQueue()
+        self.rings = RingPool(self)
         with contextlib.ExitStack() as cleanup:
             channel = grpc.insecure_channel(address.numeric.target, CLIENT_OPTIONS)
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
-            limit_s = time.monotonic() + CONNECT_TIMEOUT_S
-            limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
             # gRPC finds out whether the daemon answers, before the side channel waits for its
             # greeting.
             self.description: device_pb2.DescribeReply = self._first_call(limit_s)
@@ -150,6 +155,7 @@ class Connection:
                     cleanup.pop_all(),
                     life,
                     self._pending_calls,
+                    self.rings,
                 ),
                 name=f"neurald connection to {address}",
                 daemon=True,
@@ -247,6 +253,10 @@ class Connection:
         """Makes a call in another thread, and ignores the reply. Finalizers may call this."""
         self._background_calls.put((method, message))
 
+    def tidy_soon(self) -> None:
+        """Has the other thread close rings once they are idle."""
+        self._background_calls.put(_NO_CALL)
+
     def send_fence(self, fence: Fence) -> bytes:
         """Sends a fence to a daemon on this host; returns a token for one call.
 
@@ -314,12 +324,14 @@ class Connection:
         self._traffic.received(reply)
         return bytes(reply.memory)
 
-    def configure_burst(self, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
-        """Sends the daemon its end of a burst; see `ChannelClient.configure_burst`."""
+    def open_ring(
+        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+    ) -> None:
+        """Sends the daemon its end of a ring; see `ChannelClient.open_ring`."""
         if self._side_channel is None:
-            raise BadState("a burst needs a daemon on this host")
+            raise BadState("a ring needs a daemon on this host")
         with self._failures():
-            self._side_channel.configure_burst(handle, connection, ring)
+            self._side_channel.open_ring(connection, memory, deadline_s)
 
     def read_memory(self, token: bytes, target: Memory, deadline_s: float | None = None) -> None:
         """Copies a memory of the daemon to one of the same size.
@@ -424,19 +436,41 @@ class _PendingCalls:
             self._changed.wait_for(lambda: not self._count, timeout_s)
 
 
+#: The name of a call of the contract, and its message.
+_BackgroundCall: TypeAlias = tuple[str, Message]
+#: Makes the other thread look at the rings.
+_NO_CALL: Final[_BackgroundCall] = ("", device_pb2.GetStatusRequest())
+
+
 def _run_background_calls(
-    work: "SimpleQueue[tuple[str, Message] | None]",
+    work: "SimpleQueue[_BackgroundCall | None]",
     stub: Any,
     metadata: tuple[tuple[str, str], ...],
     resources: contextlib.ExitStack,
     life: ConnectionLife,
     pending_calls: _PendingCalls,
+    rings: RingPool,
 ) -> None:
-    """Makes background calls until the connection ends, and then closes its resources."""
+    """Makes background calls until the connection ends, and then closes its resources.
+
+    Closes idle rings meanwhile.
+    """
     with resources:
-        for method, message in iter(work.get, None):
+        has_rings = False
+        while True:
+            try:
+                call = work.get(timeout=IDLE_S / 2 if has_rings else None)
+            except Empty:
+                call = _NO_CALL
+            if call is None:
+                break
+            if call is _NO_CALL:
+                has_rings = rings.close_idle()
+                continue
+            method, message = call
             with contextlib.suppress(grpc.RpcError, ValueError):
                 getattr(stub, method)(message, timeout=_BACKGROUND_TIMEOUT_S, metadata=metadata)
+        rings.close()
         if life.was_stopped:
             # Closing the channel would cancel calls whose replies are already on their way.
             pending_calls.wait_until_none(_LAST_REPLIES_S)

@@ -1,1 +1,1 @@
-"""Serves a device to clients: handler, server, side channel and bursts."""
+"""Serves a device to clients: handler, server, side channel and rings."""

@@ -20,12 +20,12 @@ from neurald.hal.errors import (
 from neurald.hal.process.descriptors import NO_DESCRIPTORS, Acceptor, is_scarce
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.rpc.transport.channel_messages import (
-    BURST,
     CONSTANT,
     FENCE,
     GREETING,
     PACKET_BYTES,
     REGISTER,
+    RING,
     write_answer,
 )
 from neurald.hal.rpc.transport.packet import receive_packet, send_packet
@@ -44,16 +44,16 @@ class ChannelServer:
     Args:
         path: of the socket to bind; nothing exists there yet.
         sessions: opens and closes sessions.
-        configure_burst: starts a burst of a session's prepared model, and takes over two
-            descriptors: of its socket and of its ring.
+        open_ring: starts a ring of a session, and takes over two descriptors: of its socket and of
+            its memory.
     """
 
     def __init__(
-        self, path: Path, sessions: Sessions, configure_burst: Callable[[Session, int, int, int], None]
+        self, path: Path, sessions: Sessions, open_ring: Callable[[Session, int, int], None]
     ) -> None:
         self._path = path
         self._sessions = sessions
-        self._configure_burst = configure_burst
+        self._open_ring = open_ring
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self._wake, self._woken = socket.socketpair()
@@ -138,7 +138,7 @@ class ChannelServer:
             send_packet(connection, GREETING + write_answer(error.code, message=str(error)))
             connection.close()
             return
-        client = _ChannelPeer(connection, session, self._configure_burst, self._drop, self._warnings)
+        client = _ChannelPeer(connection, session, self._open_ring, self._drop, self._warnings)
         self._selector.register(connection, selectors.EVENT_READ, client)
         if not send_packet(connection, GREETING + write_answer(ResultCode.NO_ERROR, session.token)):
             self._drop(client)
@@ -156,14 +156,14 @@ class _ChannelPeer:
         self,
         connection: socket.socket,
         session: Session,
-        configure_burst: Callable[[Session, int, int, int], None],
+        open_ring: Callable[[Session, int, int], None],
         drop: Callable[["_ChannelPeer"], None],
         warnings: RateLimitedLogger,
     ) -> None:
         self._warnings = warnings
         self.connection = connection
         self.session = session
-        self._configure_burst = configure_burst
+        self._open_ring = open_ring
         self._drop = drop
 
     def __call__(self) -> None:
@@ -182,7 +182,7 @@ class _ChannelPeer:
                 self._drop(self)
             return
         size, flags = REGISTER.unpack(packet.data) if len(packet.data) == REGISTER.size else (0, -1)
-        if not packet.is_whole or flags < 0 or len(packet.descriptors) != (2 if flags == BURST else 1):
+        if not packet.is_whole or flags < 0 or len(packet.descriptors) != (2 if flags == RING else 1):
             packet.close_descriptors()
             if packet.data:
                 self._warnings.warning("a client broke the protocol of the side channel and was disconnected")
@@ -196,8 +196,12 @@ class _ChannelPeer:
             self._drop(self)
 
     def _register(self, size: int, flags: int, descriptor: int, ring: int = -1) -> bytes:
-        if flags == BURST:
-            self._configure_burst(self.session, size, descriptor, ring)
+        if flags == RING:
+            if size:
+                os.close(descriptor)
+                os.close(ring)
+                raise BadData(f"a ring belongs to a session, not to prepared model {size}")
+            self._open_ring(self.session, descriptor, ring)
             return b""
         if flags == FENCE and not size:
             return self.session.add_fence(Fence.received(descriptor))

@@ -37,7 +37,7 @@ from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import FeatureLevel, Model, Request
-from neurald.hal.rpc.server.burst_server import BurstServer
+from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.rpc.wire.device import (
     Access,
@@ -363,9 +363,9 @@ class DeviceHandler:
         ):
             return profile_to_wire(registered.prepared_model.profile())
 
-    def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
-        """Starts a burst of a prepared model; takes over the descriptors of its socket and ring."""
-        BurstServer.configured(session, handle, connection, ring, self.admission).start()
+    def open_ring(self, session: Session, connection: int, memory: int) -> None:
+        """Starts a ring of a session; takes over the descriptors of its socket and memory."""
+        RingServer.opened(session, connection, memory, self.admission).start()
 
     def _request_pool(
         self, session: Session, message: types_pb2.RequestPool, results: list[Memory]

@@ -8,6 +8,7 @@ import contextlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import cast
 
 import grpc
@@ -68,6 +69,9 @@ class DeviceServer:
             although nothing is encrypted.
         driver: creates the same device in other processes, where models are compiled if the device
             implements `CompilesApart`; None compiles in this process.
+        takes_over: whether to replace the sockets of another process at the same path, at once and
+            without a gap, when everything else is ready. Clients of the other process keep their
+            connections.
 
     Attributes:
         address: where it listens; has the actual port once it has started.
@@ -88,6 +92,7 @@ class DeviceServer:
         limits: Limits | None = None,
         insecure: bool = False,
         driver: str | None = None,
+        takes_over: bool = False,
     ) -> None:
         if not address.is_loopback and not insecure:
             raise BadData(
@@ -102,6 +107,9 @@ class DeviceServer:
         )
         self.handler = DeviceHandler(device, limits, self._compilers)
         self._is_open_to_all = insecure
+        self._staging = _staging_address(address) if takes_over else address
+        #: The numbers of the sockets' files, by path. Another process may replace the files.
+        self._own_files: dict[Path, int] = {}
         self._token: bytes | None = None
         self._gate = AccessInterceptor(self.handler.sessions)
         self.handler.find_access = lambda: self._gate.access
@@ -149,19 +157,22 @@ class DeviceServer:
             BadState: the address cannot be bound, for example because it is in use, or the token
                 file cannot be created.
         """
-        if self.address.path is not None and self.address.path.exists():
-            raise BadState(f"{self.address.path} exists; remove it, or listen at another path")
+        bound = self._staging
+        if bound.path is not None and bound.path.exists():
+            raise BadState(f"{bound.path} exists; remove it, or listen at another path")
         # gRPC creates its socket with the mode that the umask of the process leaves.
         mask = os.umask(0o177)
         try:
-            port = self.grpc.add_insecure_port(self.address.numeric.target)
+            port = self.grpc.add_insecure_port(bound.numeric.target)
         except RuntimeError:
-            raise BadState(f"{self.address} cannot be bound; another process may listen there") from None
+            raise BadState(f"{bound} cannot be bound; another process may listen there") from None
         finally:
             os.umask(mask)
-        if self.address.path is None:
-            self.address = Address(host=self.address.host, port=port)
+        if bound.path is None:
+            self.address = self._staging = Address(host=self.address.host, port=port)
             self._service.port = port
+        else:
+            self._own_files[bound.path] = bound.path.lstat().st_ino
         try:
             self._require_token()
         except Error:
@@ -172,20 +183,46 @@ class DeviceServer:
             return
         try:
             self._channel = ChannelServer(
-                self.address.memory_path, self.handler.sessions, self.handler.configure_burst
+                self._staging.memory_path, self.handler.sessions, self.handler.open_ring
             )
         except OSError as error:
             self.stop()
-            raise BadState(f"{self.address.memory_path} cannot be bound: {error.strerror}") from None
+            raise BadState(f"{self._staging.memory_path} cannot be bound: {error.strerror}") from None
         self._start_grpc()
         self._channel.start()
         self._serving = (*self._serving, self._channel.thread)
+        self._move_to_address()
 
     def _require_token(self) -> None:
         """Creates the token before any client is served."""
         if not self._is_open_to_all:
-            self._token = create_token(self.address)
-            self._gate.require(self._token, token_path(self.address), self.address.path)
+            self._token = create_token(self._staging)
+            self._gate.require(self._token, token_path(self.address), self._staging.path)
+
+    def _move_to_address(self) -> None:
+        """Moves the sockets and the token to the address, where they replace those of others.
+
+        Raises:
+            BadState: they cannot be moved there.
+        """
+        if self._staging == self.address:
+            return
+        source, target = self._staging, self.address
+        # The socket that clients connect to first comes last.
+        moves = [(source.memory_path, target.memory_path), (cast(Path, source.path), cast(Path, target.path))]
+        if self._token is not None:
+            moves.insert(0, (token_path(source), token_path(target)))
+        try:
+            for old, new in moves:
+                old.replace(new)
+                self._own_files.pop(old, None)
+                self._own_files[new] = new.lstat().st_ino
+        except OSError as error:
+            self.stop()
+            raise BadState(f"{target} cannot be taken over: {error.strerror}") from None
+        if self._token is not None:
+            # Moving a socket changes what identifies it.
+            self._gate.require(self._token, token_path(target), target.path)
 
     def _start_grpc(self) -> None:
         before = set(threading.enumerate())
@@ -204,9 +241,9 @@ class DeviceServer:
         process without memory cannot start.
         """
         with contextlib.ExitStack() as last_first:
-            if self.address.path is not None:
-                last_first.callback(self.address.path.unlink, missing_ok=True)
+            last_first.callback(self._remove_sockets)
             if self._token is not None:
+                last_first.callback(remove_token, self._staging, self._token)
                 last_first.callback(remove_token, self.address, self._token)
             last_first.callback(self._threads.shutdown, wait=False)
             last_first.callback(self._stop_grpc)
@@ -217,5 +254,23 @@ class DeviceServer:
                 last_first.callback(self._channel.close)
                 self._channel = None
 
+    def _remove_sockets(self) -> None:
+        """Removes the files of the sockets, unless another process has replaced them."""
+        for path, number in self._own_files.items():
+            with contextlib.suppress(FileNotFoundError):
+                if path.lstat().st_ino == number:
+                    path.unlink()
+
     def _stop_grpc(self) -> None:
         self.grpc.stop(_FLUSH_S).wait(_STOP_S)
+
+
+def _staging_address(address: Address) -> Address:
+    """Returns the address at which a process listens until it takes over another one.
+
+    Raises:
+        BadData: the address is not a UNIX socket.
+    """
+    if address.path is None:
+        raise BadData(f"{address} cannot be taken over; only UNIX sockets can")
+    return Address(path=address.path.with_name(f".{os.getpid()}"))

@@ -1,1 +1,1 @@
-"""What client and server share: statuses, packets, burst rings and access tokens."""
+"""What client and server share: statuses, packets, rings and access tokens."""

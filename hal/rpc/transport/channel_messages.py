@@ -6,9 +6,9 @@ its path with `MEMORY_SUFFIX` appended. Each message is one packet:
     daemon -> client, once:     a greeting, then an answer whose token is that of the session
     client -> daemon:           size (u64) and flags (u8), with exactly one descriptor: of a
                                 sealed memfd or, with size 0 and the flag FENCE, of an eventfd; or
-                                the handle of a prepared model (u64) and the flag BURST, with two
-                                descriptors: of the socket for the daemon's end, and of its ring
-                                (`neurald.hal.rpc.transport.burst_ring`)
+                                size 0 and the flag RING, with two descriptors: of the socket for
+                                the daemon's end, and of the ring's memory
+                                (`neurald.hal.rpc.transport.ring_end`)
     daemon -> client, to each:  an answer: result code (u8), token (16 bytes), for errors a message
                                 in UTF-8
 
@@ -22,12 +22,12 @@ import struct
 from neurald.hal.errors import OpFailed, ResultCode, error_for
 
 GREETING = b"neurald1"
-#: The head of a packet from a client: size, or handle of a prepared model, and flags.
+#: The head of a packet from a client: size and flags.
 REGISTER = struct.Struct("<QB")
-#: Flags: the memory is constant; the descriptor is an eventfd; the descriptors are for a burst.
+#: Flags: the memory is constant; the descriptor is an eventfd; the descriptors are for a ring.
 CONSTANT = 1
 FENCE = 2
-BURST = 4
+RING = 4
 #: The head of an answer: result code and token; for errors a message follows.
 ANSWER = struct.Struct("<B16s")
 #: Maximum size of a packet.

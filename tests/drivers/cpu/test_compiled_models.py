@@ -18,6 +18,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu import compiler, preparation
 from neurald.drivers.cpu.artifact import read_artifact
 from neurald.drivers.cpu.device import CpuDevice, process_settings
+from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target, host_target
@@ -94,7 +95,7 @@ def test_parts_of_outputs_are_written_to_request_memory(axis: int) -> None:
     )
     prepared = CpuDevice().prepare_model(model, OPTIONS)
     assert len(prepared.profile()) == 2
-    compiled = compiler.compile_model(model, host_target(process_settings()), preparation.generate)
+    compiled = compiler.compile_model(model, host_target(process_settings()), generate)
     assert [len(each) for each in compiled.executable.output_arguments] == [2]
     inputs = random_inputs(model)
     expected = run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs)
@@ -248,12 +249,10 @@ def test_loops_beside_operations_on_references_are_compiled() -> None:
 def test_kernels_without_code_run_on_references(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original = preparation.generate
-
     def fail(kernel: Kernel, target: Target) -> Routine:
         if len(kernel.output.shape) == 2:
             raise ZeroDivisionError("a mistake in a kernel")
-        return original(kernel, target)
+        return generate(kernel, target)
 
     monkeypatch.setattr(preparation, "generate", fail)
     prepared = beside_reference(unary([RELU, TANH]), VALUES)
@@ -279,10 +278,8 @@ def test_the_warning_about_many_operations_is_short(
 def test_other_kernels_are_compiled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original = preparation.generate
-
     def wrong(kernel: Kernel, target: Target) -> Routine:
-        routine = original(kernel, target)
+        routine = generate(kernel, target)
         is_last = kernel.operations == (1,)
         return replace(routine, text="define nonsense KERNEL_NAME") if is_last else routine
 

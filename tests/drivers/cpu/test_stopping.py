@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.cpu.routines import adding, cancelling, counting, native, requiring
+from support.cpu.routines import adding, bound, cancelling, counting, native, requiring
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native.instance import ArgumentBinding
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.sync.cancellation import Cancellation
@@ -20,7 +21,7 @@ LONG_NS = 1e9
 
 
 def bound_memory(
-    word: int, work_item: int
+    model: NativeModel, word: int, work_item: int
 ) -> tuple[
     np.ndarray[tuple[int, ...], np.dtype[np.int32]],
     ArgumentBinding,
@@ -30,14 +31,14 @@ def bound_memory(
     source = aligned_zeros(4 * COUNT, 64).view(np.int64)
     source[:2] = word, work_item
     target = aligned_zeros(4 * COUNT, 64).view(np.int32)
-    return target, ArgumentBinding([source.ctypes.data], [target.ctypes.data]), source
+    return target, bound(model, source, target), source
 
 
 def test_between_calls() -> None:
     """The first call sets the word of the cancellation; the second one is not run."""
     model = native([cancelling(COUNT), requiring(COUNT), adding(5, COUNT)])
     cancellation = Cancellation()
-    target, binding, _source = bound_memory(cancellation.address, 0)
+    target, binding, _source = bound_memory(model, cancellation.address, 0)
     with pytest.raises(MissedDeadlineTransient, match="operation 1"):
         model.run(binding, None, cancellation)
     cancellation.cancel()
@@ -57,7 +58,7 @@ def test_another_word() -> None:
         word[0] = 0
         cancellation = Cancellation()
         cancellation.watch(word.ctypes.data, value)
-        _, binding, _source = bound_memory(word.ctypes.data, 0)
+        _, binding, _source = bound_memory(model, word.ctypes.data, 0)
         if stops:
             with pytest.raises(MissedDeadlineTransient, match="operation 1"):
                 model.run(binding, None, cancellation)
@@ -69,7 +70,7 @@ def test_another_word() -> None:
 def test_inside_a_long_call(work_item: int) -> None:
     model = native([cancelling(COUNT, cost_ns=LONG_NS)])
     cancellation = Cancellation()
-    target, binding, _source = bound_memory(cancellation.address, work_item)
+    target, binding, _source = bound_memory(model, cancellation.address, work_item)
     if work_item == COUNT - 1:
         model.run(binding, None, cancellation)
     else:
@@ -83,11 +84,11 @@ def test_inside_a_shared_call(threads: int) -> None:
     model = native([cancelling(COUNT, cost_ns=LONG_NS), adding(1, COUNT)], threads=threads)
     for _ in range(20):
         cancellation = Cancellation()
-        target, binding, _source = bound_memory(cancellation.address, 0)
+        target, binding, _source = bound_memory(model, cancellation.address, 0)
         with pytest.raises(MissedDeadlineTransient, match="operation"):
             model.run(binding, None, cancellation)
         assert not target.any()
-    target, binding, _source = bound_memory(Cancellation().address, COUNT)
+    target, binding, _source = bound_memory(model, Cancellation().address, COUNT)
     model.run(binding, None, Cancellation())
     assert target.tolist() == list(range(2, COUNT + 2))
 
@@ -96,7 +97,7 @@ def test_inside_a_shared_call(threads: int) -> None:
 def test_deadlines(threads: int) -> None:
     """Little of two seconds' work is done."""
     model = native([counting(COUNT, milliseconds=2000)], threads=threads)
-    _, binding, _source = bound_memory(0, 0)
+    _, binding, _source = bound_memory(model, 0, 0)
     started = time.monotonic()
     with pytest.raises(MissedDeadlineTransient, match="the deadline passed in operation 0"):
         model.run(binding, started + 0.02)
@@ -105,7 +106,7 @@ def test_deadlines(threads: int) -> None:
 
 def test_cancelled_by_another_thread() -> None:
     model = native([counting(COUNT, milliseconds=2000)])
-    _, binding, _source = bound_memory(0, 0)
+    _, binding, _source = bound_memory(model, 0, 0)
     cancellation = Cancellation()
     timer = threading.Timer(0.02, cancellation.cancel)
     started = time.monotonic()
@@ -117,6 +118,6 @@ def test_cancelled_by_another_thread() -> None:
 
 def test_a_deadline_that_passes_in_a_call_that_cannot_be_divided() -> None:
     model = native([replace(counting(COUNT, milliseconds=30), work_items=30, cost_ns=1.0)])
-    _, binding, _source = bound_memory(0, 0)
+    _, binding, _source = bound_memory(model, 0, 0)
     with pytest.raises(MissedDeadlineTransient, match="last kernel"):
         model.run(binding, time.monotonic() + 0.005)

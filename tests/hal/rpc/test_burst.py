@@ -31,12 +31,12 @@ from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client import burst_client
-from neurald.hal.rpc.client.burst_client import RemoteBurst
+from neurald.hal.rpc.client import ring
+from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.hal.rpc.transport import burst_ring
-from neurald.hal.rpc.transport.burst_packet import MAX_REQUESTS, MAX_SLOTS
+from neurald.hal.rpc.transport import ring_end
+from neurald.hal.rpc.transport.ring_packet import MAX_REQUESTS, MAX_SLOTS
 from neurald.hal.sync.cancellation import Cancellation
 
 NOW = PrepareOptions()
@@ -105,7 +105,7 @@ class Shared:
 def test_arrays_are_copied_in_and_out(
     prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch, in_order: bool
 ) -> None:
-    monkeypatch.setattr(burst_ring, "_STORES_IN_ORDER", in_order)
+    monkeypatch.setattr(ring_end, "_STORES_IN_ORDER", in_order)
     burst = burst_of(prepared)
     values, result = np.zeros(3, np.float32), np.zeros(3, np.float32)
     wanted = request(values, result)
@@ -316,7 +316,7 @@ def test_a_deadline_without_an_end_while_there_is_no_turn(
     left_s: float,
 ) -> None:
     """The daemon waits for a slot as without a deadline, and returns every slot."""
-    monkeypatch.setattr(burst_client, "_NO_LIMIT_S", left_s)
+    monkeypatch.setattr(ring, "_NO_LIMIT_S", left_s)
     prepared = remote.prepare_model(addition(np.ones(2, np.float32)), PrepareOptions())
     go_on = threading.Event()
 
@@ -457,7 +457,7 @@ def test_the_end_of_the_session_ends_its_bursts(
     remote.close()
     with pytest.raises(DeadObject):
         burst.execute(Shared().request, RUN)
-    wait_until(lambda: not any(t.name == "neurald burst" for t in threading.enumerate()))
+    wait_until(lambda: not any(t.name == "neurald ring" for t in threading.enumerate()))
     assert not server.handler.sessions.all()
 
 
@@ -489,7 +489,7 @@ def test_too_many_bursts(tmp_path: Path, device: AddingDevice) -> None:
     remote = connect(str(server.address))
     prepared = remote.prepare_model(addition(ONES), NOW)
     bursts = [burst_of(prepared) for _ in range(2)]
-    with pytest.raises(ResourceExhaustedTransient, match="2 bursts"):
+    with pytest.raises(ResourceExhaustedTransient, match="2 rings"):
         prepared.create_burst()
     bursts.pop().close()
 
@@ -514,7 +514,7 @@ def test_a_burst_that_no_thread_can_be_started_for(
     start = threading.Thread.start
 
     def fails(thread: threading.Thread) -> None:
-        if thread.name == "neurald burst":
+        if thread.name == "neurald ring":
             raise RuntimeError("can't start new thread")
         start(thread)
 

@@ -16,7 +16,7 @@ from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import DeadObject, MissedDeadlineTransient
-from neurald.hal.rpc.client import burst_peer
+from neurald.hal.rpc.client import ring_peer
 from neurald.hal.rpc.client.device import connect
 
 NOW = PrepareOptions()
@@ -80,7 +80,7 @@ def test_a_daemon_that_stops_lets_the_run_under_way_finish() -> None:
 
 @pytest.mark.slow
 def test_a_daemon_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(burst_peer, "_ANSWER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(ring_peer, "_ANSWER_TIMEOUT_S", 1.0)
     with daemon_process("support.models.addition:create_slow") as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
@@ -117,7 +117,8 @@ def test_clients_that_are_killed_leave_nothing() -> None:
         "print('ready', flush=True)\n"
         "while True: burst.execute(wanted, ExecuteOptions())\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    folders = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     with daemon_process("support.models.addition:create_slow") as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)

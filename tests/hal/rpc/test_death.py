@@ -179,7 +179,10 @@ def test_clients_that_are_killed_disturb_nobody(listen: str | None) -> None:
         "values = np.full(3, float(sys.argv[2]), np.float32)\n"
         "while True: prepared.execute(request(values, values.copy()), ExecuteOptions())\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(Path(__file__).parents[2]), *filter(None, sys.path))),
+    }
     with running_daemon("support.models.addition:create_slow", listen) as address:
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)

@@ -174,7 +174,10 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_a_pool_of_processes_and_a_child_that_ends_as_interpreters_do(device: RemoteDevice) -> None:
     command = [sys.executable, "-c", _POOL, device.address]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(Path(__file__).parents[2]), *filter(None, sys.path))),
+    }
     found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert found.stdout.split("\n")[:2] == ["['told']", "0 right"], found.stderr
 

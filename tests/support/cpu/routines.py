@@ -8,6 +8,7 @@ import numpy as np
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name, caller_text
@@ -200,6 +201,11 @@ def native(routines: Sequence[Routine], *, threads: int = 1) -> NativeModel:
     """Loads a chain into memory."""
     team = Team(process.step_program(TARGET), threads)
     return NativeModel(chain(routines), codes(routines), np.zeros(0, np.uint8), team)
+
+
+def bound(model: NativeModel, source: np.ndarray, target: np.ndarray) -> ArgumentBinding:
+    """Returns the binding of a chain to an input and an output."""
+    return ArgumentBinding(model.executable, [source.ctypes.data], [target.ctypes.data])
 
 
 def side_by_side(work: Sequence[threading.Thread]) -> None:

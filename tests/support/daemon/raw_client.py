@@ -23,7 +23,8 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Argument, Model, Request
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.transport.burst_packet import (
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_packet import (
     ANSWER,
     MEMORY,
     MEMORY_HEAD,
@@ -31,11 +32,10 @@ from neurald.hal.rpc.transport.burst_packet import (
     pack_arguments,
     request_packet,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, RingSide
 from neurald.hal.rpc.wire.model import model_to_wire
 
 SERVICE = "/neurald.v1.Device/"
-CONSTANT, FENCE, BURST = 1, 2, 4
+CONSTANT, FENCE, RING = 1, 2, 4
 #: Seals of a memory: neither its size nor its seals can change.
 SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 OPTIONS = device_pb2.PrepareOptions(preference=1, priority=100)  # type: ignore[arg-type]
@@ -255,7 +255,7 @@ class RawBurst:
         self.connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(_TIMEOUT_S)
         try:
-            client.token(handle, BURST, theirs.fileno(), self._ring_memory.fd)
+            client.token(0, RING, theirs.fileno(), self._ring_memory.fd)
         finally:
             theirs.close()
         self.ring = RingEnd(self._ring_memory, self.connection, RingSide.CLIENT)
@@ -269,7 +269,7 @@ class RawBurst:
         self._memory = SharedMemory.create(offset)
         request = Request(inputs=tuple(places[0]), outputs=tuple(places[1]), pools=())
         self._ask(MEMORY_HEAD.pack(MEMORY, 1, offset, False), self._memory.fd)
-        self._ask(request_packet(0, pack_arguments(request, (1,))))
+        self._ask(request_packet(0, handle, pack_arguments(request, (1,))))
 
     def _ask(self, packet: bytes, *descriptors: int) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import (
     Expression,
@@ -84,11 +86,18 @@ def quantize_rows(
         else:
             zero = load(zero_points, (row,)).to(Scalar.FLOAT32)
             scaled = value * (1.0 / load(scales, (row,))) + zero
-        rounded = apply(Op.ROUND_AWAY, scaled)
-        # NaN converts to the integer 0.
-        return clamp(rounded, float(_LOW if asymmetric else -_HIGH), float(_HIGH)).to(Scalar.INT8)
+        # Rounds half away from zero, since the conversion truncates. NaN converts to the integer 0.
+        moved = scaled + _below_half(scaled)
+        return clamp(moved, float(_LOW if asymmetric else -_HIGH), float(_HIGH)).to(Scalar.INT8)
 
     return QuantizedRows(values=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
+
+
+def _below_half(value: Expression) -> Expression:
+    """Returns the largest FLOAT32 below 1/2, with the sign of another."""
+    sign = apply(Op.REINTERPRET, value, type=Scalar.INT32) & -(1 << 31)
+    bits = int(np.float32(0.5 - 2.0**-25).view(np.int32))
+    return apply(Op.REINTERPRET, sign | bits, type=Scalar.FLOAT32)
 
 
 def _limits(builder: Builder, values: Value) -> Value:

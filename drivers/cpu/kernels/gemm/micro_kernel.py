@@ -42,8 +42,8 @@ class WeightLayout:
         vectors: offsets of the vectors of a term, in bytes.
         align: alignment of each vector.
         is_panel_major: True if a panel should be used for all positions before the next one.
-        scale_bytes: size of the FLOAT32 scales of a panel's lanes, which precede its weights; 0 if
-            there are none.
+        scale_bytes: size of the FLOAT32 scales of a panel's lanes, which precede its INT8 weights;
+            0 if there are none. Sums are multiplied by them.
     """
 
     pointer: str
@@ -111,7 +111,6 @@ class FloatMicroKernel:
     ) -> None:
         self._code, self._product, self._tile, self._weights = code, product, tile, weights
         self._prefetches_inputs = prefetches_inputs
-        self._scales: list[str] = []
         self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
         self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.positions * tile.vectors)))
         # Prefetch size for every `_period` terms: one line, unless the panel needs more.
@@ -147,19 +146,25 @@ class FloatMicroKernel:
         # If there are few sums, each is split over several accumulators.
         copies = max(1, min(self._unrolled, _ACCUMULATORS_IN_FLIGHT // count))
         panel, ahead = weights
-        self._scales = self._loaded_scales(panel)
         weights = address(self._code, panel, str(self._weights.scale_bytes)), ahead
-        sums = list(starts) * shape.positions + [self._vector.number("float", 0)] * (copies - 1) * count
+        zero = self._vector.number("float", 0)
+        first = [zero] * len(starts) if self._weights.scale_bytes else list(starts)
+        sums = first * shape.positions + [zero] * (copies - 1) * count
         sums = self._add_rows(shape, sums, source, weights, row)
         for copy in range(1, copies):
             for each in range(count):
                 sums[each] = self._vector.binary("fadd", "float", sums[each], sums[copy * count + each])
-        return sums[:count]
+        if not self._weights.scale_bytes:
+            return sums[:count]
+        scales = self._loaded_scales(panel)
+        vectors = len(starts)
+        return [
+            self._vector.fma("float", sums[each], scales[each % vectors], starts[each % vectors])
+            for each in range(count)
+        ]
 
     def _loaded_scales(self, panel: str) -> list[str]:
-        """Returns the scales of a panel's vectors; none if weights have no scales."""
-        if not self._weights.scale_bytes:
-            return []
+        """Returns the scales of a panel's vectors."""
         v, lanes = self._vector, self._tile.lanes
         size = lanes * Scalar.FLOAT32.size_bytes
         places = [address(self._code, panel, str(each * size)) for each in range(self._tile.vectors)]
@@ -305,15 +310,13 @@ class FloatMicroKernel:
     ) -> None:
         code, v, tile, product = self._code, self._vector, self._tile, self._product
         columns = []
-        for vector, start in enumerate(self._weights.vectors):
+        for start in self._weights.vectors:
             at = address(code, weights, str(term * self._weights.term_bytes + start))
             kind = v.type(stored(self._weights.type))
             loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
-            if self._scales:
+            if self._weights.scale_bytes:
                 whole = v.cast("sext", "i8", loaded, "i32")
-                loaded = v.binary(
-                    "fmul", "float", v.cast("sitofp", "i32", whole, "float"), self._scales[vector]
-                )
+                loaded = v.cast("sitofp", "i32", whole, "float")
             columns.append(from_stored(v, self._weights.type, loaded))
         if self._prefetches_inputs:
             # Spread over as many terms as this tile has.

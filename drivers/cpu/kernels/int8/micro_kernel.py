@@ -13,6 +13,9 @@ from neurald.drivers.cpu.target.routine import NAME
 
 #: Larger weights exceed the second-level cache, so the next panel is prefetched.
 _MAX_RESIDENT_BYTES = 256 << 10
+#: Smaller ones may still come from memory each time, because other layers evict them; prefetching
+#: costs little if there are several positions per tile. These stay in the first-level cache.
+_MAX_NEAR_BYTES = 24 << 10
 #: Name and parameters of the function that computes a tile.
 _FUNCTION = f"@{NAME}.sums"
 _PARAMETERS = ("%source", "%panel", "%ahead", "%common", "%totals")
@@ -37,7 +40,8 @@ class QuantizedMicroKernel:
         most = max(plan.unrolled, tiles // plan.vectors)
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
         # A panel for a single tile is streamed from memory anyway.
-        is_prefetched = tiles > 1 and plan.panels * self._panel_bytes > _MAX_RESIDENT_BYTES
+        limit = _MAX_NEAR_BYTES if plan.spills_accumulators else _MAX_RESIDENT_BYTES
+        is_prefetched = tiles > 1 and plan.panels * self._panel_bytes > limit
         self._prefetched_bytes = (
             -(-plan.vectors * self._register * self._period // tiles) if is_prefetched else 0
         )

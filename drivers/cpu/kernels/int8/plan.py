@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
-from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.int8.scheme import TILE_ROWS, TILE_WORDS, Scheme
 
 #: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if
 #: weights are small too.
@@ -29,6 +29,13 @@ _SPILLED_TILE_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0,
 #: Minimum cycles of a weight vector from the second-level cache; and the cycles of a weight vector
 #: and an input besides products.
 _WEIGHTS_CYCLES, _MORE_WEIGHTS_CYCLES, _MORE_INPUT_CYCLES = 1.3, 0.4, 0.1
+#: Tiles of positions, by the vectors of a panel: with those of weights and sums they fill the eight
+#: tile registers.
+_POSITION_TILES = {1: 3, 2: 2, 3: 1}
+#: Cycles of a product of tiles, and of loading a tile of inputs or weights.
+_TILE_PRODUCT_CYCLES, _TILE_LOAD_CYCLES = 16.0, 10.0
+#: Cycles per group of tiles besides its products.
+_TILE_GROUP_CYCLES = 60.0
 #: Panels up to this size stay in the first-level cache beside few inputs and results; and the
 #: cycles of a weight vector then.
 _MAX_NEAR_PANEL_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
@@ -58,6 +65,8 @@ class ProductPlan:
         block: units computed at a time.
         layout: the layout of their inputs.
         shares_panels: True if work items are panels; else they are units.
+        pitch: positions from a row to the next one of a unit, at the distance of neighbouring
+            positions; the width, unless the scheme has tiles.
     """
 
     product: WindowedProduct
@@ -71,6 +80,7 @@ class ProductPlan:
     block: int
     layout: BlockLayout
     shares_panels: bool
+    pitch: int
 
     @property
     def groups(self) -> int:
@@ -114,7 +124,7 @@ class ProductPlan:
     def cycles(self) -> float:
         """Estimated cycles."""
         height, width = estimate(self.height), estimate(self.width)
-        image = _cycles(self.product, self.scheme, self.vectors, height, width)
+        image = _cycles(self.product, self.scheme, self.vectors, (height, width, self.pitch))
         return estimate(self.images) * self.groups * image
 
     @property
@@ -144,8 +154,29 @@ class ProductPlan:
 
     @property
     def run_steps(self) -> int:
-        """Number of words per run; the last one is padded with weights of 0."""
-        return -(-self.run // self.scheme.group)
+        """Number of words per run; the last ones are padded with weights of 0."""
+        words = -(-self.run // self.scheme.group)
+        return -(-words // self.tile_words) * self.tile_words if self.scheme.has_tiles else words
+
+    @property
+    def tile_words(self) -> int:
+        """Number of words per row of a tile of inputs, such that the tiles of a run are equal."""
+        return _tile_words(self.run, self.scheme)
+
+    @property
+    def span(self) -> int:
+        """Number of positions per tile, including those between the ends of its rows."""
+        return (self.rows - 1) * self.pitch + self.width if self.rows > 1 else self.pixels
+
+    @property
+    def tile_rows(self) -> int:
+        """Number of positions per tile register of inputs."""
+        return -(-self.span // self.position_tiles)
+
+    @property
+    def position_tiles(self) -> int:
+        """Number of tile registers of inputs that are multiplied together."""
+        return -(-self.span // TILE_ROWS)
 
     @property
     def steps(self) -> int:
@@ -155,7 +186,7 @@ class ProductPlan:
     @property
     def spills_accumulators(self) -> bool:
         """True if the sums of a tile are spilled to memory."""
-        return self.pixels > _MAX_UNROLLED_POSITIONS
+        return self.scheme.has_tiles or self.pixels > _MAX_UNROLLED_POSITIONS
 
     @property
     def unrolled(self) -> int:
@@ -185,6 +216,8 @@ def _is_gathered(product: WindowedProduct) -> bool:
 
 def max_pixels(scheme: Scheme, vectors: int) -> int:
     """Returns the maximum number of positions per tile, by registers."""
+    if scheme.has_tiles:
+        return TILE_ROWS * _POSITION_TILES[vectors]
     return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - 1)
 
 
@@ -213,15 +246,19 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     channels = pixel = product.depth * groups
     run = product.depth * (columns.taps if groups == 1 and columns.dilation == 1 else 1)
     is_direct = is_direct and rows.is_inside and columns.is_inside and run % scheme.group == 0
+    if scheme.has_tiles:
+        # Tiles would read beyond the last pixel.
+        is_direct = is_direct and run // scheme.group % _tile_words(run, scheme) == 0
     if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % _ALIASED_BYTES == 0:
         pixel += 64 // scheme.element_bytes
     row = pixel * (columns.length if is_direct else padded_width(columns))
+    pitch = _pitch(rows, columns, row, pixel) if scheme.has_tiles else width
     vectors = min(
-        range(1, min(_MAX_VECTORS, -(-product.channels // scheme.lanes)) + 1),
-        key=lambda count: _cycles(product, scheme, count, estimate(height), estimate(width)),
+        range(1, min(_most_vectors(scheme), -(-product.channels // scheme.lanes)) + 1),
+        key=lambda count: _cycles(product, scheme, count, (estimate(height), estimate(width), pitch)),
     )
     panels = -(-product.channels // (vectors * scheme.lanes))
-    unit = _unit_rows(scheme, vectors, height, width)
+    unit = _unit_rows(scheme, vectors, (height, width, pitch))
     units = -(-height // unit)
     weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
     budget = _MAX_SMALL_BLOCK_BYTES if weights <= _MAX_SMALL_WEIGHTS_BYTES else _MAX_BLOCK_BYTES
@@ -254,12 +291,46 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
             gathered=gathered,
         ),
         shares_panels=groups == 1 and (is_heavy or panels > estimate(images * units) < _MIN_SHARED_UNITS),
+        pitch=pitch,
     )
 
 
-def _unit_rows(scheme: Scheme, vectors: int, height: int, width: int) -> int:
-    """Returns the rows per unit, such that units have similar heights."""
-    most = max(1, max_pixels(scheme, vectors) // width)
+def _pitch(rows: WindowDimension, columns: WindowDimension, row: int, pixel: int) -> int:
+    """Returns the distance of rows, as a multiple of that of neighbouring positions; 0 if it is none.
+
+    Args:
+        rows, columns: movement of windows.
+        row, pixel: strides of rows and pixels.
+    """
+    if columns.positions == 1:
+        return 1
+    pitch, rest = divmod(rows.stride * row, columns.stride * pixel)
+    return 0 if rest else pitch
+
+
+def _most_vectors(scheme: Scheme) -> int:
+    return len(_POSITION_TILES) if scheme.has_tiles else _MAX_VECTORS
+
+
+def _tile_words(run: int, scheme: Scheme) -> int:
+    """Returns the words per row of tiles, such that all tiles of a run are equal."""
+    words = -(-run // scheme.group)
+    return -(-words // -(-words // TILE_WORDS))
+
+
+def _unit_rows(scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> int:
+    """Returns the rows per unit, such that units have similar heights.
+
+    Args:
+        scheme: multiplication scheme.
+        vectors: number of vectors per panel.
+        sizes: height and width of the output, and `ProductPlan.pitch`.
+    """
+    height, width, pitch = sizes
+    if scheme.has_tiles:
+        most = max(1, (max_pixels(scheme, vectors) - width) // pitch + 1) if pitch else 1
+    else:
+        most = max(1, max_pixels(scheme, vectors) // width)
     if isinstance(height, Extent):
         # The last unit is whole as well, so there must be enough rows for one.
         return most if height >= most else 1 << (height.bit_length() - 1)
@@ -267,14 +338,23 @@ def _unit_rows(scheme: Scheme, vectors: int, height: int, width: int) -> int:
     return -(-height // -(-height // most))
 
 
-def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, height: int, width: int) -> float:
-    """Returns the estimated cycles of an image with this many vectors per panel."""
+def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> float:
+    """Returns the estimated cycles of an image; see `_unit_rows`."""
+    height, width, pitch = sizes
     most = max_pixels(scheme, vectors)
-    rows = _unit_rows(scheme, vectors, height, width)
+    rows = _unit_rows(scheme, vectors, sizes)
     tiles = -(-height // rows) * (1 if rows > 1 else -(-width // most))
     pixels = rows * width if rows > 1 else -(-width // -(-width // most))
     panels = -(-product.channels // (vectors * scheme.lanes))
     words = product.terms / scheme.group
+    if scheme.has_tiles:
+        span = (rows - 1) * pitch + width if rows > 1 else pixels
+        across = -(-span // TILE_ROWS)
+        run = product.depth * (product.columns.taps if product.is_contiguous else 1)
+        groups = product.terms // run * -(-run // (scheme.group * TILE_WORDS))
+        step = max(across * vectors * _TILE_PRODUCT_CYCLES, (across + vectors) * _TILE_LOAD_CYCLES)
+        store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES
+        return panels * tiles * (groups * step + _TILE_GROUP_CYCLES + pixels * vectors * store)
     is_kept = pixels > _MAX_UNROLLED_POSITIONS
     panel = words * vectors * scheme.target.vector_bytes
     is_near = scheme.is_bytes and not is_kept and panel <= _MAX_NEAR_PANEL_BYTES

@@ -56,19 +56,22 @@ class ResultWriter:
     def _generic_epilogue(self) -> Epilogue:
         return Epilogue(self._epilogue.kernel, self._target, self._code, self._names)
 
-    def write_spilled(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
+    def write_spilled(
+        self, totals: str, rows: list[list[str]], position: str, channel: str, *, count: int | None = None
+    ) -> None:
         """Writes the results of a tile with spilled sums; see `accumulator_spill`.
 
         Args:
             totals: address of the sums; those of a position are contiguous.
             rows: vectors of epilogue constants, see `Rescaling.rows`.
             position, channel: the first ones in the output.
+            count: number of positions; those of a tile by default.
         """
 
         def write(first: str, sums: Sequence[str]) -> None:
             self._write_positions(sums, rows, self._single.binary("add", "i64", position, first), channel)
 
-        shape = self._plan.pixels, self._plan.vectors
+        shape = self._plan.pixels if count is None else count, self._plan.vectors
         each_spilled_position(
             self._vector, "i32", shape, totals, write, together=min(shape[0], self._together)
         )

@@ -14,6 +14,8 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
 
 WORD_BYTES = 4
+#: Maximum rows of a tile, and words of its rows.
+TILE_ROWS = TILE_WORDS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +28,19 @@ class Scheme:
     Attributes:
         target: the target of the code.
         is_bytes: True for bytes, four to a word; else halves, two to a word.
+        has_tiles: True if products of tiles (AMX) take the place of steps. A tile of inputs has a
+            row of words for each position, a tile of weights a row of lanes for each word.
     """
 
     target: Target
     is_bytes: bool
+    has_tiles: bool = False
 
     @property
     def label(self) -> str:
         """Describes the scheme, for profiles."""
+        if self.has_tiles:
+            return "int8 tiles"
         return "int8" if self.is_bytes else "int16"
 
     @property

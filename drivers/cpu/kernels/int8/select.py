@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, Selection
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -82,6 +83,12 @@ def _factors(operand: WeightOperand, constant: Array, product: WindowedProduct) 
     )
 
 
+def is_open(product: WindowedProduct) -> bool:
+    """Returns True if the number of positions is only known at run time."""
+    sides = product.images, product.rows.positions, product.columns.positions
+    return any(isinstance(each, Extent) for each in sides)
+
+
 def _scheme(source: Value, target: Target) -> Scheme:
     return Scheme(target=target, is_bytes=target.has_vnni and source.type in _BYTES)
 
@@ -116,6 +123,9 @@ def _product(
     run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
     is_direct = is_direct and not (weights.sums and run % target.vector_bytes)
     plan = plan_of(product, scheme, is_direct=is_direct)
+    if scheme.is_bytes and target.has_tiles and not weights.sums and not is_open(product):
+        tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct)
+        plan = min(plan, tiled, key=lambda each: each.cycles)
     panels = packed(
         plan,
         weights,
@@ -201,7 +211,28 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         plan, parts, padding, epilogue.starts(starts), epilogue.words(1, channels)[:, 0], node.weights.name
     )
     arguments = arguments_with(epilogue.kernel, (node.input, weights))
-    writer = DepthwiseWriter(plan, epilogue, arguments, zero=node.input_zero)
+    key: Hashable | None = None
+    if epilogue.rescaling is not None and epilogue.is_stored:
+        values = tuple((each.shape, each.type) for each in arguments)
+        key = plan, epilogue.rescaling.form, values, node.input_zero
+    return cached_routine(
+        key,
+        kernel,
+        arguments,
+        lambda: _new_depthwise_routine(kernel, plan, epilogue, arguments, zero=node.input_zero),
+    )
+
+
+def _new_depthwise_routine(
+    kernel: Kernel,
+    plan: depthwise_plan.DepthwisePlan,
+    epilogue: QuantizedEpilogue,
+    arguments: tuple[Value, ...],
+    *,
+    zero: int,
+) -> Routine:
+    """Returns the routine of a depthwise convolution."""
+    writer = DepthwiseWriter(plan, epilogue, arguments, zero=zero)
     writer.write()
     return Routine(
         text=function_text(writer.code, arguments),
@@ -210,7 +241,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=plan.layout.packed_bytes,
-        label=f"{scheme.label}, depthwise, {plan.rows} rows at once",
+        label=f"{plan.scheme.label}, depthwise, {plan.rows} rows at once",
         operations=kernel.operations,
         subroutines=frozenset(writer.code.subroutines),
     )

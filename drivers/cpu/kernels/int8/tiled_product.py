@@ -20,6 +20,7 @@ from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.results import ResultWriter
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+from neurald.drivers.cpu.kernels.int8.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.int8.window_sums import write_window_sums
 
 
@@ -53,15 +54,14 @@ class TiledProductWriter:
         self._single = Vector(self.code, plan.scheme.target, 1)
         self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)
         self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
+        self._tile_kernel = TileMicroKernel(plan, rows=epilogue.rows) if plan.scheme.has_tiles else None
         self._panel_bytes = panel_bytes(plan, epilogue.rows)
         self._register = plan.scheme.target.vector_bytes
 
     @property
     def scratch_bytes(self) -> int:
         """Scratch memory per thread: packed inputs, sums of windows, and the sums of a tile."""
-        kept = (
-            self._plan.pixels * self._plan.vectors * self._register if self._plan.spills_accumulators else 0
-        )
+        kept = self._plan.span * self._plan.vectors * self._register if self._plan.spills_accumulators else 0
         return self._before_totals + kept
 
     @property
@@ -73,6 +73,13 @@ class TiledProductWriter:
 
     def write(self) -> None:
         """Writes the instructions for the range of work items."""
+        if self._tile_kernel is not None:
+            self._tile_kernel.configure(self.code)
+        self._write_work_items()
+        if self._tile_kernel is not None:
+            self._tile_kernel.release(self.code)
+
+    def _write_work_items(self) -> None:
         plan, code, v = self._plan, self.code, self._single
         if plan.shares_panels:
             units = str(plan.units)
@@ -201,12 +208,29 @@ class TiledProductWriter:
             )
         # A unit of several rows is as wide as the output, so its positions are contiguous.
         _, panel, _ = memory
-        if plan.spills_accumulators:
+        if self._tile_kernel is not None:
+            source, _, _ = memory
+            self._tile_kernel.call(code, source, panel, self._totals)
+            self._write_rows(self._rows_of(panel), at)
+        elif plan.spills_accumulators:
             self._sums.call(code, *memory, window_sums, self._totals)
             self._results.write_spilled(self._totals, self._rows_of(panel), *at)
         else:
             totals = self._sums.write(code, *memory, window_sums)
             self._results.write(totals, self._rows_of(panel), *at)
+
+    def _write_rows(self, rows: list[list[str]], at: tuple[str, str]) -> None:
+        """Writes the results of a tile with spilled sums, without those between its rows."""
+        plan, code = self._plan, self.code
+        if plan.span == plan.pixels:
+            self._results.write_spilled(self._totals, rows, *at)
+            return
+        position, channel = at
+        with code.loop("0", str(plan.rows)) as loop:
+            line = plan.pitch * plan.vectors * self._register
+            totals = address(code, self._totals, multiple(code, loop.index, line))
+            first = self._single.binary("add", "i64", position, multiple(code, loop.index, plan.width))
+            self._results.write_spilled(totals, rows, first, channel, count=plan.width)
 
     def _rows_of(self, panel: str) -> list[list[str]]:
         """Loads the epilogue constants of a panel."""

@@ -23,6 +23,7 @@ from neurald.drivers.compiler.ir.expression import (
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
@@ -31,7 +32,7 @@ from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.op_table import computed
-from neurald.drivers.cpu.emit.reductions import combine, identity_text, reduce_lanes
+from neurald.drivers.cpu.emit.reductions import combine, identity_text, is_number, reduce_lanes
 from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
@@ -50,6 +51,8 @@ _LANE_BYTES = 4
 #: Cycles of a horizontal reduction, and per row.
 _HORIZONTAL_CYCLES, _ROW_CYCLES = 10.0, 10.0
 
+#: Operations whose result is NaN if an operand is.
+_NAN_IF_OPERAND_IS = frozenset((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.NEGATE, Op.EXP))
 
 #: Writes a vector of a row, given loop-carried values and its start; returns the carried values.
 #: The last vector may start earlier to stay in the row, and gets a mask of the elements not in
@@ -211,6 +214,35 @@ def _is_worth_keeping(reduction: Reduce, kernel: Kernel) -> bool:
     return is_costly and any(each is element for each in kernel.expressions)
 
 
+def _passes_nan_on(reduction: Reduce, rows: RowWiseKernel) -> bool:
+    """Returns True if a row with NaN becomes NaN, whatever the result of a maximum or minimum is.
+
+    In a softmax, a sum of exponentials is NaN then, and with it every element.
+    """
+    (along,) = reduction.axes
+    for each in rows.reductions:
+        if each.reduction is not ReductionOp.SUM or each is reduction:
+            continue
+        reduced = substitute(reduction.body, {along: each.axes[0]})
+        if _is_nan_with(each.body, reduced) and _is_nan_with(rows.kernel.body, each):
+            return True
+    return False
+
+
+def _is_nan_with(expression: Expression, part: Expression) -> bool:
+    """Returns True if an expression is NaN if this part of it is."""
+    pending, seen = [expression], {expression}
+    while pending:
+        each = pending.pop()
+        if each is part:
+            return True
+        if isinstance(each, Apply) and each.op in _NAN_IF_OPERAND_IS:
+            operands = set(each.arguments) - seen
+            seen |= operands
+            pending += operands
+    return False
+
+
 class RowWriter:
     """Writes the instructions for a row.
 
@@ -318,6 +350,7 @@ class RowWriter:
         """Reduces the row and returns the result."""
         v, (along,) = self._v, reduction.axes
         element, start = computed(reduction, self.lanes), identity_text(v, reduction)
+        ignores_nan = is_number(reduction.body) or _passes_nan_on(reduction, self._rows)
 
         def part(totals: Sequence[str], begin: str, is_new: str | None) -> list[str]:
             value = self._statements(names, along, begin, is_new).value(reduction.body)
@@ -325,10 +358,11 @@ class RowWriter:
                 self._keep(begin, value)
             if is_new is not None:
                 value = v.select(is_new, element, value, start)
-            return [combine(v, reduction.reduction, reduction.type, element, totals[0], value)]
+            kind, how = reduction.type, reduction.reduction
+            return [combine(v, how, kind, element, totals[0], value, ignores_nan=ignores_nan)]
 
         (total,) = self._over_parts([(v.type(element), start)], part)
-        return reduce_lanes(v, reduction, element, total)
+        return reduce_lanes(v, reduction, element, total, ignores_nan=ignores_nan)
 
     def _keep(self, begin: str, value: str) -> None:
         """Keeps the elements of a vector."""

@@ -1,10 +1,20 @@
-"""The axis along which a reduction is vectorised."""
+"""The axis along which a reduction is vectorised, and what is known of reduced numbers."""
 
-from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis, load, maximum, reduce
-from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    Reduce,
+    apply,
+    axis,
+    constant,
+    load,
+    maximum,
+    reduce,
+    select,
+)
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.emit.reductions import reduction_axis, reduction_lanes
+from neurald.drivers.cpu.emit.reductions import is_number, reduction_axis, reduction_lanes
 from neurald.drivers.cpu.target.target import TARGETS
 
 _TARGET = TARGETS["avx512"]
@@ -33,6 +43,21 @@ def test_short_axes_are_not_vectorised() -> None:
     assert reduction_axis(_reduction(3, 3, index=lambda y, x: (y, x)), _TARGET) is None
     fold = _reduction(500, 3, index=lambda y, x: (y, x))
     assert reduction_axis(fold, _TARGET) is fold.axes[0]
+
+
+def test_numbers_are_recognised() -> None:
+    x = load(Value((4,), Scalar.FLOAT32), (axis(4),))
+    is_nan = apply(Op.IS_NAN, x)
+    replaced = select(is_nan, 0.0, x)
+    assert is_number(replaced)
+    assert is_number(apply(Op.ABSOLUTE, -replaced))
+    assert is_number(select(x < 1.0, constant(2.0, Scalar.FLOAT32), replaced))
+    assert is_number(constant(7, Scalar.INT32))
+    assert not is_number(x)
+    assert not is_number(select(is_nan, x, 0.0))
+    assert not is_number(select(x < 1.0, 0.0, x))
+    assert not is_number(select(is_nan, float("nan"), x))
+    assert not is_number(replaced + 1.0)
 
 
 def test_there_are_no_more_lanes_than_elements() -> None:

@@ -1,7 +1,7 @@
 ; attention, 3 rows of 9
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
 declare i64 @llvm.smin.i64(i64, i64)
-define void @k7a8fa1a962f67e8e(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @kc0bb40b1986bd43e(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v1 = getelementptr i8, ptr %scratch, i64 512
   %v2 = getelementptr i8, ptr %scratch, i64 704
   %v3 = getelementptr i8, ptr %scratch, i64 896
@@ -25,15 +25,15 @@ define void @k7a8fa1a962f67e8e(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2
   %v195 = icmp slt <8 x i32> %v174, splat (i32 3)
   %v196 = select <8 x i1> %v195, <8 x float> splat (float 0x0000000000000000), <8 x float> splat (float 0xC7EFF933C0000000)
   %v198 = getelementptr float, ptr %v1, i64 33
-  %v244 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
+  %v234 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
   br label %v4.before
 v4.before:
   br label %v4
 v4:
-  %v5 = phi i64 [ %begin, %v4.before ], [ %v424, %v4.next ]
-  %v6 = phi i64 [ %begin, %v4.before ], [ %v422, %v4.next ]
-  %v424.more = icmp slt i64 %v5, %end
-  br i1 %v424.more, label %v4.turn, label %v4.after
+  %v5 = phi i64 [ %begin, %v4.before ], [ %v414, %v4.next ]
+  %v6 = phi i64 [ %begin, %v4.before ], [ %v412, %v4.next ]
+  %v414.more = icmp slt i64 %v5, %end
+  br i1 %v414.more, label %v4.turn, label %v4.after
 v4.turn:
   %v7 = icmp eq i64 %v5, %begin
   %v9 = or i1 %v7, %v8
@@ -245,249 +245,239 @@ v69.after:
 v200.before:
   br label %v200
 v200:
-  %v201 = phi i64 [ 0, %v200.before ], [ %v315, %v200.next ]
+  %v201 = phi i64 [ 0, %v200.before ], [ %v305, %v200.next ]
   %v202 = mul i64 %v201, 16
   %v203 = getelementptr float, ptr %v199, i64 %v202
   %v204 = load <8 x float>, ptr %v203, align 4
   %v205 = fcmp ogt <8 x float> %v204, splat (float 0xFFF0000000000000)
   %v206 = select <8 x i1> %v205, <8 x float> %v204, <8 x float> splat (float 0xFFF0000000000000)
-  %v207 = fcmp uno <8 x float> %v204, %v204
-  %v208 = select <8 x i1> %v207, <8 x float> %v204, <8 x float> %v206
-  %v209 = add i64 %v202, 1
-  %v210 = getelementptr float, ptr %v199, i64 %v209
-  %v211 = load <8 x float>, ptr %v210, align 4
-  %v212 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v211, <8 x float> splat (float 0xFFF0000000000000)
-  %v213 = fcmp ogt <8 x float> %v212, %v208
-  %v214 = select <8 x i1> %v213, <8 x float> %v212, <8 x float> %v208
-  %v215 = fcmp uno <8 x float> %v212, %v212
-  %v216 = select <8 x i1> %v215, <8 x float> %v212, <8 x float> %v214
-  %v217 = shufflevector <8 x float> %v216, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v218 = shufflevector <8 x float> %v216, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v219 = fcmp ogt <4 x float> %v218, %v217
-  %v220 = select <4 x i1> %v219, <4 x float> %v218, <4 x float> %v217
-  %v221 = fcmp uno <4 x float> %v218, %v218
-  %v222 = select <4 x i1> %v221, <4 x float> %v218, <4 x float> %v220
-  %v223 = shufflevector <4 x float> %v222, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v224 = shufflevector <4 x float> %v222, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v225 = fcmp ogt <2 x float> %v224, %v223
-  %v226 = select <2 x i1> %v225, <2 x float> %v224, <2 x float> %v223
-  %v227 = fcmp uno <2 x float> %v224, %v224
-  %v228 = select <2 x i1> %v227, <2 x float> %v224, <2 x float> %v226
-  %v229 = extractelement <2 x float> %v228, i64 0
-  %v230 = extractelement <2 x float> %v228, i64 1
-  %v231 = fcmp ogt float %v230, %v229
-  %v232 = select i1 %v231, float %v230, float %v229
-  %v233 = fcmp uno float %v230, %v230
-  %v234 = select i1 %v233, float %v230, float %v232
-  %v235 = insertelement <8 x float> poison, float %v234, i64 0
-  %v236 = shufflevector <8 x float> %v235, <8 x float> poison, <8 x i32> zeroinitializer
-  %v237 = fsub <8 x float> %v204, %v236
-  %v238 = fcmp olt <8 x float> %v237, splat (float 0xC05A000000000000)
-  %v239 = select <8 x i1> %v238, <8 x float> splat (float 0x0000000000000000), <8 x float> %v237
-  %v240 = fcmp ogt <8 x float> %v239, splat (float 0x4056400000000000)
-  %v241 = select <8 x i1> %v240, <8 x float> splat (float 0x4056400000000000), <8 x float> %v239
-  %v242 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v241, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v243 = bitcast <8 x float> %v242 to <8 x i32>
-  %v245 = sub <8 x i32> %v243, %v244
-  %v246 = fsub <8 x float> %v242, splat (float 0x4168000000000000)
-  %v247 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v246, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v241)
-  %v248 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v246, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v247)
-  %v249 = ashr <8 x i32> %v245, splat (i32 1)
-  %v250 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v248, <8 x float> splat (float 0x3F81229B40000000))
-  %v251 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v250, <8 x float> %v248, <8 x float> splat (float 0x3FA5556780000000))
-  %v252 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v251, <8 x float> %v248, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v253 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v252, <8 x float> %v248, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v254 = fmul <8 x float> %v248, %v248
-  %v255 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v254, <8 x float> %v253, <8 x float> %v248)
-  %v256 = fadd <8 x float> %v255, splat (float 0x3FF0000000000000)
-  %v257 = add <8 x i32> %v249, splat (i32 127)
-  %v258 = shl <8 x i32> %v257, splat (i32 23)
-  %v259 = bitcast <8 x i32> %v258 to <8 x float>
-  %v260 = fmul <8 x float> %v256, %v259
-  %v261 = sub <8 x i32> %v245, %v249
-  %v262 = add <8 x i32> %v261, splat (i32 127)
-  %v263 = shl <8 x i32> %v262, splat (i32 23)
-  %v264 = bitcast <8 x i32> %v263 to <8 x float>
-  %v265 = fmul <8 x float> %v260, %v264
-  %v266 = select <8 x i1> %v238, <8 x float> splat (float 0x0000000000000000), <8 x float> %v265
-  %v267 = fadd <8 x float> splat (float 0x0000000000000000), %v266
-  %v268 = fsub <8 x float> %v211, %v236
-  %v269 = fcmp olt <8 x float> %v268, splat (float 0xC05A000000000000)
-  %v270 = select <8 x i1> %v269, <8 x float> splat (float 0x0000000000000000), <8 x float> %v268
-  %v271 = fcmp ogt <8 x float> %v270, splat (float 0x4056400000000000)
-  %v272 = select <8 x i1> %v271, <8 x float> splat (float 0x4056400000000000), <8 x float> %v270
-  %v273 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v272, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v274 = bitcast <8 x float> %v273 to <8 x i32>
-  %v275 = sub <8 x i32> %v274, %v244
-  %v276 = fsub <8 x float> %v273, splat (float 0x4168000000000000)
-  %v277 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v276, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v272)
-  %v278 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v276, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v277)
-  %v279 = ashr <8 x i32> %v275, splat (i32 1)
-  %v280 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v278, <8 x float> splat (float 0x3F81229B40000000))
-  %v281 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v280, <8 x float> %v278, <8 x float> splat (float 0x3FA5556780000000))
-  %v282 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v281, <8 x float> %v278, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v283 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v282, <8 x float> %v278, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v284 = fmul <8 x float> %v278, %v278
-  %v285 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v284, <8 x float> %v283, <8 x float> %v278)
-  %v286 = fadd <8 x float> %v285, splat (float 0x3FF0000000000000)
-  %v287 = add <8 x i32> %v279, splat (i32 127)
-  %v288 = shl <8 x i32> %v287, splat (i32 23)
-  %v289 = bitcast <8 x i32> %v288 to <8 x float>
-  %v290 = fmul <8 x float> %v286, %v289
-  %v291 = sub <8 x i32> %v275, %v279
-  %v292 = add <8 x i32> %v291, splat (i32 127)
-  %v293 = shl <8 x i32> %v292, splat (i32 23)
-  %v294 = bitcast <8 x i32> %v293 to <8 x float>
-  %v295 = fmul <8 x float> %v290, %v294
-  %v296 = select <8 x i1> %v269, <8 x float> splat (float 0x0000000000000000), <8 x float> %v295
-  %v297 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v296, <8 x float> splat (float 0x0000000000000000)
-  %v298 = fadd <8 x float> %v267, %v297
-  %v299 = shufflevector <8 x float> %v298, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v300 = shufflevector <8 x float> %v298, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v301 = fadd <4 x float> %v299, %v300
-  %v302 = shufflevector <4 x float> %v301, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v303 = shufflevector <4 x float> %v301, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v304 = fadd <2 x float> %v302, %v303
-  %v305 = extractelement <2 x float> %v304, i64 0
-  %v306 = extractelement <2 x float> %v304, i64 1
-  %v307 = fadd float %v305, %v306
-  %v308 = fdiv float 0x3FF0000000000000, %v307
-  %v309 = insertelement <8 x float> poison, float %v308, i64 0
-  %v310 = shufflevector <8 x float> %v309, <8 x float> poison, <8 x i32> zeroinitializer
-  %v311 = fmul <8 x float> %v266, %v310
-  %v312 = getelementptr float, ptr %v2, i64 %v202
-  store <8 x float> %v311, ptr %v312, align 4
-  %v313 = fmul <8 x float> %v296, %v310
-  %v314 = getelementptr float, ptr %v2, i64 %v209
-  store <8 x float> %v313, ptr %v314, align 4
+  %v207 = add i64 %v202, 1
+  %v208 = getelementptr float, ptr %v199, i64 %v207
+  %v209 = load <8 x float>, ptr %v208, align 4
+  %v210 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v209, <8 x float> splat (float 0xFFF0000000000000)
+  %v211 = fcmp ogt <8 x float> %v210, %v206
+  %v212 = select <8 x i1> %v211, <8 x float> %v210, <8 x float> %v206
+  %v213 = shufflevector <8 x float> %v212, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v214 = shufflevector <8 x float> %v212, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v215 = fcmp ogt <4 x float> %v214, %v213
+  %v216 = select <4 x i1> %v215, <4 x float> %v214, <4 x float> %v213
+  %v217 = shufflevector <4 x float> %v216, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v218 = shufflevector <4 x float> %v216, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v219 = fcmp ogt <2 x float> %v218, %v217
+  %v220 = select <2 x i1> %v219, <2 x float> %v218, <2 x float> %v217
+  %v221 = extractelement <2 x float> %v220, i64 0
+  %v222 = extractelement <2 x float> %v220, i64 1
+  %v223 = fcmp ogt float %v222, %v221
+  %v224 = select i1 %v223, float %v222, float %v221
+  %v225 = insertelement <8 x float> poison, float %v224, i64 0
+  %v226 = shufflevector <8 x float> %v225, <8 x float> poison, <8 x i32> zeroinitializer
+  %v227 = fsub <8 x float> %v204, %v226
+  %v228 = fcmp olt <8 x float> %v227, splat (float 0xC05A000000000000)
+  %v229 = select <8 x i1> %v228, <8 x float> splat (float 0x0000000000000000), <8 x float> %v227
+  %v230 = fcmp ogt <8 x float> %v229, splat (float 0x4056400000000000)
+  %v231 = select <8 x i1> %v230, <8 x float> splat (float 0x4056400000000000), <8 x float> %v229
+  %v232 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v231, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v233 = bitcast <8 x float> %v232 to <8 x i32>
+  %v235 = sub <8 x i32> %v233, %v234
+  %v236 = fsub <8 x float> %v232, splat (float 0x4168000000000000)
+  %v237 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v236, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v231)
+  %v238 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v236, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v237)
+  %v239 = ashr <8 x i32> %v235, splat (i32 1)
+  %v240 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v238, <8 x float> splat (float 0x3F81229B40000000))
+  %v241 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v240, <8 x float> %v238, <8 x float> splat (float 0x3FA5556780000000))
+  %v242 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v241, <8 x float> %v238, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v243 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v242, <8 x float> %v238, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v244 = fmul <8 x float> %v238, %v238
+  %v245 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v244, <8 x float> %v243, <8 x float> %v238)
+  %v246 = fadd <8 x float> %v245, splat (float 0x3FF0000000000000)
+  %v247 = add <8 x i32> %v239, splat (i32 127)
+  %v248 = shl <8 x i32> %v247, splat (i32 23)
+  %v249 = bitcast <8 x i32> %v248 to <8 x float>
+  %v250 = fmul <8 x float> %v246, %v249
+  %v251 = sub <8 x i32> %v235, %v239
+  %v252 = add <8 x i32> %v251, splat (i32 127)
+  %v253 = shl <8 x i32> %v252, splat (i32 23)
+  %v254 = bitcast <8 x i32> %v253 to <8 x float>
+  %v255 = fmul <8 x float> %v250, %v254
+  %v256 = select <8 x i1> %v228, <8 x float> splat (float 0x0000000000000000), <8 x float> %v255
+  %v257 = fadd <8 x float> splat (float 0x0000000000000000), %v256
+  %v258 = fsub <8 x float> %v209, %v226
+  %v259 = fcmp olt <8 x float> %v258, splat (float 0xC05A000000000000)
+  %v260 = select <8 x i1> %v259, <8 x float> splat (float 0x0000000000000000), <8 x float> %v258
+  %v261 = fcmp ogt <8 x float> %v260, splat (float 0x4056400000000000)
+  %v262 = select <8 x i1> %v261, <8 x float> splat (float 0x4056400000000000), <8 x float> %v260
+  %v263 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v262, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v264 = bitcast <8 x float> %v263 to <8 x i32>
+  %v265 = sub <8 x i32> %v264, %v234
+  %v266 = fsub <8 x float> %v263, splat (float 0x4168000000000000)
+  %v267 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v266, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v262)
+  %v268 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v266, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v267)
+  %v269 = ashr <8 x i32> %v265, splat (i32 1)
+  %v270 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v268, <8 x float> splat (float 0x3F81229B40000000))
+  %v271 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v270, <8 x float> %v268, <8 x float> splat (float 0x3FA5556780000000))
+  %v272 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v271, <8 x float> %v268, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v273 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v272, <8 x float> %v268, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v274 = fmul <8 x float> %v268, %v268
+  %v275 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v274, <8 x float> %v273, <8 x float> %v268)
+  %v276 = fadd <8 x float> %v275, splat (float 0x3FF0000000000000)
+  %v277 = add <8 x i32> %v269, splat (i32 127)
+  %v278 = shl <8 x i32> %v277, splat (i32 23)
+  %v279 = bitcast <8 x i32> %v278 to <8 x float>
+  %v280 = fmul <8 x float> %v276, %v279
+  %v281 = sub <8 x i32> %v265, %v269
+  %v282 = add <8 x i32> %v281, splat (i32 127)
+  %v283 = shl <8 x i32> %v282, splat (i32 23)
+  %v284 = bitcast <8 x i32> %v283 to <8 x float>
+  %v285 = fmul <8 x float> %v280, %v284
+  %v286 = select <8 x i1> %v259, <8 x float> splat (float 0x0000000000000000), <8 x float> %v285
+  %v287 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v286, <8 x float> splat (float 0x0000000000000000)
+  %v288 = fadd <8 x float> %v257, %v287
+  %v289 = shufflevector <8 x float> %v288, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v290 = shufflevector <8 x float> %v288, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v291 = fadd <4 x float> %v289, %v290
+  %v292 = shufflevector <4 x float> %v291, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v293 = shufflevector <4 x float> %v291, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v294 = fadd <2 x float> %v292, %v293
+  %v295 = extractelement <2 x float> %v294, i64 0
+  %v296 = extractelement <2 x float> %v294, i64 1
+  %v297 = fadd float %v295, %v296
+  %v298 = fdiv float 0x3FF0000000000000, %v297
+  %v299 = insertelement <8 x float> poison, float %v298, i64 0
+  %v300 = shufflevector <8 x float> %v299, <8 x float> poison, <8 x i32> zeroinitializer
+  %v301 = fmul <8 x float> %v256, %v300
+  %v302 = getelementptr float, ptr %v2, i64 %v202
+  store <8 x float> %v301, ptr %v302, align 4
+  %v303 = fmul <8 x float> %v286, %v300
+  %v304 = getelementptr float, ptr %v2, i64 %v207
+  store <8 x float> %v303, ptr %v304, align 4
   br label %v200.next
 v200.next:
-  %v315 = add i64 %v201, 1
-  %v315.more = icmp slt i64 %v315, 3
-  br i1 %v315.more, label %v200, label %v200.after
+  %v305 = add i64 %v201, 1
+  %v305.more = icmp slt i64 %v305, 3
+  br i1 %v305.more, label %v200, label %v200.after
 v200.after:
-  br label %v316.before
-v316.before:
-  br label %v316
-v316:
-  %v317 = phi i64 [ 0, %v316.before ], [ %v394, %v316.next ]
-  %v318 = phi <8 x float> [ splat (float 0x0000000000000000), %v316.before ], [ %v366, %v316.next ]
-  %v319 = phi <8 x float> [ splat (float 0x0000000000000000), %v316.before ], [ %v371, %v316.next ]
-  %v320 = phi <8 x float> [ splat (float 0x0000000000000000), %v316.before ], [ %v376, %v316.next ]
-  %v321 = phi <8 x float> [ splat (float 0x0000000000000000), %v316.before ], [ %v383, %v316.next ]
-  %v322 = phi <8 x float> [ splat (float 0x0000000000000000), %v316.before ], [ %v388, %v316.next ]
-  %v323 = phi <8 x float> [ splat (float 0x0000000000000000), %v316.before ], [ %v393, %v316.next ]
-  %v324 = mul i64 %v317, 4
-  %v325 = getelementptr i8, ptr %v2, i64 %v324
-  %v326 = mul i64 %v317, 32
-  %v327 = getelementptr i8, ptr %a3, i64 %v326
-  %v328 = load <8 x float>, ptr %v327, align 4
-  %v329 = load float, ptr %v325, align 4
+  br label %v306.before
+v306.before:
+  br label %v306
+v306:
+  %v307 = phi i64 [ 0, %v306.before ], [ %v384, %v306.next ]
+  %v308 = phi <8 x float> [ splat (float 0x0000000000000000), %v306.before ], [ %v356, %v306.next ]
+  %v309 = phi <8 x float> [ splat (float 0x0000000000000000), %v306.before ], [ %v361, %v306.next ]
+  %v310 = phi <8 x float> [ splat (float 0x0000000000000000), %v306.before ], [ %v366, %v306.next ]
+  %v311 = phi <8 x float> [ splat (float 0x0000000000000000), %v306.before ], [ %v373, %v306.next ]
+  %v312 = phi <8 x float> [ splat (float 0x0000000000000000), %v306.before ], [ %v378, %v306.next ]
+  %v313 = phi <8 x float> [ splat (float 0x0000000000000000), %v306.before ], [ %v383, %v306.next ]
+  %v314 = mul i64 %v307, 4
+  %v315 = getelementptr i8, ptr %v2, i64 %v314
+  %v316 = mul i64 %v307, 32
+  %v317 = getelementptr i8, ptr %a3, i64 %v316
+  %v318 = load <8 x float>, ptr %v317, align 4
+  %v319 = load float, ptr %v315, align 4
+  %v320 = insertelement <8 x float> poison, float %v319, i64 0
+  %v321 = shufflevector <8 x float> %v320, <8 x float> poison, <8 x i32> zeroinitializer
+  %v322 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v321, <8 x float> %v318, <8 x float> %v308)
+  %v323 = getelementptr i8, ptr %v315, i64 64
+  %v324 = load float, ptr %v323, align 4
+  %v325 = insertelement <8 x float> poison, float %v324, i64 0
+  %v326 = shufflevector <8 x float> %v325, <8 x float> poison, <8 x i32> zeroinitializer
+  %v327 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v326, <8 x float> %v318, <8 x float> %v309)
+  %v328 = getelementptr i8, ptr %v315, i64 128
+  %v329 = load float, ptr %v328, align 4
   %v330 = insertelement <8 x float> poison, float %v329, i64 0
   %v331 = shufflevector <8 x float> %v330, <8 x float> poison, <8 x i32> zeroinitializer
-  %v332 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v331, <8 x float> %v328, <8 x float> %v318)
-  %v333 = getelementptr i8, ptr %v325, i64 64
-  %v334 = load float, ptr %v333, align 4
-  %v335 = insertelement <8 x float> poison, float %v334, i64 0
-  %v336 = shufflevector <8 x float> %v335, <8 x float> poison, <8 x i32> zeroinitializer
-  %v337 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v336, <8 x float> %v328, <8 x float> %v319)
-  %v338 = getelementptr i8, ptr %v325, i64 128
-  %v339 = load float, ptr %v338, align 4
-  %v340 = insertelement <8 x float> poison, float %v339, i64 0
-  %v341 = shufflevector <8 x float> %v340, <8 x float> poison, <8 x i32> zeroinitializer
-  %v342 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v341, <8 x float> %v328, <8 x float> %v320)
-  %v343 = getelementptr i8, ptr %v327, i64 32
-  %v344 = load <8 x float>, ptr %v343, align 4
-  %v345 = getelementptr i8, ptr %v325, i64 4
+  %v332 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v331, <8 x float> %v318, <8 x float> %v310)
+  %v333 = getelementptr i8, ptr %v317, i64 32
+  %v334 = load <8 x float>, ptr %v333, align 4
+  %v335 = getelementptr i8, ptr %v315, i64 4
+  %v336 = load float, ptr %v335, align 4
+  %v337 = insertelement <8 x float> poison, float %v336, i64 0
+  %v338 = shufflevector <8 x float> %v337, <8 x float> poison, <8 x i32> zeroinitializer
+  %v339 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v338, <8 x float> %v334, <8 x float> %v311)
+  %v340 = getelementptr i8, ptr %v315, i64 68
+  %v341 = load float, ptr %v340, align 4
+  %v342 = insertelement <8 x float> poison, float %v341, i64 0
+  %v343 = shufflevector <8 x float> %v342, <8 x float> poison, <8 x i32> zeroinitializer
+  %v344 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v343, <8 x float> %v334, <8 x float> %v312)
+  %v345 = getelementptr i8, ptr %v315, i64 132
   %v346 = load float, ptr %v345, align 4
   %v347 = insertelement <8 x float> poison, float %v346, i64 0
   %v348 = shufflevector <8 x float> %v347, <8 x float> poison, <8 x i32> zeroinitializer
-  %v349 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v348, <8 x float> %v344, <8 x float> %v321)
-  %v350 = getelementptr i8, ptr %v325, i64 68
-  %v351 = load float, ptr %v350, align 4
-  %v352 = insertelement <8 x float> poison, float %v351, i64 0
-  %v353 = shufflevector <8 x float> %v352, <8 x float> poison, <8 x i32> zeroinitializer
-  %v354 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v353, <8 x float> %v344, <8 x float> %v322)
-  %v355 = getelementptr i8, ptr %v325, i64 132
-  %v356 = load float, ptr %v355, align 4
-  %v357 = insertelement <8 x float> poison, float %v356, i64 0
-  %v358 = shufflevector <8 x float> %v357, <8 x float> poison, <8 x i32> zeroinitializer
-  %v359 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v358, <8 x float> %v344, <8 x float> %v323)
-  %v360 = getelementptr i8, ptr %v327, i64 64
-  %v361 = load <8 x float>, ptr %v360, align 4
-  %v362 = getelementptr i8, ptr %v325, i64 8
+  %v349 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v348, <8 x float> %v334, <8 x float> %v313)
+  %v350 = getelementptr i8, ptr %v317, i64 64
+  %v351 = load <8 x float>, ptr %v350, align 4
+  %v352 = getelementptr i8, ptr %v315, i64 8
+  %v353 = load float, ptr %v352, align 4
+  %v354 = insertelement <8 x float> poison, float %v353, i64 0
+  %v355 = shufflevector <8 x float> %v354, <8 x float> poison, <8 x i32> zeroinitializer
+  %v356 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v355, <8 x float> %v351, <8 x float> %v322)
+  %v357 = getelementptr i8, ptr %v315, i64 72
+  %v358 = load float, ptr %v357, align 4
+  %v359 = insertelement <8 x float> poison, float %v358, i64 0
+  %v360 = shufflevector <8 x float> %v359, <8 x float> poison, <8 x i32> zeroinitializer
+  %v361 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v360, <8 x float> %v351, <8 x float> %v327)
+  %v362 = getelementptr i8, ptr %v315, i64 136
   %v363 = load float, ptr %v362, align 4
   %v364 = insertelement <8 x float> poison, float %v363, i64 0
   %v365 = shufflevector <8 x float> %v364, <8 x float> poison, <8 x i32> zeroinitializer
-  %v366 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v365, <8 x float> %v361, <8 x float> %v332)
-  %v367 = getelementptr i8, ptr %v325, i64 72
-  %v368 = load float, ptr %v367, align 4
-  %v369 = insertelement <8 x float> poison, float %v368, i64 0
-  %v370 = shufflevector <8 x float> %v369, <8 x float> poison, <8 x i32> zeroinitializer
-  %v371 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v370, <8 x float> %v361, <8 x float> %v337)
-  %v372 = getelementptr i8, ptr %v325, i64 136
-  %v373 = load float, ptr %v372, align 4
-  %v374 = insertelement <8 x float> poison, float %v373, i64 0
-  %v375 = shufflevector <8 x float> %v374, <8 x float> poison, <8 x i32> zeroinitializer
-  %v376 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v375, <8 x float> %v361, <8 x float> %v342)
-  %v377 = getelementptr i8, ptr %v327, i64 96
-  %v378 = load <8 x float>, ptr %v377, align 4
-  %v379 = getelementptr i8, ptr %v325, i64 12
+  %v366 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v365, <8 x float> %v351, <8 x float> %v332)
+  %v367 = getelementptr i8, ptr %v317, i64 96
+  %v368 = load <8 x float>, ptr %v367, align 4
+  %v369 = getelementptr i8, ptr %v315, i64 12
+  %v370 = load float, ptr %v369, align 4
+  %v371 = insertelement <8 x float> poison, float %v370, i64 0
+  %v372 = shufflevector <8 x float> %v371, <8 x float> poison, <8 x i32> zeroinitializer
+  %v373 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v372, <8 x float> %v368, <8 x float> %v339)
+  %v374 = getelementptr i8, ptr %v315, i64 76
+  %v375 = load float, ptr %v374, align 4
+  %v376 = insertelement <8 x float> poison, float %v375, i64 0
+  %v377 = shufflevector <8 x float> %v376, <8 x float> poison, <8 x i32> zeroinitializer
+  %v378 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v377, <8 x float> %v368, <8 x float> %v344)
+  %v379 = getelementptr i8, ptr %v315, i64 140
   %v380 = load float, ptr %v379, align 4
   %v381 = insertelement <8 x float> poison, float %v380, i64 0
   %v382 = shufflevector <8 x float> %v381, <8 x float> poison, <8 x i32> zeroinitializer
-  %v383 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v382, <8 x float> %v378, <8 x float> %v349)
-  %v384 = getelementptr i8, ptr %v325, i64 76
-  %v385 = load float, ptr %v384, align 4
-  %v386 = insertelement <8 x float> poison, float %v385, i64 0
-  %v387 = shufflevector <8 x float> %v386, <8 x float> poison, <8 x i32> zeroinitializer
-  %v388 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v387, <8 x float> %v378, <8 x float> %v354)
-  %v389 = getelementptr i8, ptr %v325, i64 140
-  %v390 = load float, ptr %v389, align 4
-  %v391 = insertelement <8 x float> poison, float %v390, i64 0
-  %v392 = shufflevector <8 x float> %v391, <8 x float> poison, <8 x i32> zeroinitializer
-  %v393 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v392, <8 x float> %v378, <8 x float> %v359)
-  br label %v316.next
-v316.next:
-  %v394 = add i64 %v317, 4
-  %v394.more = icmp slt i64 %v394, 8
-  br i1 %v394.more, label %v316, label %v316.after
-v316.after:
-  %v395 = getelementptr i8, ptr %a3, i64 256
-  %v396 = load <8 x float>, ptr %v395, align 4
-  %v397 = getelementptr i8, ptr %v2, i64 32
+  %v383 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v382, <8 x float> %v368, <8 x float> %v349)
+  br label %v306.next
+v306.next:
+  %v384 = add i64 %v307, 4
+  %v384.more = icmp slt i64 %v384, 8
+  br i1 %v384.more, label %v306, label %v306.after
+v306.after:
+  %v385 = getelementptr i8, ptr %a3, i64 256
+  %v386 = load <8 x float>, ptr %v385, align 4
+  %v387 = getelementptr i8, ptr %v2, i64 32
+  %v388 = load float, ptr %v387, align 4
+  %v389 = insertelement <8 x float> poison, float %v388, i64 0
+  %v390 = shufflevector <8 x float> %v389, <8 x float> poison, <8 x i32> zeroinitializer
+  %v391 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v390, <8 x float> %v386, <8 x float> %v356)
+  %v392 = getelementptr i8, ptr %v2, i64 96
+  %v393 = load float, ptr %v392, align 4
+  %v394 = insertelement <8 x float> poison, float %v393, i64 0
+  %v395 = shufflevector <8 x float> %v394, <8 x float> poison, <8 x i32> zeroinitializer
+  %v396 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v395, <8 x float> %v386, <8 x float> %v361)
+  %v397 = getelementptr i8, ptr %v2, i64 160
   %v398 = load float, ptr %v397, align 4
   %v399 = insertelement <8 x float> poison, float %v398, i64 0
   %v400 = shufflevector <8 x float> %v399, <8 x float> poison, <8 x i32> zeroinitializer
-  %v401 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v400, <8 x float> %v396, <8 x float> %v366)
-  %v402 = getelementptr i8, ptr %v2, i64 96
-  %v403 = load float, ptr %v402, align 4
-  %v404 = insertelement <8 x float> poison, float %v403, i64 0
-  %v405 = shufflevector <8 x float> %v404, <8 x float> poison, <8 x i32> zeroinitializer
-  %v406 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v405, <8 x float> %v396, <8 x float> %v371)
-  %v407 = getelementptr i8, ptr %v2, i64 160
-  %v408 = load float, ptr %v407, align 4
-  %v409 = insertelement <8 x float> poison, float %v408, i64 0
-  %v410 = shufflevector <8 x float> %v409, <8 x float> poison, <8 x i32> zeroinitializer
-  %v411 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v410, <8 x float> %v396, <8 x float> %v376)
-  %v412 = fadd <8 x float> %v401, %v383
-  %v413 = fadd <8 x float> %v406, %v388
-  %v414 = fadd <8 x float> %v411, %v393
-  %v415 = getelementptr float, ptr %a0, i64 %v66
-  store <8 x float> %v412, ptr %v415, align 4
-  %v416 = add i64 16, %v66
-  %v417 = getelementptr float, ptr %a0, i64 %v416
-  store <8 x float> %v413, ptr %v417, align 4
-  %v418 = add i64 32, %v66
-  %v419 = getelementptr float, ptr %a0, i64 %v418
-  store <8 x float> %v414, ptr %v419, align 4
-  %v420 = add i64 %v6, 1
-  %v421 = icmp eq i64 %v420, 2
-  %v422 = select i1 %v421, i64 0, i64 %v420
-  %v423 = zext i1 %v421 to i64
+  %v401 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v400, <8 x float> %v386, <8 x float> %v366)
+  %v402 = fadd <8 x float> %v391, %v373
+  %v403 = fadd <8 x float> %v396, %v378
+  %v404 = fadd <8 x float> %v401, %v383
+  %v405 = getelementptr float, ptr %a0, i64 %v66
+  store <8 x float> %v402, ptr %v405, align 4
+  %v406 = add i64 16, %v66
+  %v407 = getelementptr float, ptr %a0, i64 %v406
+  store <8 x float> %v403, ptr %v407, align 4
+  %v408 = add i64 32, %v66
+  %v409 = getelementptr float, ptr %a0, i64 %v408
+  store <8 x float> %v404, ptr %v409, align 4
+  %v410 = add i64 %v6, 1
+  %v411 = icmp eq i64 %v410, 2
+  %v412 = select i1 %v411, i64 0, i64 %v410
+  %v413 = zext i1 %v411 to i64
   br label %v4.next
 v4.next:
-  %v424 = add i64 %v5, 1
+  %v414 = add i64 %v5, 1
   br label %v4
 v4.after:
   ret void

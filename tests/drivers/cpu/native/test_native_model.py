@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from support.cpu.routines import adding, native, requiring
+from support.cpu.routines import adding, bound, native, requiring
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import native_model
@@ -36,7 +36,7 @@ def test_any_alignment(source_offset: int, target_offset: int) -> None:
     source, target = memory(source_offset), memory(target_offset)
     for first in (0, 7):
         source[:] = np.arange(first, first + COUNT)
-        model.run(ArgumentBinding([source.ctypes.data], [target.ctypes.data]))
+        model.run(bound(model, source, target))
         assert (target == source + 3).all()
 
 
@@ -44,7 +44,7 @@ def test_alternating_bindings() -> None:
     """Uses more bindings than an instance caches, some copied, with a profile in between."""
     model = native([adding(1, COUNT), adding(2, COUNT)])
     memories = [(memory(offset), memory(offset)) for offset in (0, 4, 0, 8, 0, 12, 0)]
-    bindings = [ArgumentBinding([source.ctypes.data], [target.ctypes.data]) for source, target in memories]
+    bindings = [bound(model, source, target) for source, target in memories]
     for turn in range(3):
         for number, ((source, target), binding) in enumerate(zip(memories, bindings, strict=True)):
             source[:] = 100 * turn + number
@@ -61,7 +61,7 @@ def test_an_output_that_is_the_input() -> None:
     room = aligned_zeros(4 * COUNT + 256, 64)
     source, target = room[: 4 * COUNT].view(np.int32), room[64 : 64 + 4 * COUNT].view(np.int32)
     source[:] = values = np.arange(COUNT)
-    model.run(ArgumentBinding([source.ctypes.data], [target.ctypes.data]))
+    model.run(bound(model, source, target))
     assert (target == values + 1).all()
 
 
@@ -79,7 +79,7 @@ def test_a_requirement_that_does_not_hold() -> None:
 def test_profiles() -> None:
     model = native([adding(1, COUNT), adding(2, COUNT)])
     source = memory()
-    model.run(ArgumentBinding([source.ctypes.data], [memory().ctypes.data]))
+    model.run(bound(model, source, memory()))
     times = model.profile()
     assert [time.operations for time in times] == [(0,), (1,)]
     assert all(time.duration_ns > 0 and time.label == "adds" for time in times)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.cpu.routines import adding, native, requiring, side_by_side
+from support.cpu.routines import adding, bound, native, requiring, side_by_side
 from support.daemon.forking import in_child
 from support.sweeps import sweep
 
@@ -35,7 +35,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 COUNT = 100
 #: So large that outputs are aligned and written in place.
 MANY = 4096
-ARRAYS = ArgumentBinding([None], [None])
 
 
 @pytest.fixture(params=["short", "long"])
@@ -50,12 +49,8 @@ def memory(offset: int = 0, count: int = COUNT) -> Array:
     return aligned_zeros(4 * count + 64, 64)[offset : offset + 4 * count].view(np.int32)
 
 
-def bound(source: Array, target: Array) -> ArgumentBinding:
-    return ArgumentBinding([source.ctypes.data], [target.ctypes.data])
-
-
 def on_arrays(model: NativeModel) -> Callable[..., list[Array] | None]:
-    function = model.array_function(ARRAYS, None)
+    function = model.array_function(ArgumentBinding(model.executable, [None], [None]), None)
     assert function is not None
     return function
 
@@ -67,7 +62,7 @@ def called(function: Callable[..., list[Array] | None], *arrays: Array) -> list[
 
 
 def short(model: NativeModel, source: Array, target: Array) -> Callable[[], bool]:
-    function = model.short_call(bound(source, target), (source, target))
+    function = model.short_call(bound(model, source, target), (source, target))
     assert function is not None
     return function
 
@@ -90,7 +85,7 @@ def test_short_calls_at_any_alignment(source_offset: int, target_offset: int) ->
 def test_an_output_may_replace_an_input_if_the_step_finishes() -> None:
     model = native([adding(1, COUNT), requiring(COUNT), adding(0, COUNT)])
     values = memory()
-    function = model.short_call(bound(values, values), values)
+    function = model.short_call(bound(model, values, values), values)
     assert function is not None
     for expected in (1, 2, 3):
         assert function()
@@ -99,18 +94,19 @@ def test_an_output_may_replace_an_input_if_the_step_finishes() -> None:
     assert not function()
     assert (values == -5).all()
     with pytest.raises(OpFailed, match="operation 0: second"):
-        model.run(bound(values, memory()))
+        model.run(bound(model, values, memory()))
 
 
 def test_long_steps_are_not_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 0)
-    assert native([adding(1, COUNT)]).short_call(bound(memory(), memory()), None) is None
+    model = native([adding(1, COUNT)])
+    assert model.short_call(bound(model, memory(), memory()), None) is None
 
 
 @pytest.mark.parametrize("costs", [(1e6,), (5e4, 6e4)])
 def test_expensive_steps_are_not_even_measured(costs: tuple[float, ...]) -> None:
     model = native([adding(1, COUNT, cost_ns=cost) for cost in costs])
-    assert model.short_call(bound(memory(), memory()), None) is None
+    assert model.short_call(bound(model, memory(), memory()), None) is None
 
 
 @pytest.mark.usefixtures("limit_ns")
@@ -181,7 +177,7 @@ def test_a_requirement_that_does_not_hold() -> None:
 def test_a_function_owns_what_it_uses() -> None:
     model, source, target = native([adding(1, COUNT)]), memory(), memory()
     function = on_arrays(model)
-    again = model.short_call(bound(source, target), (source, target))
+    again = model.short_call(bound(model, source, target), (source, target))
     owners = [weakref.ref(each) for each in (model, source.base, target.base)]
     del model, source, target
     (output,) = called(function, memory())
@@ -200,7 +196,7 @@ def test_nothing_leaks() -> None:
     wrong = good.astype(np.int64)
     large = on_arrays(native([adding(1, MANY)]))
     much = memory(0, MANY)
-    again = model.short_call(bound(good, memory()), good)
+    again = model.short_call(bound(model, good, memory()), good)
 
     def calls(count: int) -> None:
         for _ in range(count):
@@ -289,18 +285,18 @@ def test_another_interpreter_calls_by_ctypes(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(python_call, "python_table", lambda: 0)
     monkeypatch.setattr(native_model, "python_table", lambda: 0)
     model = native([adding(1, COUNT), requiring(COUNT)])
-    assert model.array_function(ARRAYS, None) is None
+    assert model.array_function(ArgumentBinding(model.executable, [None], [None]), None) is None
     source, target = memory(4), memory(8)
-    model.run(bound(source, target))
+    model.run(bound(model, source, target))
     assert target[0] == 1
     source[:] = -5
     with pytest.raises(OpFailed):
-        model.run(bound(source, target))
+        model.run(bound(model, source, target))
     source[:] = 6
-    model.run(bound(source, target))
+    model.run(bound(model, source, target))
     assert target[0] == 7
     # Calls by ctypes release the GIL.
-    assert model.short_call(bound(source, target), None) is None
+    assert model.short_call(bound(model, source, target), None) is None
 
 
 def test_layouts_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,9 @@ import time
 
 import numpy as np
 import pytest
-from support.cpu.routines import adding, native, side_by_side
+from support.cpu.routines import adding, bound, native, side_by_side
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, process, thread_count
 from neurald.drivers.settings import Settings
@@ -121,7 +120,7 @@ def test_calls_are_not_shared_after_a_long_sleep() -> None:
 def test_bindings_from_before_a_fork() -> None:
     model = shared(3)
     values, result = (aligned_zeros(2000).view(np.int32) for _ in range(2))
-    binding = ArgumentBinding([values.ctypes.data], [result.ctypes.data])
+    binding = bound(model, values, result)
     model.run(binding)
     child = os.fork()
     if not child:

@@ -72,12 +72,12 @@ def blockwise_products(builder: Builder, rows: QuantizedRows, weights: Value, bl
     (count, depth), (units, blocks) = rows.values.shape, block_scales.shape
     length = depth // blocks
     kind = sum_type(length)
-    # Each block is a group of channels of a convolution with one pixel per row.
+    # Each row is an image of one pixel, and each block is a group of its channels.
     parts = _block_weights(builder, weights, blocks)
     sums = builder.convolution(
-        builder.reshape(rows.values, (1, 1, count, depth)),
+        builder.reshape(rows.values, (count, 1, 1, depth)),
         builder.reshape(parts, (blocks * units, 1, 1, length)),
-        output=(1, 1, count, blocks * units),
+        output=(count, 1, 1, blocks * units),
         type=kind,
         groups=blocks,
     )

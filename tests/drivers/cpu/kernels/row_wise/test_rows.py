@@ -6,7 +6,16 @@ from support.compiler.graphs import GraphBuilder
 from support.cpu.native import RUNNABLE, Array, compiled, run
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.ir.expression import Expression, apply, axis, index, load, reduce, select
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    apply,
+    axis,
+    constant,
+    index,
+    load,
+    reduce,
+    select,
+)
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -212,6 +221,43 @@ def test_nan_affects_only_its_row(target: Target) -> None:
     result, _ = run(routine, {graph.inputs[0]: array}, target)
     assert np.isnan(result.reshape(3, 21)).any(axis=1).tolist() == [False, True, False]
     assert np.isnan(result.reshape(3, 21)[1]).all()
+
+
+def test_a_maximum_that_passes_nan_on_is_nan(target: Target) -> None:
+    """Unlike in a softmax, only the maximum tells that there is NaN."""
+    one = constant(1.0, Scalar.FLOAT32)
+    builder = GraphBuilder()
+    source = builder.input(4, 37)
+    largest = reduced(builder, source, ReductionOp.MAXIMUM)
+    signs = builder.compute(source.shape, lambda *at: select(load(source, at) > 0.0, one, -1.0))
+    total = reduced(builder, signs, ReductionOp.SUM)
+
+    def body(*at: Expression) -> Expression:
+        sign = select(load(source, at) > 0.0, one, -1.0)
+        return sign * load(largest, at[:-1]) + load(total, at[:-1])
+
+    graph = builder.finish(builder.compute(source.shape, body))
+    for place in (0, 20, 36):
+        array = values(source)
+        array[2, place] = np.nan
+        (expected,) = evaluate(graph, [array])
+        (kernel,) = fuse(graph, is_row_wise=is_row_by_row).kernels
+        routine = routine_for(kernel, target)
+        assert routine is not None
+        result, _ = run(routine, {source: array}, target)
+        np.testing.assert_allclose(result.reshape(4, 37), expected, rtol=1e-5)
+        assert np.isnan(result.reshape(4, 37)[2]).all()
+
+
+def test_reductions_that_are_stored_anyway_are_loaded(target: Target) -> None:
+    del target
+    builder = GraphBuilder()
+    source = builder.input(4, 37)
+    largest = reduced(builder, source, ReductionOp.MAXIMUM)
+    doubled = builder.compute(largest.shape, lambda row: load(largest, (row,)) * 2.0)
+    scaled_rows = builder.compute(source.shape, lambda *at: load(source, at) / load(largest, at[:-1]))
+    fused = fuse(builder.finish(doubled, scaled_rows), is_row_wise=is_row_by_row)
+    assert [kernel.has_reduction for kernel in fused.kernels] == [True, False, False]
 
 
 def test_long_rows_are_not_row_wise(target: Target) -> None:

@@ -1,4 +1,4 @@
-"""Ends of bursts that break the protocol lose their burst, without an effect on others."""
+"""Ends of rings that break the protocol lose their ring, without an effect on others."""
 
 import contextlib
 import fcntl
@@ -17,16 +17,19 @@ from support.daemon.peer import Peer
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
+from neurald._proto import device_pb2
 from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, Error, OpFailed, Unmappable
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client.burst_client import RemoteBurst
+from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.hal.rpc.transport.burst_packet import (
+from neurald.hal.rpc.transport.packet import receive_packet, rights
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_packet import (
     ANSWER,
     COMPLETION,
     MAX_SLOTS,
@@ -36,6 +39,7 @@ from neurald.hal.rpc.transport.burst_packet import (
     RELEASE,
     RELEASE_HEAD,
     SUBMISSION,
+    UNKNOWN_NS,
     answer_packet,
     error_packet,
     pack_arguments,
@@ -43,17 +47,17 @@ from neurald.hal.rpc.transport.burst_packet import (
     require_success,
     shapes_packet,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, RingSide
-from neurald.hal.rpc.transport.packet import receive_packet, rights
 
 RUN = ExecuteOptions()
+#: The handle of a client's first prepared model.
+HANDLE = 1
 REQUEST = Request(
     inputs=(Argument(pool=0, length=24),), outputs=(Argument(pool=0, offset=64, length=24),), pools=()
 )
 
 
-def burst_threads() -> int:
-    return sum(thread.name == "neurald burst" for thread in threading.enumerate())
+def ring_threads() -> int:
+    return sum(thread.name == "neurald ring" for thread in threading.enumerate())
 
 
 @pytest.fixture
@@ -62,7 +66,7 @@ def server(tmp_path: Path) -> Iterator[DeviceServer]:
     server.start()
     yield server
     server.stop()
-    wait_until(lambda: burst_threads() == 0)
+    wait_until(lambda: ring_threads() == 0)
 
 
 @pytest.fixture
@@ -73,14 +77,15 @@ def peer(server: DeviceServer) -> Iterator[Peer]:
 
 
 class Raw:
-    """A client's end of a burst that sends anything."""
+    """A client's end of a ring that sends anything."""
 
     def __init__(self, peer: Peer) -> None:
         assert peer.side is not None
         self.memory = SharedMemory.create(RING_BYTES)
         self.connection, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(10)
-        peer.side.configure_burst(peer.prepare(), self.theirs, self.memory)
+        self.handle = peer.prepare()
+        peer.side.open_ring(self.theirs, self.memory)
         self.ring = RingEnd(self.memory, self.connection, RingSide.CLIENT)
         self.shared = SharedMemory.create(1024)
 
@@ -93,17 +98,17 @@ class Raw:
 
     def prepare(self) -> None:
         self.ask(MEMORY_HEAD.pack(MEMORY, 1, 1024, False), self.shared.fd)
-        self.ask(request_packet(0, pack_arguments(REQUEST, (1,))))
+        self.ask(request_packet(0, self.handle, pack_arguments(REQUEST, (1,))))
 
     def run(self) -> bytes:
         self.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
         while not self.ring.sleep(10):
             packet = self.connection.recv(1 << 16)
-            assert packet, "the burst is over"
+            assert packet, "the ring is over"
         return self.ring.take()
 
     def is_cut_off(self) -> bool:
-        """Waits until the daemon has ended the burst; returns whether it has."""
+        """Waits until the daemon has ended the ring; returns whether it has."""
         try:
             while self.connection.recv(1 << 16):
                 pass
@@ -202,16 +207,19 @@ def test_numbers_out_of_turn(raw: Raw, bystander: Callable[[], None], number: in
 @pytest.mark.parametrize(
     "packet",
     [
-        request_packet(64, pack_arguments(REQUEST, (1,))),
-        request_packet(0, pack_arguments(REQUEST, (2,))),
-        request_packet(0, pack_arguments(REQUEST, (0,))),
-        request_packet(0, pack_arguments(REQUEST, (1,)) + b"x"),
-        request_packet(0, pack_arguments(REQUEST, (1,))[:-1]),
-        request_packet(0, b""),
-        request_packet(0, struct.pack("<HH", 65535, 65535)),
+        request_packet(64, HANDLE, pack_arguments(REQUEST, (1,))),
+        request_packet(0, HANDLE, pack_arguments(REQUEST, (2,))),
+        request_packet(0, HANDLE, pack_arguments(REQUEST, (0,))),
+        request_packet(0, HANDLE, pack_arguments(REQUEST, (1,)) + b"x"),
+        request_packet(0, HANDLE, pack_arguments(REQUEST, (1,))[:-1]),
+        request_packet(0, HANDLE, b""),
+        request_packet(0, HANDLE + 1, pack_arguments(REQUEST, (1,))),
+        request_packet(0, 2**64 - 1, pack_arguments(REQUEST, (1,))),
+        request_packet(0, HANDLE, struct.pack("<HH", 65535, 65535)),
         *(
             request_packet(
                 0,
+                HANDLE,
                 pack_arguments(
                     Request(
                         inputs=(Argument(pool=0, offset=offset, length=length),),
@@ -225,6 +233,7 @@ def test_numbers_out_of_turn(raw: Raw, bystander: Callable[[], None], number: in
         ),
         request_packet(
             0,
+            HANDLE,
             pack_arguments(
                 Request(
                     inputs=(Argument(pool=0, length=24, dimensions=(2**63, 2**63)),),
@@ -291,13 +300,26 @@ def test_a_released_slot_takes_its_requests_along(raw: Raw, bystander: Callable[
     raw.run()
     raw.connection.send(RELEASE_HEAD.pack(RELEASE, 1))
     with pytest.raises(BadData, match="no memory"):
-        raw.ask(request_packet(1, pack_arguments(REQUEST, (1,))))
+        raw.ask(request_packet(1, raw.handle, pack_arguments(REQUEST, (1,))))
     raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
     assert raw.is_cut_off()
 
 
+def test_a_released_prepared_model_is_not_run(raw: Raw, peer: Peer, bystander: Callable[[], None]) -> None:
+    raw.prepare()
+    raw.run()
+    peer.call("ReleasePreparedModel", device_pb2.ReleasePreparedModelRequest(prepared_model=raw.handle))
+    assert COMPLETION.unpack_from(raw.run())[0] == 1
+    with pytest.raises(BadData, match="not known"):
+        raw.ask(request_packet(1, raw.handle, pack_arguments(REQUEST, (1,))))
+    # The ring itself goes on.
+    raw.handle = peer.prepare()
+    raw.ask(request_packet(0, raw.handle, pack_arguments(REQUEST, (1,))))
+    raw.run()
+
+
 def test_answers_that_nobody_reads(raw: Raw, bystander: Callable[[], None]) -> None:
-    packet = request_packet(0, b"")
+    packet = request_packet(0, HANDLE, b"")
     with contextlib.suppress(ConnectionError):
         for _ in range(100_000):
             raw.connection.send(packet)
@@ -336,7 +358,7 @@ def test_a_client_that_vanishes(raw: Raw, bystander: Callable[[], None]) -> None
     raw.prepare()
     raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
     raw.connection.close()
-    wait_until(lambda: burst_threads() == 1)
+    wait_until(lambda: ring_threads() == 1)
 
 
 def test_a_client_that_keeps_the_daemons_end(peer: Peer, server: DeviceServer) -> None:
@@ -358,31 +380,30 @@ def test_a_client_that_keeps_the_daemons_end(peer: Peer, server: DeviceServer) -
     thread.start()
     for _ in range(200):
         with contextlib.suppress(OSError):
-            raw.connection.send(request_packet(0, b""))
+            raw.connection.send(request_packet(0, HANDLE, b""))
     stop.set()
     thread.join()
     peer.close()
-    wait_until(lambda: burst_threads() == 0)
+    wait_until(lambda: ring_threads() == 0)
     raw.close()
 
 
-def test_bursts_that_cannot_be(peer: Peer, bystander: Callable[[], None]) -> None:
+def test_rings_that_cannot_be(peer: Peer, bystander: Callable[[], None]) -> None:
     assert peer.side is not None
-    handle, ring = peer.prepare(), SharedMemory.create(RING_BYTES)
+    ring = SharedMemory.create(RING_BYTES)
     before = open_files()
     stream, other = socket.socketpair()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with stream, other, ours, theirs:
-        for connection, memory, number in (
-            (stream, ring, handle),
-            (theirs, SharedMemory.create(RING_BYTES * 2), handle),
-            (theirs, SharedMemory.constant(memoryview(bytes(RING_BYTES))), handle),
-            (theirs, ring, handle + 1),
+        for connection, memory in (
+            (theirs, SharedMemory.create(RING_BYTES * 2)),
+            (theirs, SharedMemory.constant(memoryview(bytes(RING_BYTES)))),
+            (stream, ring),
         ):
             with pytest.raises(BadData):
-                peer.side.configure_burst(number, connection, memory)
+                peer.side.open_ring(connection, memory)
     with Path("/dev/null").open() as file, pytest.raises(BadData, match="connection"):
-        peer.side.configure_burst(handle, file, ring)  # type: ignore[arg-type]
+        peer.side.open_ring(file, ring)  # type: ignore[arg-type]
     assert not open_files() - before
 
 
@@ -390,15 +411,17 @@ def test_bursts_that_cannot_be(peer: Peer, bystander: Callable[[], None]) -> Non
 
 
 class Imposter:
-    """A daemon's end of a burst with given answers."""
+    """A daemon's end of a ring with given answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> None:
-        def configure(_: Connection, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
+        def configure(
+            _: Connection, connection: socket.socket, ring: SharedMemory, deadline_s: float | None = None
+        ) -> None:
             self.connection = connection.dup()
             self.connection.settimeout(10)
             self.ring = RingEnd(ring, self.connection, RingSide.DAEMON)
 
-        monkeypatch.setattr(Connection, "configure_burst", configure)
+        monkeypatch.setattr(Connection, "open_ring", configure)
         self.remote = connect(str(server.address))
         prepared = self.remote.prepare_model(addition(np.ones(3)), PrepareOptions())
         burst = prepared.create_burst()
@@ -445,8 +468,8 @@ def imposter(monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> Iterator[
 
 def test_a_daemon_that_completes_out_of_turn(imposter: Imposter) -> None:
     def complete() -> None:
-        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
-        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+        imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
+        imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed):
@@ -469,7 +492,7 @@ def test_a_daemon_that_tells_nonsense(imposter: Imposter, packet: bytes) -> None
     def complete() -> None:
         if packet:
             imposter.connection.send(packet)
-        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+        imposter.ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed):
@@ -479,14 +502,14 @@ def test_a_daemon_that_tells_nonsense(imposter: Imposter, packet: bytes) -> None
 
 
 def test_a_daemon_that_never_told_any_shape(imposter: Imposter) -> None:
-    imposter.serve(lambda: imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1)))
+    imposter.serve(lambda: imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS)))
     with pytest.raises(OpFailed, match="no shapes"):
         imposter.burst.execute(imposter.request, RUN)
 
 
 @pytest.mark.parametrize("packet", [b"", b"\xff", bytes(3), bytes([OUTCOME])], ids=len)
 def test_a_daemon_that_answers_a_question_otherwise(imposter: Imposter, packet: bytes) -> None:
-    """The burst ends at once, with an error that blames the daemon.
+    """The ring ends at once, with an error that blames the daemon.
 
     An empty packet stands for the completion of an execution that was never submitted.
     """
@@ -496,7 +519,7 @@ def test_a_daemon_that_answers_a_question_otherwise(imposter: Imposter, packet: 
         if packet:
             imposter.connection.send(packet)
         else:
-            imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+            imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
             imposter.connection.send(struct.pack("<BI", 0, 1))
 
     thread = threading.Thread(target=answer)
@@ -521,7 +544,7 @@ def test_an_unknown_code_is_a_failure(imposter: Imposter) -> None:
         packet = bytearray(error_packet(1, Unmappable("x")))
         packet[5] = 99
         imposter.connection.send(packet)
-        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+        imposter.ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed, match="99"):

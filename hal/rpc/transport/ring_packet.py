@@ -1,17 +1,17 @@
-"""The packets of a burst: everything that is not repeated in every execution.
+"""The packets of a ring: everything that is not repeated in every execution.
 
     client -> daemon:   MEMORY (slot, size, whether constant; with its descriptor), answered
                         RELEASE (slot)
-                        REQUEST (number, arguments), answered
-                        WAKE, see `neurald.hal.rpc.transport.burst_ring`
+                        REQUEST (number, handle of a prepared model, arguments), answered
+                        WAKE, see `neurald.hal.rpc.transport.ring_end`
     daemon -> client:   ANSWER (result code, text)
                         OUTCOME (number of the completion, result code, then shapes or a text)
                         WAKE
 
 Slots are numbered from 1 upwards and never reused. A request number refers to the last request sent
-under it, until one of its slots is released. An execution only names the number of the request, and
-its completion only says that the shapes are the last ones sent for it, unless an OUTCOME was sent
-before.
+under it, until one of its slots or its prepared model is released. An execution only names the
+number of the request, and its completion only says that the shapes are the last ones sent for it,
+unless an OUTCOME was sent before.
 """
 
 import struct
@@ -25,7 +25,7 @@ from neurald.hal.model.types import Argument, Dimensions, Request
 from neurald.hal.operations.machinery.signature import MAX_RANK
 
 PACKET_BYTES = 1 << 16
-#: How many slots and requests a burst keeps.
+#: How many slots and requests a ring keeps.
 MAX_SLOTS = 128
 MAX_REQUESTS = 64
 #: Inputs and outputs of a request together; that many fit into a packet.
@@ -35,7 +35,7 @@ MEMORY, RELEASE, REQUEST, ANSWER, OUTCOME = range(1, 6)
 
 MEMORY_HEAD = struct.Struct("<BQQ?")
 RELEASE_HEAD = struct.Struct("<BQ")
-_REQUEST_HEAD = struct.Struct("<BI")
+_REQUEST_HEAD = struct.Struct("<BIQ")
 _COUNTS = struct.Struct("<HH")
 _ARGUMENT = struct.Struct("<QQQb")
 _ANSWER_HEAD = struct.Struct("<BB")
@@ -48,8 +48,10 @@ _MAX_TEXT_BYTES = 4096
 #: in seconds.
 SUBMISSION = struct.Struct("<II dd")
 #: A completion: whether an OUTCOME was sent before it, padding, time on the device, in the driver
-#: and in queues (negative: unknown).
-COMPLETION = struct.Struct("<II qqq")
+#: and in queues.
+COMPLETION = struct.Struct("<II QQQ")
+#: The value of an unknown time in a completion.
+UNKNOWN_NS = 2**64 - 1
 
 
 class _PacketReader:
@@ -63,7 +65,7 @@ class _PacketReader:
         try:
             values = kind.unpack_from(self._packet, self._offset)
         except struct.error:
-            raise BadData(f"a packet of a burst ends after {len(self._packet)} bytes") from None
+            raise BadData(f"a packet of a ring ends after {len(self._packet)} bytes") from None
         self._offset += kind.size
         return values
 
@@ -74,12 +76,12 @@ class _PacketReader:
         if rank == _ABSENT:
             return None
         if not 0 <= rank <= MAX_RANK:
-            raise BadData(f"rank {rank} in a packet of a burst; at most {MAX_RANK} is allowed")
+            raise BadData(f"rank {rank} in a packet of a ring; at most {MAX_RANK} is allowed")
         return self.read(struct.Struct(f"<{rank}Q"))
 
     def require_end(self) -> None:
         if self._offset != len(self._packet):
-            raise BadData(f"a packet of a burst has {len(self._packet) - self._offset} surplus bytes")
+            raise BadData(f"a packet of a ring has {len(self._packet) - self._offset} surplus bytes")
 
 
 def _dimensions(dimensions: Dimensions) -> tuple[int, bytes]:
@@ -95,9 +97,9 @@ def _text(message: str) -> bytes:
 # Requests
 
 
-def request_packet(number: int, arguments: bytes) -> bytes:
-    """Encodes a REQUEST; `arguments` come from `pack_arguments`."""
-    return _REQUEST_HEAD.pack(REQUEST, number) + arguments
+def request_packet(number: int, handle: int, arguments: bytes) -> bytes:
+    """Encodes a REQUEST of a prepared model; `arguments` come from `pack_arguments`."""
+    return _REQUEST_HEAD.pack(REQUEST, number, handle) + arguments
 
 
 def pack_arguments(request: Request, slots: Sequence[int]) -> bytes:
@@ -117,21 +119,35 @@ def pack_arguments(request: Request, slots: Sequence[int]) -> bytes:
     return b"".join(parts)
 
 
-def read_request(packet: bytes, memory: Callable[[int], Memory]) -> tuple[int, frozenset[int], Request]:
-    """Decodes a REQUEST, which must still be validated against its model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedRequest:
+    """The content of a REQUEST, which must still be validated against its prepared model.
+
+    Attributes:
+        number: that executions name.
+        handle: of the prepared model.
+        slots: the slots of its memories.
+        request: the request.
+    """
+
+    number: int
+    handle: int
+    slots: frozenset[int]
+    request: Request
+
+
+def read_request(packet: bytes, memory: Callable[[int], Memory]) -> NumberedRequest:
+    """Decodes a REQUEST.
 
     Args:
         packet: the packet.
         memory: returns the memory of a slot.
 
-    Returns:
-        The number of the request, its slots, and the request.
-
     Raises:
         BadData: the packet is not valid.
     """
     reader = _PacketReader(packet)
-    _, number = reader.read(_REQUEST_HEAD)
+    _, number, handle = reader.read(_REQUEST_HEAD)
     inputs, outputs = reader.read(_COUNTS)
     if number >= MAX_REQUESTS or inputs + outputs > MAX_ARGUMENTS:
         raise BadData(
@@ -149,7 +165,7 @@ def read_request(packet: bytes, memory: Callable[[int], Memory]) -> tuple[int, f
     request = Request(
         inputs=tuple(arguments[:inputs]), outputs=tuple(arguments[inputs:]), pools=tuple(map(memory, pools))
     )
-    return number, frozenset(pools), request
+    return NumberedRequest(number=number, handle=handle, slots=frozenset(pools), request=request)
 
 
 # Answers
@@ -171,7 +187,7 @@ def require_success(packet: bytes) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BurstOutcome:
+class RingOutcome:
     """The content of an OUTCOME: shapes, or an error."""
 
     number: int
@@ -194,7 +210,7 @@ def error_packet(number: int, error: Error) -> bytes:
     return _OUTCOME_HEAD.pack(OUTCOME, number, error.code) + _text(str(error))
 
 
-def read_outcome(packet: bytes, outputs: int) -> BurstOutcome:
+def read_outcome(packet: bytes, outputs: int) -> RingOutcome:
     """Decodes an OUTCOME of a model with that many outputs.
 
     Raises:
@@ -203,7 +219,7 @@ def read_outcome(packet: bytes, outputs: int) -> BurstOutcome:
     reader = _PacketReader(packet)
     _, number, code = reader.read(_OUTCOME_HEAD)
     if code != ResultCode.NO_ERROR:
-        return BurstOutcome(number=number, error=_error(code, reader.rest()))
+        return RingOutcome(number=number, error=_error(code, reader.rest()))
     shapes = []
     for _ in range(outputs):
         sufficient, length, rank = reader.read(_SHAPE)
@@ -214,7 +230,7 @@ def read_outcome(packet: bytes, outputs: int) -> BurstOutcome:
             )
         )
     reader.require_end()
-    return BurstOutcome(number=number, shapes=tuple(shapes))
+    return RingOutcome(number=number, shapes=tuple(shapes))
 
 
 def _error(code: int, text: str) -> Error:

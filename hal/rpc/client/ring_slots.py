@@ -1,4 +1,4 @@
-"""Assigns slot numbers to the shared memories that the client of a burst sends to the daemon."""
+"""Assigns slot numbers to the shared memories that the client of a ring sends to the daemon."""
 
 import socket
 import weakref
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.rpc.transport.burst_packet import MAX_SLOTS, MEMORY, MEMORY_HEAD, RELEASE, RELEASE_HEAD
 from neurald.hal.rpc.transport.packet import send_packet
+from neurald.hal.rpc.transport.ring_packet import MAX_SLOTS, MEMORY, MEMORY_HEAD, RELEASE, RELEASE_HEAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,8 @@ class _PendingReleases:
                 return
 
 
-class BurstSlots:
-    """Memories that the daemon keeps mapped for a burst, at most `MAX_SLOTS`.
+class RingSlots:
+    """Memories that the daemon keeps mapped for a ring, at most `MAX_SLOTS`.
 
     Not thread-safe, except for finalizers of memories.
 
@@ -101,6 +101,12 @@ class BurstSlots:
             _, slot = self._slots.popitem(last=False)
             self._releases.add(slot.number)
             forget(slot.number)
+
+    def release_all(self) -> None:
+        """Releases the slots of all memories, which continue to live."""
+        while self._slots:
+            _, slot = self._slots.popitem()
+            self._releases.add(slot.number)
 
     def release(self, memory: SharedMemory) -> int | None:
         """Releases the slot of a memory that continues to live, and returns it if there was one."""

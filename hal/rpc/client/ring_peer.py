@@ -1,10 +1,13 @@
-"""The daemon as seen by the client's end of a burst: requests, answers, and whether it lives."""
+"""The daemon as seen by the client's end of a ring: requests, answers, and whether it lives."""
 
 import select
 import socket
 import time
 import weakref
 from functools import partial
+from typing import Any, Protocol
+
+from google.protobuf.message import Message
 
 from neurald._proto import device_pb2
 from neurald.hal.device import ExecuteOptions, Timing
@@ -18,18 +21,19 @@ from neurald.hal.errors import (
 )
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.fork import at_fork
-from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.transport.burst_packet import (
+from neurald.hal.rpc.client.connection_life import ConnectionLife
+from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_packet import (
     ANSWER,
     COMPLETION,
     OUTCOME,
     PACKET_BYTES,
-    BurstOutcome,
+    UNKNOWN_NS,
+    RingOutcome,
     read_outcome,
     require_success,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
-from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
 from neurald.hal.sync.fence import Fence
 
 #: How long a live daemon may take to answer. Native code may block its threads for that long.
@@ -37,52 +41,78 @@ _ANSWER_TIMEOUT_S = 60.0
 #: How long to wait for the daemon's own error after a deadline or a cancellation.
 _SLACK_S = 0.05
 _FOREVER_S = float("inf")
-#: Runs that usually take no longer are waited for by polling, because waking up would take a
-#: notable part of their time.
-_SHORT_RUN_S = 2e-3
 _UNKNOWN = Timing()
 
 
-class BurstPeer:
-    """The daemon's end of one burst. Not thread-safe, except `shut_down`.
+class RingConnection(Protocol):
+    """The connection that a ring belongs to; see `neurald.hal.rpc.client.connection.Connection`."""
+
+    life: ConnectionLife
+
+    @property
+    def is_open(self) -> bool:
+        """See `Connection.is_open`."""
+        ...
+
+    def open_ring(
+        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+    ) -> None:
+        """See `Connection.open_ring`."""
+        ...
+
+    def tidy_soon(self) -> None:
+        """See `Connection.tidy_soon`."""
+        ...
+
+    def call(self, method: str, message: Message, deadline_s: float | None = None) -> Any:
+        """See `Connection.call`."""
+        ...
+
+
+class RingPeer:
+    """The daemon's end of one ring. Not thread-safe, except `shut_down`.
 
     Args:
-        connection: to the daemon.
-        handle: of the prepared model in the daemon.
-        outputs: how many outputs it has.
+        connection: to the daemon. It owns rings, so it is not kept alive.
+        deadline_s: see the attribute; it also holds for the start.
+
+    Attributes:
+        deadline_s: until when the daemon must answer packets, on the clock of `time.monotonic()`;
+            None for some time.
 
     Raises:
         DeadObject: the daemon is gone.
-        Error: the daemon refuses the burst.
+        Error: the daemon refuses the ring.
     """
 
-    def __init__(self, connection: Connection, handle: int, outputs: int) -> None:
-        self._daemon = connection
-        self._outputs = outputs
-        memory = SharedMemory.working(RING_BYTES, "neurald burst")
+    def __init__(self, connection: RingConnection, deadline_s: float | None = None) -> None:
+        self._daemon = weakref.ref(connection)
+        self._life = connection.life
+        self._outputs = 0
+        self.deadline_s = deadline_s
+        memory = SharedMemory.working(RING_BYTES, "neurald ring")
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._close = weakref.finalize(self, self.socket.close)
         self._close.atexit = False
         with theirs:
-            connection.configure_burst(handle, theirs, memory)
+            connection.open_ring(theirs, memory, deadline_s)
         memory.close()  # only the mapping is needed
-        # The burst ends with the connection.
+        # The ring ends with the connection.
         forget = connection.life.call_at_end(partial(shut_down, self.socket))
         weakref.finalize(self, forget).atexit = False
         self._ring = RingEnd(memory, self.socket, RingSide.CLIENT)
-        self._usual_run_s = 0.0
         self._answer: bytes | None = None
-        self._outcome: BurstOutcome | None = None
+        self._outcome: RingOutcome | None = None
         self._is_over = False
         at_fork(self)
 
     def forked(self) -> None:
-        """Ends the burst in a child, which closes its copy of the socket; the parent's goes on."""
+        """Ends the ring in a child, which closes its copy of the socket; the parent's goes on."""
         self._is_over = True
         self._close()
 
     def shut_down(self) -> None:
-        """Ends the burst for the daemon and for a waiting thread. May be called by any thread."""
+        """Ends the ring for the daemon and for a waiting thread. May be called by any thread."""
         shut_down(self.socket)
 
     def close(self) -> None:
@@ -94,11 +124,13 @@ class BurstPeer:
         """Sends a packet that the daemon must answer, and waits for the answer.
 
         Raises:
+            MissedDeadlineTransient: `deadline_s` has passed; the ring has ended.
             DeadObject: the daemon is gone.
             OpFailed: the daemon broke the protocol.
             Error: the daemon's refusal.
         """
         self.require_open()
+        self._ring.announce_packet()
         if not send_packet(self.socket, packet, descriptors):
             room = select.poll()
             room.register(self.socket, select.POLLOUT)
@@ -107,26 +139,36 @@ class BurstPeer:
                 raise self._dead("it does not read its socket")
         self._answer = None
         end = time.monotonic() + _ANSWER_TIMEOUT_S
+        late = _FOREVER_S if self.deadline_s is None else self.deadline_s + _SLACK_S
         try:
             while self._answer is None:
-                if time.monotonic() >= end:
+                now = time.monotonic()
+                if now >= late:
+                    raise self._ended(
+                        MissedDeadlineTransient("the deadline passed before the daemon had read the request")
+                    )
+                if now >= end:
                     raise self._dead("it does not answer")
                 # No execution is under way. A completion left in the ring would end every sleep at
-                # once,
-                # and the answer would never be read.
-                if self._sleep(end - time.monotonic()):
+                # once, and the answer would never be read.
+                if self._sleep(min(end, late) - now):
                     raise BadData("it completed an execution that was not submitted")
         except BadData as error:
             raise self._broken(error) from None
         require_success(self._answer)
 
-    def submit(self, submission: bytes) -> None:
+    def submit(self, submission: bytes, outputs: int) -> None:
         """Has the daemon run a request; `complete` returns the outcome.
 
+        Args:
+            submission: names the request.
+            outputs: how many outputs its prepared model has.
+
         Raises:
-            DeadObject: the burst has ended.
+            DeadObject: the ring has ended.
         """
         self.require_open()
+        self._outputs = outputs
         self._ring.put(submission)
 
     @property
@@ -162,7 +204,7 @@ class BurstPeer:
                 raise self._broken(error) from None
         return True
 
-    def complete(self, options: ExecuteOptions) -> tuple[Timing, BurstOutcome | None]:
+    def complete(self, options: ExecuteOptions) -> tuple[Timing, RingOutcome | None]:
         """Waits for the end of an execution.
 
         Returns:
@@ -176,15 +218,13 @@ class BurstPeer:
         """
         try:
             started = time.perf_counter()
-            if not self._spin():
+            if not self._ring.spin():
                 self._wait(options)
-            taken_s = time.perf_counter() - started
-            # Falls fast and rises slowly, so that occasional load of the machine hardly counts.
-            self._usual_run_s = min(taken_s, self._usual_run_s * 1.1 + 1e-6)
+            self._ring.note_wait(time.perf_counter() - started)
             has_outcome, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
             timing = _UNKNOWN
-            if max(times_ns) >= 0:
-                on_device_ns, in_driver_ns, queued_ns = (None if ns < 0 else ns for ns in times_ns)
+            if min(times_ns) != UNKNOWN_NS:
+                on_device_ns, in_driver_ns, queued_ns = (None if ns == UNKNOWN_NS else ns for ns in times_ns)
                 timing = Timing(on_device_ns=on_device_ns, in_driver_ns=in_driver_ns, queued_ns=queued_ns)
             if not has_outcome:
                 return timing, None
@@ -193,12 +233,7 @@ class BurstPeer:
             raise self._broken(error) from None
         return timing, outcome
 
-    def _spin(self) -> bool:
-        """Polls for the completion for as long as it usually takes, or once if that is long."""
-        usual_run_s = self._usual_run_s
-        return self._ring.spin(usual_run_s + SPIN_S if usual_run_s <= _SHORT_RUN_S else 0.0)
-
-    def _received_outcome(self) -> BurstOutcome:
+    def _received_outcome(self) -> RingOutcome:
         """Returns the OUTCOME that the daemon sent before it completed the execution."""
         if self._outcome is None:
             try:
@@ -247,8 +282,11 @@ class BurstPeer:
     def _require_answer(self) -> None:
         """Raises DeadObject if the daemon no longer answers calls during a long execution."""
         deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        connection = self._daemon()
+        if connection is None:
+            raise self._dead("is no longer connected")
         try:
-            self._daemon.call("GetStatus", device_pb2.GetStatusRequest(), deadline_s)
+            connection.call("GetStatus", device_pb2.GetStatusRequest(), deadline_s)
         except Error as error:
             raise self._dead(f"it hangs: {error}") from None
 
@@ -263,7 +301,7 @@ class BurstPeer:
                 raise self._dead(str(error)) from None
             packet.close_descriptors()
             if not packet.data:
-                raise self._dead("it has ended the burst")
+                raise self._dead("it has ended the ring")
             kind = packet.data[0]
             if kind == WAKE:
                 self._ring.note_wake(packet.data)
@@ -275,21 +313,24 @@ class BurstPeer:
                 raise BadData(f"it sent a packet of unknown kind {kind}")
 
     def require_open(self) -> None:
-        """Raises DeadObject if the burst has ended."""
+        """Raises DeadObject if the ring has ended."""
         if self._is_over:
-            raise (
-                self._daemon.life.death() if self._daemon.life.is_over else DeadObject("the burst has ended")
-            )
+            raise self._life.death() if self._life.is_over else DeadObject("the ring has ended")
+
+    @property
+    def is_open(self) -> bool:
+        """True if the ring has not ended, as far as is known here."""
+        return not self._is_over and not self._life.is_over
 
     def _broken(self, error: BadData) -> Error:
-        return self._ended(OpFailed(f"the daemon broke the protocol of the burst: {error}"))
+        return self._ended(OpFailed(f"the daemon broke the protocol of the ring: {error}"))
 
     def _dead(self, otherwise: str) -> Error:
-        """Ends the burst; returns an error with the cause if it is known, or else `otherwise`."""
-        return self._ended(self._daemon.life.death("Execute", f"is gone: {otherwise}"))
+        """Ends the ring; returns an error with the cause if it is known, or else `otherwise`."""
+        return self._ended(self._life.death("Execute", f"is gone: {otherwise}"))
 
     def _ended(self, error: Error) -> Error:
-        """Ends the burst and returns `error`."""
+        """Ends the ring and returns `error`."""
         self._is_over = True
         self.shut_down()
         return error

@@ -1,6 +1,6 @@
-"""The daemon's end of a burst: a thread runs what the client submits, until either is gone.
+"""The daemon's end of a ring: a thread runs what the client submits, until either is gone.
 
-A client that breaks the protocol loses its burst, and nothing else. Its requests are validated when
+A client that breaks the protocol loses its ring, and nothing else. Its requests are validated when
 they are sent; an execution names one of them and adds options, which are checked each time. Memory
 that the client can write while a kernel runs is used in place only by prepared models that tolerate
 it, and copied for all others.
@@ -11,6 +11,8 @@ import math
 import os
 import socket
 import threading
+import time
+import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
@@ -20,12 +22,21 @@ from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import Ticket, with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
 from neurald.hal.buffers.staging import ByteCopy, Staged, copy, output_types, stage
-from neurald.hal.device import MAX_LOOP_TIMEOUT_S, ExecuteOptions, ExecutionResult, OutputShape
+from neurald.hal.device import (
+    MAX_DURATION_NS,
+    MAX_LOOP_TIMEOUT_S,
+    ExecuteOptions,
+    ExecutionResult,
+    OutputShape,
+    PreparedModel,
+)
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.types import Request
+from neurald.hal.model.types import OperandType, Request
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
-from neurald.hal.rpc.transport.burst_packet import (
+from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_packet import (
     COMPLETION,
     MAX_SLOTS,
     MEMORY,
@@ -35,25 +46,21 @@ from neurald.hal.rpc.transport.burst_packet import (
     RELEASE_HEAD,
     REQUEST,
     SUBMISSION,
+    UNKNOWN_NS,
     answer_packet,
     error_packet,
     read_request,
     shapes_packet,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
-from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
 
-#: The largest duration in a completion.
-_MAX_NS = 2**63 - 1
-
 
 class _ClientGone(Exception):
-    """The client closed its end of the burst's socket, or this end was shut down."""
+    """The client closed its end of the ring's socket, or this end was shut down."""
 
 
 class _RunCancellation(Cancellation):
@@ -78,6 +85,8 @@ class _ReceivedRequest:
     """A request that the client sent.
 
     Attributes:
+        registered: the prepared model to run; None once the client has released it.
+        types: of its outputs.
         request: as sent, validated.
         slots: the slots of its memories.
         staged: what is run instead if arguments must be copied.
@@ -85,6 +94,8 @@ class _ReceivedRequest:
         output_copies: the copies to make for these shapes.
     """
 
+    registered: weakref.ref[RegisteredModel]
+    types: tuple[OperandType, ...]
     request: Request
     slots: frozenset[int]
     staged: Staged | None = None
@@ -92,34 +103,30 @@ class _ReceivedRequest:
     output_copies: list[ByteCopy] | None = None
 
 
-class BurstServer:
-    """One burst of a session.
+class RingServer:
+    """One ring of a session, which runs its prepared models.
 
     Args:
         session: of the client.
-        registered: the prepared model to run.
         connection: to the client; closed at the end.
-        memory: the ring, of `RING_BYTES`.
+        memory: of the ring, of `RING_BYTES`.
         admission: of the daemon.
 
     Raises:
-        BadData: the connection is not of the kind that a burst needs.
-        ResourceExhaustedTransient: the session has too many bursts.
+        BadData: the connection is not of the kind that a ring needs.
+        ResourceExhaustedTransient: the session has too many rings.
     """
 
     def __init__(
         self,
         session: Session,
-        registered: RegisteredModel,
         connection: socket.socket,
         memory: SharedMemory,
         admission: Admission,
     ) -> None:
         if connection.family != socket.AF_UNIX or connection.type != socket.SOCK_SEQPACKET:
-            raise BadData("the socket of a burst must be a SEQPACKET socket on this host")
+            raise BadData("the socket of a ring must be a SEQPACKET socket on this host")
         self._session = session
-        self._registered = registered
-        self._types = output_types(registered.model)
         self._connection = connection
         self._admission = admission
         self._ring = RingEnd(memory, connection, RingSide.DAEMON)
@@ -130,59 +137,51 @@ class BurstServer:
         self._arena: Memory | None = None
         self._last = b""
         self._last_run: tuple[_ReceivedRequest, ExecuteOptions] | None = None
-        self._burst_handle = session.add_burst(self)
+        self._handle_in_session = session.add_ring(self)
 
     @classmethod
-    def configured(
-        cls,
-        session: Session,
-        handle: int,
-        connection: int,
-        ring: int,
-        admission: Admission,
-    ) -> Self:
-        """Creates a burst of a prepared model, and takes over the descriptors of socket and ring.
+    def opened(cls, session: Session, connection: int, memory: int, admission: Admission) -> Self:
+        """Creates a ring, and takes over the descriptors of its socket and its memory.
 
         Args:
             session: of the client.
-            handle: of the prepared model.
             connection: descriptor of the daemon's end of the socket.
-            ring: descriptor of the ring.
+            memory: descriptor of the ring's memory.
             admission: of the daemon.
 
         Raises:
-            BadData: there is no such prepared model, or a descriptor is of another kind.
-            Error: see `BurstServer`.
+            BadData: a descriptor is of another kind.
+            Error: see `RingServer`.
         """
         with ExitStack() as cleanup:
             cleanup.callback(os.close, connection)
-            memory = SharedMemory.received(ring, RING_BYTES, constant=False)
+            received = SharedMemory.received(memory, RING_BYTES, constant=False)
             try:
                 end = socket.socket(fileno=connection)
             except OSError as error:
-                raise BadData(f"the connection of a burst is not a socket: {error.strerror}") from None
+                raise BadData(f"the connection of a ring is not a socket: {error.strerror}") from None
             cleanup.pop_all()
             cleanup.callback(end.close)
-            burst = cls(session, session.model(handle), end, memory, admission)
-            memory.close()  # only the mapping is needed
+            ring = cls(session, end, received, admission)
+            received.close()  # only the mapping is needed
             cleanup.pop_all()
-        return burst
+        return ring
 
     def start(self) -> None:
         """Starts the thread.
 
         Raises:
             ResourceExhaustedTransient: the process has too many threads, or too little address
-                space for one; the burst is over.
+                space for one; the ring is over.
         """
         try:
-            threading.Thread(target=self._work, name="neurald burst", daemon=True).start()
+            threading.Thread(target=self._work, name="neurald ring", daemon=True).start()
         except RuntimeError as error:
             self._end()
-            raise ResourceExhaustedTransient(f"no thread can be started for a burst: {error}") from None
+            raise ResourceExhaustedTransient(f"no thread can be started for a ring: {error}") from None
 
     def stop(self) -> None:
-        """Ends the burst: at once if it is idle, otherwise as soon as the driver stops."""
+        """Ends the ring: at once if it is idle, otherwise as soon as the driver stops."""
         with self._lock:
             shut_down(self._connection)
         self._cancellation.cancel()
@@ -190,17 +189,19 @@ class BurstServer:
     def _work(self) -> None:
         try:
             while True:
+                started = time.perf_counter()
                 # While others compute, a polling thread would take the interpreter from them.
-                while self._ring.spin(0.0 if self._admission.is_busy else SPIN_S):
-                    self._serve()
-                if not self._ring.sleep(None):
-                    self._read_packets()
+                if self._admission.is_busy or not self._ring.spin():
+                    while not self._ring.sleep(None):
+                        self._read_packets()
+                self._ring.note_wait(time.perf_counter() - started)
+                self._serve()
         except _ClientGone:
             pass
         except Error as error:
-            logger.warning("a burst was ended because its client broke the protocol: %s", error)
+            logger.warning("a ring was ended because its client broke the protocol: %s", error)
         except Exception:
-            logger.exception("a burst failed")
+            logger.exception("a ring failed")
         finally:
             self._end()
 
@@ -208,7 +209,7 @@ class BurstServer:
         with self._lock:
             shut_down(self._connection)  # the client may hold a descriptor of this end
             self._connection.close()
-        self._session.remove_burst(self._burst_handle)
+        self._session.remove_ring(self._handle_in_session)
         self._slots.clear()
         self._requests.clear()
         self._arena = self._last_run = None
@@ -216,6 +217,7 @@ class BurstServer:
     # Packets
 
     def _read_packets(self) -> None:
+        self._ring.note_packets()
         while True:
             try:
                 packet = receive_packet(self._connection, PACKET_BYTES, 1)
@@ -271,7 +273,7 @@ class BurstServer:
                 raise BadData(f"slot {slot} cannot be assigned: it is 0, or in use")
             if len(self._slots) >= MAX_SLOTS:
                 raise ResourceExhaustedTransient(
-                    f"the burst has {MAX_SLOTS} slots, which is the most that it may have"
+                    f"the ring has {MAX_SLOTS} slots, which is the most that it may have"
                 )
         except Error:
             packet.close_descriptors()
@@ -288,9 +290,15 @@ class BurstServer:
         self._forget_last()
 
     def _add_request(self, data: bytes) -> None:
-        number, slots, request = read_request(data, self._slot)
-        validate_request(self._registered.model, request)
-        self._requests[number] = _ReceivedRequest(request=request, slots=slots)
+        numbered = read_request(data, self._slot)
+        registered = self._session.model(numbered.handle)
+        validate_request(registered.model, numbered.request)
+        self._requests[numbered.number] = _ReceivedRequest(
+            registered=weakref.ref(registered),
+            types=output_types(registered.model),
+            request=numbered.request,
+            slots=numbered.slots,
+        )
         self._forget_last()
 
     def _slot(self, slot: int) -> Memory:
@@ -304,21 +312,37 @@ class BurstServer:
     def _serve(self) -> None:
         received, options = self._submitted(self._ring.take())
         self._cancellation.begin()
-        try:
-            ticket = self._admission.begin_execution(self._session, options, self._registered.priority)
-        except Error as error:
-            self._fail(error)
+        registered = received.registered()
+        if registered is None:
+            self._fail(BadData("the prepared model of a request has been released"))
             return
         try:
-            self._run(received, options, ticket)
+            with self._session.call():
+                self._admit(received, registered, options)
+        except Error as error:
+            self._fail(error)
+
+    def _admit(
+        self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions
+    ) -> None:
+        """Runs a request once the device can, and replies.
+
+        Raises:
+            Error: it was not run, and there was no reply.
+        """
+        ticket = self._admission.begin_execution(self._session, options, registered.priority)
+        try:
+            self._run(received, registered, options, ticket)
         finally:
-            # After the reply to the client: a daemon that stops ends bursts once nothing is under
+            # After the reply to the client: a daemon that stops ends rings once nothing is under
             # way.
             self._admission.end_execution(ticket)
 
-    def _run(self, received: _ReceivedRequest, options: ExecuteOptions, ticket: Ticket) -> None:
+    def _run(
+        self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions, ticket: Ticket
+    ) -> None:
         try:
-            result = with_queue_time(self._execute(received, options), options, ticket)
+            result = with_queue_time(self._execute(received, registered, options), options, ticket)
         except Error as error:
             self._fail(error)
         except MemoryError:
@@ -354,24 +378,26 @@ class BurstServer:
     def _forget_last(self) -> None:
         self._last_run = None
 
-    def _execute(self, received: _ReceivedRequest, options: ExecuteOptions) -> ExecutionResult:
-        staged = self._staged(received)
-        with charging(self._registered.account):
-            result = self._registered.prepared_model.execute(staged.request, options)
+    def _execute(
+        self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions
+    ) -> ExecutionResult:
+        staged = self._staged(received, registered.prepared_model)
+        with charging(registered.account):
+            result = registered.prepared_model.execute(staged.request, options)
         if staged.arenas and result.is_sufficient:
             if received.output_copies is None or result.output_shapes != received.shapes:
-                received.output_copies = staged.output_copies(self._types, result.output_shapes)
+                received.output_copies = staged.output_copies(received.types, result.output_shapes)
             if not self._cancellation.is_cancelled:
                 copy(received.output_copies)
         return result
 
-    def _staged(self, received: _ReceivedRequest) -> Staged:
+    def _staged(self, received: _ReceivedRequest, prepared_model: PreparedModel) -> Staged:
         """Returns the request to run, with its inputs copied where necessary."""
         staged = received.staged
         if staged is not None and (not staged.arenas or staged.arenas[0] is self._arena):
             copy(staged.input_copies)
             return staged
-        tolerant = self._registered.prepared_model.tolerates_changing_inputs
+        tolerant = prepared_model.tolerates_changing_inputs
         received.output_copies = None
         received.staged = stage(
             received.request, is_passthrough=lambda pool: tolerant or pool.readonly, allocate=self._allocate
@@ -379,7 +405,7 @@ class BurstServer:
         return received.staged
 
     def _allocate(self, size_bytes: int) -> Memory:
-        """Returns the arena of the burst; one request uses it at a time."""
+        """Returns the arena of the ring; one request uses it at a time."""
         if self._arena is None or self._arena.size < size_bytes:
             self._arena = None
             for each in self._requests.values():
@@ -389,7 +415,7 @@ class BurstServer:
 
     def _fail(self, error: Error) -> None:
         self._send(error_packet(self._ring.next_number, error))
-        self._ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+        self._ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     def _complete(self, received: _ReceivedRequest, result: ExecutionResult) -> None:
         has_new_shapes = result.output_shapes != received.shapes
@@ -402,7 +428,7 @@ class BurstServer:
                 has_new_shapes,
                 0,
                 *(
-                    -1 if time_ns is None else min(time_ns, _MAX_NS)
+                    UNKNOWN_NS if time_ns is None else min(time_ns, MAX_DURATION_NS)
                     for time_ns in (timing.on_device_ns, timing.in_driver_ns, timing.queued_ns)
                 ),
             )

@@ -1,0 +1,152 @@
+"""Micro-kernel of quantised products with tile registers (AMX).
+
+Tiles of inputs have a row for each position, and words of its window in that row. The positions of
+a tile are at equal distances. If it spans several rows of an image, those between the end of a row
+and the beginning of the next one are computed too, and ignored. Tiles of weights
+are read in place from a panel, which has a row of vectors for each word. Sums are tiles that begin
+with the panel's initial sums, and are stored to memory at the end, since other instructions cannot
+read tiles.
+
+Intel's Software Developer's Manual describes the instructions, and the 64 bytes that configure the
+shapes of tiles.
+"""
+
+import struct
+
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+from neurald.drivers.cpu.target.routine import NAME
+
+_PALETTE = 1
+_REGISTERS = 8
+#: Name and parameters of the function that computes the sums of a tile.
+_FUNCTION = f"@{NAME}.tiles"
+_PARAMETERS = ("%source", "%panel", "%totals")
+
+
+class TileMicroKernel:
+    """Writes the accumulation of a group of tiles.
+
+    Args:
+        plan: the plan of the product, whose scheme has tiles.
+        rows: number of rows of epilogue constants in a panel.
+    """
+
+    def __init__(self, plan: ProductPlan, *, rows: int) -> None:
+        self._plan, self._product = plan, plan.product
+        self._line = plan.vectors * plan.scheme.target.vector_bytes
+        self._head = (1 + rows) * self._line
+        count, vectors = plan.position_tiles, plan.vectors
+        self._sums = [[row * vectors + vector for vector in range(vectors)] for row in range(count)]
+        self._inputs = [count * vectors + row for row in range(count)]
+        self._weights = [count * vectors + count + vector for vector in range(vectors)]
+
+    def configure(self, code: Instructions) -> None:
+        """Sets the shapes of the tile registers of this thread."""
+        rows, columns = [0] * (2 * _REGISTERS), [0] * (2 * _REGISTERS)
+        words, lanes = self._plan.tile_words, self._plan.scheme.lanes
+        for registers, height, width in (
+            ([each for row in self._sums for each in row], self._plan.tile_rows, lanes),
+            (self._inputs, self._plan.tile_rows, words),
+            (self._weights, words, lanes),
+        ):
+            for each in registers:
+                rows[each], columns[each] = height, width * WORD_BYTES
+        content = struct.pack("<B15x16H16B", _PALETTE, *columns, *rows)
+        memory = code.fresh(f"alloca [{len(content)} x i8], align 64")
+        for offset in range(0, len(content), 8):
+            (word,) = struct.unpack_from("<q", content, offset)
+            code.effect(f"store i64 {word}, ptr {address(code, memory, str(offset))}, align 8")
+        _call(code, "ldtilecfg", f"ptr {memory}")
+
+    def release(self, code: Instructions) -> None:
+        """Frees the tile registers of this thread, whose state is large."""
+        _call(code, "tilerelease", "")
+
+    def call(self, code: Instructions, source: str, panel: str, totals: str) -> None:
+        """Calls a function that stores the sums to memory.
+
+        Args:
+            code: receives the instructions.
+            source: address of the first window.
+            panel: address of the panel.
+            totals: destination, aligned to a vector; the sums of a position are contiguous. It gets
+                those of `ProductPlan.span` positions.
+        """
+        if not any(_FUNCTION in each for each in code.globals):
+            inner = Instructions(_PARAMETERS)
+            self._write(inner)
+            head = f"define internal void {_FUNCTION}({_typed(_PARAMETERS)}) noinline nounwind {{"
+            code.globals.append("\n".join((head, *inner.lines, "  ret void", "}")))
+            code.declarations.update(inner.declarations)
+        code.effect(f"call void {_FUNCTION}({_typed((source, panel, totals))})")
+
+    def _write(self, code: Instructions) -> None:
+        plan, product = self._plan, self._product
+        source, panel, totals = _PARAMETERS
+        vector = plan.scheme.target.vector_bytes
+        for row in self._sums:
+            for number, each in enumerate(row):
+                # A distance of 0 between the rows repeats the first one.
+                _load(code, each, address(code, panel, str(number * vector)), 0)
+        weights = address(code, panel, str(self._head))
+        with code.loop("0", str(product.rows.taps)) as rows:
+            line = address(
+                code, source, multiple(code, rows.index, product.rows.dilation * plan.layout.row_bytes)
+            )
+            panel_line = address(
+                code, weights, multiple(code, rows.index, plan.runs * plan.run_steps * self._line)
+            )
+            with code.loop("0", str(plan.runs)) as runs:
+                step = product.columns.dilation * plan.layout.pixel_bytes
+                run = address(code, line, multiple(code, runs.index, step))
+                panel_run = address(code, panel_line, multiple(code, runs.index, plan.run_steps * self._line))
+                with code.loop("0", str(plan.run_steps), step=plan.tile_words) as words:
+                    at = address(code, run, multiple(code, words.index, WORD_BYTES))
+                    self._add(code, at, address(code, panel_run, multiple(code, words.index, self._line)))
+        for row, offset in zip(self._sums, self._first_positions(), strict=True):
+            for number, each in enumerate(row):
+                at = address(code, totals, str(offset * self._line + number * vector))
+                _call(code, "tilestored64", f"i8 {each}, ptr {at}, i64 {self._line}")
+
+    def _add(self, code: Instructions, source: str, weights: str) -> None:
+        """Adds the products of a tile's words."""
+        vector = self._plan.scheme.target.vector_bytes
+        for number, each in enumerate(self._weights):
+            _load(code, each, address(code, weights, str(number * vector)), self._line)
+        for inputs, sums, first in zip(self._inputs, self._sums, self._first_positions(), strict=True):
+            _load(code, inputs, address(code, source, str(first * self._distance)), self._distance)
+            for each, factors in zip(sums, self._weights, strict=True):
+                _call(code, "tdpbusd", f"i8 {each}, i8 {inputs}, i8 {factors}")
+
+    @property
+    def _distance(self) -> int:
+        """Distance of neighbouring positions in bytes."""
+        plan, product = self._plan, self._product
+        if plan.width == 1:
+            return product.rows.stride * plan.layout.row_bytes
+        return product.columns.stride * plan.layout.pixel_bytes
+
+    def _first_positions(self) -> list[int]:
+        """Returns the first position of each tile; the last tile may overlap the one before."""
+        plan = self._plan
+        last = plan.span - plan.tile_rows
+        return [min(row * plan.tile_rows, last) for row in range(plan.position_tiles)]
+
+
+def _load(code: Instructions, register: int, pointer: str, distance: int) -> None:
+    _call(code, "tileloadd64", f"i8 {register}, ptr {pointer}, i64 {distance}")
+
+
+def _call(code: Instructions, name: str, arguments: str) -> None:
+    """Calls an intrinsic without a result."""
+    kinds = ", ".join(each.split()[0] for each in arguments.split(", ") if each)
+    code.declarations.add(f"declare void @llvm.x86.{name}({kinds})")
+    code.effect(f"call void @llvm.x86.{name}({arguments})")
+
+
+def _typed(names: tuple[str, ...]) -> str:
+    """Returns pointers as a list of parameters or arguments."""
+    return ", ".join(f"ptr {each}" for each in names)

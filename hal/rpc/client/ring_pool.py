@@ -1,0 +1,233 @@
+"""The rings that the calls of a connection share.
+
+A ring is opened when a call finds none free, and closed once it has not been used for a while. A
+call takes a ring for its duration, if possible one that knows its request, otherwise the one used
+last. If all rings are in use, or a request cannot go through a ring, the call goes by gRPC.
+"""
+
+import threading
+import time
+import weakref
+from collections import deque
+from typing import Final
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult
+from neurald.hal.errors import (
+    DeadObject,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
+)
+from neurald.hal.model.types import Request
+from neurald.hal.rpc.client.ring import RemoteModel, Ring, RingRequest, is_for_rings
+from neurald.hal.rpc.client.ring_peer import RingConnection
+
+#: How many rings calls may share. Each takes a thread and three descriptors of the daemon.
+MAX_RINGS: Final = 16
+#: How long a ring stays open without calls.
+IDLE_S: Final = 5.0
+#: How long a call waits for one of `MAX_RINGS` rings before it goes by gRPC.
+_WAIT_S: Final = 5e-3
+#: How long calls go by gRPC after the daemon has refused a ring.
+_REFUSED_S: Final = 1.0
+
+
+class _Waiter:
+    """A thread that waits for a ring. `ring` is set once `ready` can be acquired."""
+
+    __slots__ = ("ready", "ring")
+
+    def __init__(self) -> None:
+        self.ready = threading.Lock()
+        self.ready.acquire()
+        self.ring: Ring | None = None
+
+
+class RingPool:
+    """Lends rings, each to one call at a time. Thread-safe.
+
+    A signal handler or a finalizer may make a call while its thread is inside a method of the pool.
+    So no lock is held here; each step is one atomic operation on a container.
+
+    Args:
+        connection: to a daemon on this host. It owns the pool, so it is not kept alive.
+    """
+
+    def __init__(self, connection: RingConnection) -> None:
+        self._connection = weakref.ref(connection)
+        self._open: set[Ring] = set()
+        self._free: list[Ring] = []  # the one that was used last is at the end
+        self._waiting: deque[_Waiter] = deque()
+        self._refused_until = 0.0
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """How many rings are open."""
+        return len(self._open)
+
+    def execute(
+        self, model: RemoteModel, request: Request, options: ExecuteOptions
+    ) -> ExecutionResult | None:
+        """Runs a request through a ring.
+
+        Args:
+            model: the prepared model.
+            request: for it.
+            options: for the execution.
+
+        Returns:
+            The result; None if nothing was run, or a ring broke while the daemon lives, so that
+                the request must go by gRPC.
+
+        Raises:
+            Error: see `PreparedModel.execute`.
+        """
+        if options.attributes:  # a submission cannot hold them
+            return None
+        ring = self._take(request, options.deadline_s)
+        if ring is None:
+            return None
+        try:
+            bound = self._bound(ring, model, request, options)
+            return None if bound is None else ring.run(bound, options)
+        except DeadObject:
+            connection = self._connection()
+            if ring.is_usable or connection is None or not connection.is_open:
+                raise
+            return None
+        finally:
+            self._give_back(ring)
+
+    def _bound(
+        self, ring: Ring, model: RemoteModel, request: Request, options: ExecuteOptions
+    ) -> RingRequest | None:
+        """Binds a request to a ring; returns None if that fails.
+
+        Raises:
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
+        """
+        try:
+            try:
+                return ring.bind(model, request, options.deadline_s)
+            except (ResourceExhaustedTransient, ResourceExhaustedPersistent):
+                # The memory of earlier requests, which the daemon keeps for rings, may be too much.
+                for other in tuple(self._free):
+                    self._discard_free(other)
+                ring.release_memories()
+                return ring.bind(model, request, options.deadline_s)
+        except (MissedDeadlineTransient, MissedDeadlinePersistent):
+            raise
+        except Error:
+            return None  # gRPC reports it, if it is the request's fault
+
+    def result(self, request: Request) -> ExecutionResult | None:
+        """Returns the last result of a request, without timing; None if no free ring knows it."""
+        results = (ring.result(request) for ring in reversed(self._free))
+        return next((result for result in results if result is not None), None)
+
+    def _take(self, request: Request, deadline_s: float | None) -> Ring | None:
+        """Returns a ring for exclusive use; None if the request must go by gRPC.
+
+        Raises:
+            MissedDeadlineTransient: the deadline passed while a ring was opened.
+        """
+        ring = self._take_known(request)
+        if ring is not None:
+            return ring
+        if not is_for_rings(request):
+            return None
+        ring = self._take_free()
+        if ring is not None:
+            return ring
+        if len(self._open) < MAX_RINGS:
+            return self._opened(deadline_s)
+        return self._awaited()
+
+    def _take_known(self, request: Request) -> Ring | None:
+        free = self._free
+        for ring in reversed(free):
+            if ring.knows(request):
+                try:
+                    free.remove(ring)
+                except ValueError:  # another thread took it
+                    continue
+                return ring
+        return None
+
+    def _take_free(self) -> Ring | None:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return None
+
+    def _opened(self, deadline_s: float | None) -> Ring | None:
+        """Opens another ring; returns None if the daemon refuses it, now or a moment ago."""
+        connection = self._connection()
+        if connection is None or self._is_closed or time.monotonic() < self._refused_until:
+            return None
+        try:
+            ring = Ring(connection, deadline_s)
+        except MissedDeadlineTransient:
+            raise
+        except Error:
+            self._refused_until = time.monotonic() + _REFUSED_S
+            return None
+        self._open.add(ring)
+        connection.tidy_soon()
+        return ring
+
+    def _awaited(self) -> Ring | None:
+        """Waits for a moment until a ring is given back, in order of arrival."""
+        waiter = _Waiter()
+        self._waiting.append(waiter)
+        ring = self._take_free()  # one that was given back in the meantime
+        if ring is None and waiter.ready.acquire(timeout=_WAIT_S):
+            return waiter.ring
+        try:
+            self._waiting.remove(waiter)
+        except ValueError:  # it is being handed a ring
+            waiter.ready.acquire()
+            if ring is None:
+                return waiter.ring
+            if waiter.ring is not None:
+                self._give_back(waiter.ring)
+        return ring
+
+    def _give_back(self, ring: Ring) -> None:
+        if self._is_closed or not ring.is_usable:
+            self._discard(ring)
+            return
+        ring.used_s = time.monotonic()
+        try:
+            waiter = self._waiting.popleft()
+        except IndexError:
+            self._free.append(ring)
+            return
+        waiter.ring = ring
+        waiter.ready.release()
+
+    def _discard(self, ring: Ring) -> None:
+        self._open.discard(ring)
+        ring.close()
+
+    def _discard_free(self, ring: Ring) -> None:
+        try:
+            self._free.remove(ring)
+        except ValueError:  # a call took it
+            return
+        self._discard(ring)
+
+    def close_idle(self, idle_s: float = IDLE_S) -> bool:
+        """Closes the rings that were not used for so long; returns whether any ring is open."""
+        limit_s = time.monotonic() - idle_s
+        for ring in tuple(self._free):
+            if ring.used_s <= limit_s or not ring.is_usable:
+                self._discard_free(ring)
+        return bool(self._open)
+
+    def close(self) -> None:
+        """Closes the free rings at once, and those in use when they are given back."""
+        self._is_closed = True
+        self.close_idle(0.0)

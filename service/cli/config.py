@@ -1,0 +1,31 @@
+"""The command `neurald config`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def config(
+    file: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The configuration file.", show_default=False),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Prints the configuration of the service manager, and where each value comes from."""
+    import msgspec
+
+    from neurald.service.console.output import write_json, write_table
+    from neurald.service.manager.configuration import load_configuration
+
+    found = load_configuration(file)
+    if json:
+        write_json(msgspec.to_builtins(found))
+        return
+    values: dict[str, object] = {"drivers": list(found.drivers)}
+    for name, settings in found.drivers.items():
+        for field, value in msgspec.to_builtins(settings).items():
+            values[f"drivers.{name}.{field}"] = value
+    rows = [(name, str(value), found.sources[name]) for name, value in values.items()]
+    write_table(("setting", "value", "source"), rows)

@@ -1,0 +1,18 @@
+"""The command `neurald restart`."""
+
+from typing import Annotated
+
+import typer
+
+
+def restart(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The driver.", show_default=False)],
+) -> None:
+    """Replaces a driver's process by a new one without a gap.
+
+    Clients of the old process finish their calls. If the new process does not become ready, the old
+    one stays. A driver in quarantine may be started again.
+    """
+    from neurald.service.manager.control import restart_driver
+
+    restart_driver(name)

@@ -1,0 +1,63 @@
+"""The command `neurald serve`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    driver: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A driver to supervise, instead of those of the configuration. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    idle: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Stop a driver that has had no clients for this long; 0 never does. [default: 300]",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The configuration file. [default: NEURALD_CONFIG, or neurald/neurald.toml in "
+            "XDG_CONFIG_HOME or /etc]",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Supervises drivers until SIGTERM or Ctrl-C.
+
+    Drivers start at their first connection and stop when they are idle. One that dies is started
+    again after a pause, and one that keeps dying is not. SIGHUP loads the configuration again.
+    """
+    import asyncio
+    import sys
+    from functools import partial
+
+    from neurald.service.console.output import printable
+    from neurald.service.manager.configuration import load_configuration
+    from neurald.service.manager.manager import Manager
+
+    load = partial(load_configuration, config, tuple(driver or ()), idle)
+    configuration = load()
+
+    def write(line: str) -> None:
+        sys.stderr.write(printable(line) + "\n")
+        sys.stderr.flush()
+
+    def ready(directory: str) -> None:
+        names = ", ".join(configuration.drivers) or "no drivers"
+        write(f"supervising {names} in {directory}")
+
+    async def run() -> None:
+        await Manager(configuration, load, write).run(ready)
+
+    asyncio.run(run())

@@ -1,0 +1,66 @@
+"""Tells the supervisor of a daemon what state it is in.
+
+The protocol is systemd's `sd_notify`: a datagram of `NAME=value` lines to the socket that the
+environment variable NOTIFY_SOCKET names. A daemon is thus a service of `Type=notify`, under systemd
+and under neurald's own service manager.
+"""
+
+import contextlib
+import os
+import socket
+from typing import Final
+
+#: The environment variable with the address of the supervisor's socket.
+SOCKET_VARIABLE = "NOTIFY_SOCKET"
+#: Names of the values that a daemon sends.
+READY: Final = "READY"
+STOPPING: Final = "STOPPING"
+WATCHDOG: Final = "WATCHDOG"
+STATUS: Final = "STATUS"
+#: The number of open sessions, and 1 while an execution exceeds its time limit.
+SESSIONS: Final = "X_NEURALD_SESSIONS"
+HANGING: Final = "X_NEURALD_HANGING"
+
+
+def supervisor_address() -> str | None:
+    """Returns the address of the supervisor's socket; None if there is no supervisor.
+
+    The variable is removed from the environment, so that processes that the daemon starts do not
+    speak for it.
+    """
+    return os.environ.pop(SOCKET_VARIABLE, None) or None
+
+
+class Notifier:
+    """Sends notifications. A daemon creates it before it enters its sandbox.
+
+    Args:
+        address: of the supervisor's socket; None sends nothing.
+    """
+
+    def __init__(self, address: str | None) -> None:
+        self._socket: socket.socket | None = None
+        if address is None:
+            return
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            # A name that begins with @ is in the abstract namespace.
+            opened.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+        except OSError:
+            opened.close()
+            return
+        self._socket = opened
+
+    def send(self, **values: object) -> None:
+        """Sends values. A supervisor that does not read them does not make the daemon wait."""
+        if self._socket is None:
+            return
+        text = "\n".join(f"{name}={value}" for name, value in values.items())
+        with contextlib.suppress(OSError):
+            self._socket.send(text.encode())
+
+    def close(self) -> None:
+        """Closes the socket; nothing is sent any more."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -1,0 +1,232 @@
+"""The configuration of the service manager: flags before environment before file.
+
+The file is TOML. An unknown key is an error that names it, because a misspelled limit would be no
+limit.
+"""
+
+import importlib.util
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from neurald.hal.accounting.limits import parse_limits
+from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.registry import BUILT_IN, driver_names
+from neurald.service.sandbox.mode import SandboxMode
+
+#: Environment variables: the configuration file, the drivers (separated by commas), and the idle
+#: time in seconds.
+CONFIG_VARIABLE = "NEURALD_CONFIG"
+DRIVERS_VARIABLE = "NEURALD_SERVE_DRIVERS"
+IDLE_VARIABLE = "NEURALD_SERVE_IDLE_S"
+#: Where the value of a setting comes from if nobody sets it.
+DEFAULT: Final = "default"
+_SYSTEM_FILE: Final = Path("/etc/neurald/neurald.toml")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+#: Limits the configuration file, which is read as a whole.
+_MAX_FILE_BYTES: Final = 1 << 20
+
+
+class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of one driver, a table `[drivers.NAME]` of the file.
+
+    Attributes:
+        driver: an installed driver, or `module:factory`; empty for the name of the table.
+        idle_s: stops it when it has had no session for this long; 0 never does. None takes the
+            manager's value.
+        start_s: how long it may take to start.
+        watchdog_s: how long it may be silent before it counts as hanging.
+        drain_s: how long running calls may take when it stops.
+        limits: of clients, as for `neurald driver --limit`.
+        sandbox, writable: as for `neurald driver`.
+        environment: variables of its process, in addition to those of the manager.
+    """
+
+    driver: str = ""
+    idle_s: float | None = None
+    start_s: float = 60.0
+    watchdog_s: float = 2.0
+    drain_s: float = 30.0
+    limits: dict[str, str | int] = {}
+    sandbox: SandboxMode = SandboxMode.AUTO
+    writable: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    idle_s: float | None = None
+    drivers: dict[str, DriverSettings] | None = None
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that are in force.
+
+    Attributes:
+        drivers: by name, complete: no value of `idle_s` is None and no `driver` is empty.
+        sources: for the name of each setting, where its value comes from.
+    """
+
+    drivers: dict[str, DriverSettings]
+    sources: dict[str, str]
+
+
+def load_configuration(
+    file: Path | None = None, drivers: Sequence[str] = (), idle_s: float | None = None
+) -> Configuration:
+    """Loads the configuration.
+
+    Args:
+        file: the configuration file; None for the one that NEURALD_CONFIG names, or else the user's
+            or the system's if it exists.
+        drivers: the drivers to supervise; empty for those of the environment or the file, or else
+            the installed ones for devices other than the CPU.
+        idle_s: see `DriverSettings.idle_s`; None for the value of the environment or the file.
+
+    Raises:
+        BadState: the file cannot be read.
+        BadData: a setting is unknown or invalid; the message names it and its source.
+    """
+    path, is_chosen = _path(file)
+    content = _read(path, must_exist=is_chosen)
+    sources: dict[str, str] = {}
+    idle = _chosen_idle(idle_s, content.idle_s, path, sources)
+    names = _chosen_drivers(drivers, content.drivers, path, sources)
+    complete: dict[str, DriverSettings] = {}
+    for name in names:
+        settings = (content.drivers or {}).get(name, DriverSettings())
+        written = _written(settings)
+        for field in DriverSettings.__struct_fields__:
+            sources[f"drivers.{name}.{field}"] = str(path) if field in written else DEFAULT
+        if settings.idle_s is None:
+            settings = msgspec.structs.replace(settings, idle_s=idle)
+            sources[f"drivers.{name}.idle_s"] = sources["idle_s"]
+        if not settings.driver:
+            settings = msgspec.structs.replace(settings, driver=name)
+        _check(name, settings, sources)
+        complete[name] = settings
+    return Configuration(drivers=complete, sources=sources)
+
+
+def default_drivers() -> tuple[str, ...]:
+    """Returns the installed drivers of devices that applications do not have by themselves."""
+    found = [name for name in driver_names() if name not in BUILT_IN]
+    if importlib.util.find_spec("pyopencl") is not None:
+        found.insert(0, "opencl")
+    return tuple(found)
+
+
+def _path(file: Path | None) -> tuple[Path, bool]:
+    """Returns the path of the configuration file, and whether somebody chose it."""
+    if file is not None:
+        return file, True
+    if named := os.environ.get(CONFIG_VARIABLE):
+        return Path(named), True
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path.home() / ".config"
+    own = folder / "neurald" / "neurald.toml"
+    return (own if own.exists() else _SYSTEM_FILE), False
+
+
+def _read(path: Path, *, must_exist: bool) -> _File:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            text = file.read(_MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        if must_exist:
+            raise BadState(f"the configuration file {path} does not exist") from None
+        return _File()
+    except OSError as error:
+        raise BadState(f"the configuration file {path} cannot be read: {error.strerror or error}") from None
+    if len(text) > _MAX_FILE_BYTES:
+        raise BadData(f"the configuration file {path} has more than {_MAX_FILE_BYTES} bytes")
+    try:
+        return msgspec.convert(tomllib.loads(text.decode()), _File)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise BadData(f"the configuration file {path}: {error}") from None
+
+
+def _chosen_idle(flag: float | None, from_file: float | None, path: Path, sources: dict[str, str]) -> float:
+    text = os.environ.get(IDLE_VARIABLE, "")
+    if flag is not None:
+        sources["idle_s"] = "--idle"
+        return _seconds("--idle", flag)
+    if text:
+        sources["idle_s"] = IDLE_VARIABLE
+        try:
+            return _seconds(IDLE_VARIABLE, float(text))
+        except ValueError:
+            raise BadData(f"{IDLE_VARIABLE} is {text!r}; a number of seconds is expected") from None
+    if from_file is not None:
+        sources["idle_s"] = str(path)
+        return _seconds(f"idle_s of {path}", from_file)
+    sources["idle_s"] = DEFAULT
+    return 300.0
+
+
+def _chosen_drivers(
+    flag: Sequence[str], from_file: Mapping[str, Any] | None, path: Path, sources: dict[str, str]
+) -> tuple[str, ...]:
+    listed = [each.strip() for each in os.environ.get(DRIVERS_VARIABLE, "").split(",") if each.strip()]
+    if flag:
+        names, sources["drivers"] = tuple(flag), "--driver"
+    elif listed:
+        names, sources["drivers"] = tuple(listed), DRIVERS_VARIABLE
+    elif from_file is not None:
+        names, sources["drivers"] = tuple(from_file), str(path)
+    else:
+        names, sources["drivers"] = default_drivers(), DEFAULT
+    for name in names:
+        if not _NAME.fullmatch(name) or f"{name}.sock" == MANAGER_SOCKET:
+            raise BadData(
+                f"{sources['drivers']} names a driver {name!r}; a name of letters, digits, '_', '-' and '.' is "
+                f"expected, other than {MANAGER_SOCKET.removesuffix('.sock')!r}. A table "
+                "[drivers.NAME] in the configuration file gives a module:factory a name"
+            )
+        if names.count(name) > 1:
+            raise BadData(f"{sources['drivers']} names the driver {name} twice")
+    return names
+
+
+def _written(settings: DriverSettings) -> frozenset[str]:
+    """Returns the fields that differ from their defaults."""
+    plain = DriverSettings()
+    return frozenset(
+        name for name in DriverSettings.__struct_fields__ if getattr(settings, name) != getattr(plain, name)
+    )
+
+
+def _check(name: str, settings: DriverSettings, sources: Mapping[str, str]) -> None:
+    """Raises BadData unless the values of a driver's settings are valid."""
+
+    def where(field: str) -> str:
+        return f"drivers.{name}.{field} ({sources[f'drivers.{name}.{field}']})"
+
+    for field in ("idle_s", "start_s", "watchdog_s", "drain_s"):
+        _seconds(where(field), getattr(settings, field), may_be_zero=field in ("idle_s", "drain_s"))
+    try:
+        parse_limits(limit_arguments(settings))
+    except BadData as error:
+        raise BadData(f"{where('limits')}: {error}") from None
+    for variable, value in settings.environment.items():
+        if not variable or set(variable) & {"=", "\0"} or "\0" in value:
+            raise BadData(f"{where('environment')}: {variable!r} is not a variable that a process can have")
+
+
+def limit_arguments(settings: DriverSettings) -> list[str]:
+    """Returns the limits as arguments of `neurald driver --limit`."""
+    return [f"{name}={value}" for name, value in settings.limits.items()]
+
+
+def _seconds(where: str, value: float, *, may_be_zero: bool = True) -> float:
+    if not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
+        least = "at least 0" if may_be_zero else "more than 0"
+        raise BadData(f"{where} is {value!r}; a finite number of seconds, {least}, is expected")
+    return value

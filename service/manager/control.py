@@ -1,0 +1,102 @@
+"""The conversation of operators' commands with the service manager.
+
+The manager listens at `manager.sock` beside its drivers' sockets. A client sends one request as a
+line of JSON, gets one reply in the same form, and the connection ends.
+"""
+
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from neurald.hal.errors import BadState, UnavailableDevice
+from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.service.manager.state import ManagerStatus
+
+#: Maximum length of a request and of a reply.
+MAX_REQUEST_BYTES: Final = 4096
+_MAX_REPLY_BYTES: Final = 4 << 20
+_TIMEOUT_S: Final = 10.0
+#: pid, uid and gid: `struct ucred`.
+_CREDENTIALS: Final = struct.Struct("3i")
+
+_Reply = TypeVar("_Reply", bound=msgspec.Struct)
+
+
+class StatusRequest(msgspec.Struct, frozen=True, tag="status"):
+    """Asks for a `ManagerStatus`."""
+
+
+class RestartRequest(msgspec.Struct, frozen=True, tag="restart"):
+    """Asks for the restart of a driver; the reply is a `Done`."""
+
+    driver: str
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The reply to a request.
+
+    Attributes:
+        refusal: why it was refused; empty if it was not.
+    """
+
+    refusal: str = ""
+
+
+Request = StatusRequest | RestartRequest
+
+
+def may_control(connection: socket.socket) -> bool:
+    """Returns True if the peer of a connection is this user or root."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return _CREDENTIALS.unpack(credentials)[1] in (os.geteuid(), 0)
+
+
+def manager_status() -> ManagerStatus:
+    """Asks the service manager of this user for its status.
+
+    Raises:
+        UnavailableDevice: no service manager runs.
+        BadState: its reply is not understood.
+    """
+    return _ask(StatusRequest(), ManagerStatus)
+
+
+def restart_driver(name: str) -> None:
+    """Asks the service manager of this user to restart a driver.
+
+    Raises:
+        UnavailableDevice: no service manager runs.
+        BadState: the manager refuses; the message says why.
+    """
+    refusal = _ask(RestartRequest(name), Done).refusal
+    if refusal:
+        raise BadState(refusal)
+
+
+def control_path() -> Path:
+    """Returns the path of the socket of this user's service manager."""
+    return runtime_directory() / MANAGER_SOCKET
+
+
+def _ask(request: Request, kind: type[_Reply]) -> _Reply:
+    path = control_path()
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_TIMEOUT_S)
+            connection.connect(str(path))
+            connection.sendall(msgspec.json.encode(request) + b"\n")
+            with connection.makefile("rb") as file:
+                reply = file.readline(_MAX_REPLY_BYTES)
+    except OSError as error:
+        raise UnavailableDevice(
+            f"no service manager answers at {path} ({error.strerror or error}); `neurald serve` starts one"
+        ) from None
+    try:
+        return msgspec.json.decode(reply, type=kind)
+    except msgspec.DecodeError as error:
+        raise BadState(f"the service manager at {path} is of another version: {error}") from None

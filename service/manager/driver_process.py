@@ -1,0 +1,171 @@
+"""A process that serves a driver's device."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from neurald.service.daemon.notifications import SOCKET_VARIABLE
+from neurald.service.manager.configuration import DriverSettings, limit_arguments
+
+#: How many of the last lines of stderr are kept, and how long a line may be.
+_KEPT_LINES: Final = 20
+_MAX_LINE_BYTES: Final = 2000
+_READ_BYTES: Final = 1 << 16
+#: Time between the signal that writes stack traces to the log and the one that ends any process.
+_TRACEBACK_S: Final = 0.5
+
+
+class DriverProcess:
+    """Starts a process and watches it: its end through a pidfd, and what it writes to stderr.
+
+    Args:
+        settings: of the driver.
+        address: where it serves.
+        notify: the socket that receives its notifications.
+        write: receives what it writes to stderr, line by line.
+        ended: is called once it has ended.
+
+    Attributes:
+        last_lines: the last lines that it wrote.
+        started_s: when it was started, on the loop's clock.
+        ready_s: when it became ready; None before.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+
+    def __init__(
+        self,
+        settings: DriverSettings,
+        address: str,
+        notify: Path,
+        write: Callable[[str], None],
+        ended: Callable[["DriverProcess"], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._write = write
+        self._ended = ended
+        self._killing: asyncio.TimerHandle | None = None
+        self._partial = b""
+        self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.started_s = self._loop.time()
+        self.ready_s: float | None = None
+        self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
+            _command(settings, address),
+            env={**os.environ, **settings.environment, SOCKET_VARIABLE: str(notify)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stderr is not None  # noqa: S101 - it is a pipe
+        self._stderr = self._process.stderr
+        os.set_blocking(self._stderr.fileno(), False)
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._loop.add_reader(self._stderr.fileno(), self._read)
+        self._loop.add_reader(self._pidfd, self._reap)
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    @property
+    def exit_text(self) -> str:
+        """How the process ended, such as "signal SIGKILL"."""
+        status = self._process.returncode
+        if status is None:
+            return ""
+        if status >= 0:
+            return f"status {status}"
+        try:
+            return f"signal {signal.Signals(-status).name}"
+        except ValueError:
+            return f"signal {-status}"
+
+    @property
+    def is_clean_exit(self) -> bool:
+        """True if the process has ended with status 0."""
+        return self._process.returncode == 0
+
+    def stop(self, within_s: float) -> None:
+        """Asks the process to end, and kills it unless it does so in time."""
+        self._signal(signal.SIGTERM)
+        self._kill_later(within_s)
+
+    def abort(self) -> None:
+        """Ends a process that hangs. If it still can, it writes the stacks of its threads first."""
+        self._signal(signal.SIGABRT)
+        self._kill_later(_TRACEBACK_S)
+
+    def kill(self) -> None:
+        """Ends the process and those that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _kill_later(self, within_s: float) -> None:
+        if self._killing is not None:
+            self._killing.cancel()
+        self._killing = self._loop.call_later(within_s, self.kill)
+
+    def _signal(self, number: int) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def _read(self) -> bool:
+        """Reads some of stderr; returns True if there may be more."""
+        try:
+            received = os.read(self._stderr.fileno(), _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not received:
+            # At its end a pipe stays readable.
+            self._loop.remove_reader(self._stderr.fileno())
+            return False
+        *lines, self._partial = (self._partial + received).split(b"\n")
+        self._partial = self._partial[:_MAX_LINE_BYTES]
+        for line in lines:
+            self._keep(line)
+        return True
+
+    def _keep(self, line: bytes) -> None:
+        text = line[:_MAX_LINE_BYTES].decode(errors="replace").rstrip()
+        # A hostile model may have got control characters into a message.
+        text = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+        self.last_lines.append(text)
+        self._write(text)
+
+    def _reap(self) -> None:
+        # Helpers of the driver, such as compilers, end with it. Its id is not free before `wait`.
+        self.kill()
+        self._process.wait()
+        self._loop.remove_reader(self._pidfd)
+        while self._read():
+            pass
+        self._loop.remove_reader(self._stderr.fileno())
+        if self._partial:
+            self._keep(self._partial)
+        self._stderr.close()
+        os.close(self._pidfd)
+        if self._killing is not None:
+            self._killing.cancel()
+        self._ended(self)
+
+
+def _command(settings: DriverSettings, address: str) -> list[str]:
+    command = [sys.executable, "-m", "neurald", "driver", settings.driver, "--listen", address]
+    command += ["--take-over", "--until-exit-of", str(os.getpid()), "--drain", f"{settings.drain_s:g}"]
+    command += ["--sandbox", settings.sandbox.value]
+    for limit in limit_arguments(settings):
+        command += ["--limit", limit]
+    for path in settings.writable:
+        command += ["--writable", path]
+    return command

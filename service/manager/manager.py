@@ -1,0 +1,261 @@
+"""The service manager: owns the sockets of drivers, and supervises their processes."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from neurald.hal.errors import BadState, Error
+from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.service.daemon.notifications import READY, STATUS, STOPPING, Notifier, supervisor_address
+from neurald.service.daemon.socket_files import lock_socket, prepare_directory, release_socket
+from neurald.service.manager.configuration import Configuration
+from neurald.service.manager.control import (
+    MAX_REQUEST_BYTES,
+    Done,
+    Request,
+    RestartRequest,
+    may_control,
+)
+from neurald.service.manager.standby_socket import bind_private
+from neurald.service.manager.state import ManagerStatus
+from neurald.service.manager.supervised_driver import SupervisedDriver
+
+_NOTIFY_SOCKET: Final = "manager.notify"
+_MAX_NOTIFICATION_BYTES: Final = 4096
+#: How many notifications are read before the loop does other work.
+_MAX_NOTIFICATIONS: Final = 64
+_CREDENTIALS: Final = struct.Struct("3i")
+_REQUEST_S: Final = 10.0
+
+
+class Manager:
+    """Supervises the drivers of a configuration in the runtime directory of this user.
+
+    Args:
+        configuration: what to supervise.
+        reload: loads the configuration again, for SIGHUP.
+        write: receives lines for the log.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        reload: Callable[[], Configuration],
+        write: Callable[[str], None],
+    ) -> None:
+        self._configuration = configuration
+        self._reload = reload
+        self._write = write
+        self._directory = runtime_directory()
+        self._drivers: dict[str, SupervisedDriver] = {}
+        self._files: dict[str, contextlib.ExitStack] = {}
+        self._stops = asyncio.Event()
+
+    async def run(self, ready: Callable[[str], None]) -> None:
+        """Supervises until SIGTERM or SIGINT.
+
+        Args:
+            ready: called with the directory once the drivers can be used.
+
+        Raises:
+            BadState: another manager or daemon serves one of the sockets, or the directory is not
+                safe.
+        """
+        prepare_directory(self._directory)
+        notifier = Notifier(supervisor_address())
+        with contextlib.ExitStack() as cleanup:
+            control = self._directory / MANAGER_SOCKET
+            cleanup.enter_context(_locked(control))
+            cleanup.enter_context(self._notifications())
+            try:
+                for name in self._configuration.drivers:
+                    await self._add(name)
+                server = await asyncio.start_unix_server(self._serve_operator, sock=_listening(control))
+                cleanup.callback(control.unlink, missing_ok=True)
+                cleanup.callback(server.close)
+                cleanup.enter_context(self._signals())
+                ready(str(self._directory))
+                notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
+                await self._stops.wait()
+                notifier.send(**{STOPPING: 1})
+            finally:
+                await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
+        notifier.close()
+
+    def status(self) -> ManagerStatus:
+        """Describes the manager and its drivers."""
+        return ManagerStatus(
+            process=os.getpid(),
+            directory=str(self._directory),
+            drivers=tuple(driver.status() for driver in self._drivers.values()),
+        )
+
+    def _stop(self) -> None:
+        """Stops; a second time without waiting for running calls."""
+        if self._stops.is_set():
+            for driver in self._drivers.values():
+                driver.kill()
+        self._stops.set()
+
+    async def _add(self, name: str) -> None:
+        settings = self._configuration.drivers[name]
+        with contextlib.ExitStack() as files:
+            # A daemon that somebody starts by hand is refused while the manager serves the socket.
+            files.enter_context(_locked(self._directory / f"{name}.sock"))
+            driver = SupervisedDriver(
+                name, settings, self._directory, self._directory / _NOTIFY_SOCKET, self._write
+            )
+            try:
+                await driver.open()
+            except OSError as error:
+                raise BadState(f"the socket of {name} cannot be opened: {error.strerror or error}") from None
+            self._files[name] = files.pop_all()
+        self._drivers[name] = driver
+
+    async def _remove(self, name: str) -> None:
+        await self._drivers[name].close()
+        del self._drivers[name]
+        self._files.pop(name).close()
+
+    async def _reload_configuration(self) -> None:
+        """Adds, removes and restarts drivers whose configuration has changed."""
+        try:
+            fresh = self._reload()
+        except Error as error:
+            self._write(f"the configuration stays as it is: {error}")
+            return
+        before, self._configuration = self._configuration, fresh
+        for name in before.drivers.keys() - fresh.drivers.keys():
+            await self._remove(name)
+        for name, settings in fresh.drivers.items():
+            try:
+                if name not in self._drivers:
+                    await self._add(name)
+                elif settings != before.drivers.get(name):
+                    self._drivers[name].restart(settings)
+            except (Error, OSError) as error:
+                self._write(f"{name}: {error}")
+        self._write("the configuration was loaded again")
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+        def reload() -> None:
+            task = loop.create_task(self._reload_configuration())
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        handlers = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: reload}
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            # Until all drivers have ended, a second signal ends them at once.
+            loop.remove_signal_handler(signal.SIGHUP)
+
+    @contextlib.contextmanager
+    def _notifications(self) -> Iterator[None]:
+        """Receives the notifications of drivers during the block."""
+        path = self._directory / _NOTIFY_SOCKET
+        try:
+            receiver = bind_private(path, socket.SOCK_DGRAM)
+        except OSError as error:
+            raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(receiver, self._receive, receiver)
+        try:
+            yield
+        finally:
+            loop.remove_reader(receiver)
+            receiver.close()
+            path.unlink(missing_ok=True)
+
+    def _receive(self, receiver: socket.socket) -> None:
+        for _ in range(_MAX_NOTIFICATIONS):
+            try:
+                data, ancillary, _, _ = receiver.recvmsg(
+                    _MAX_NOTIFICATION_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size)
+                )
+            except BlockingIOError:
+                return
+            pid = next(
+                (
+                    _CREDENTIALS.unpack(content[: _CREDENTIALS.size])[0]
+                    for level, kind, content in ancillary
+                    if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
+                    and len(content) >= _CREDENTIALS.size
+                ),
+                0,
+            )
+            lines = data.decode(errors="replace").split("\n")
+            values = {
+                name: value for name, equals, value in (line.partition("=") for line in lines) if equals
+            }
+            for driver in self._drivers.values():
+                if driver.notified(pid, values):
+                    break
+
+    async def _serve_operator(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers one request of an operator's command."""
+        try:
+            with contextlib.suppress(OSError, TimeoutError, ValueError):
+                connection = writer.get_extra_info("socket")
+                async with asyncio.timeout(_REQUEST_S):
+                    line = await reader.readline()
+                if may_control(connection):
+                    writer.write(msgspec.json.encode(self._answer(line)) + b"\n")
+                    async with asyncio.timeout(_REQUEST_S):
+                        await writer.drain()
+        finally:
+            writer.close()
+
+    def _answer(self, line: bytes) -> msgspec.Struct:
+        try:
+            request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
+        except msgspec.DecodeError as error:
+            return Done(f"the request is not understood: {error}")
+        if not isinstance(request, RestartRequest):
+            return self.status()
+        driver = self._drivers.get(request.driver)
+        if driver is None:
+            return Done(
+                f"there is no driver {request.driver!r}; there are {', '.join(self._drivers) or 'none'}"
+            )
+        try:
+            driver.restart()
+        except OSError as error:
+            return Done(f"{request.driver}: its process could not be started: {error.strerror or error}")
+        return Done()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds the lock of a socket during the block.
+
+    Raises:
+        BadState: another process holds it.
+    """
+    lock = lock_socket(path)
+    try:
+        yield
+    finally:
+        release_socket(lock)
+
+
+def _listening(path: Path) -> socket.socket:
+    try:
+        return bind_private(path)
+    except OSError as error:
+        raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None

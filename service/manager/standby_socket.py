@@ -1,0 +1,104 @@
+"""The socket that stands in for a driver that does not run."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from neurald.hal.process.activation import GREETING, START
+
+#: Maximum number of clients that wait, and the time in which each has to send its request.
+_MAX_CLIENTS: Final = 256
+_REQUEST_S: Final = 10.0
+
+
+class StandbySocket:
+    """Listens at the path of a driver's socket, and asks for the driver when a client does.
+
+    `neurald.hal.process.activation` describes the conversation. Clients that speak another protocol,
+    such as gRPC's own tools, start the driver, too, and find it when they connect again.
+
+    Args:
+        path: of the driver's socket.
+        activate: starts the driver; returns the line that tells a client what came of it.
+    """
+
+    def __init__(self, path: Path, activate: Callable[[], Awaitable[bytes]]) -> None:
+        self._path = path
+        self._activate = activate
+        self._server: asyncio.Server | None = None
+        self._opening = asyncio.Lock()
+        self._clients: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Listens, in the place of whatever is at the path.
+
+        Raises:
+            OSError: the socket cannot be created.
+        """
+        async with self._opening:
+            if self._server is not None:
+                return
+            staging = self._path.with_name(f".{os.getpid()}-{self._path.stem}")
+            listener = bind_private(staging)
+            try:
+                self._server = await asyncio.start_unix_server(self._converse, sock=listener)
+                staging.replace(self._path)
+            except OSError:
+                self.close()
+                listener.close()
+                staging.unlink(missing_ok=True)
+                raise
+
+    def close(self, *, removes: bool = False) -> None:
+        """Stops listening. Clients that wait still get their answer.
+
+        Args:
+            removes: whether to remove the socket's file, which is not another process's yet.
+        """
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            if removes:
+                self._path.unlink(missing_ok=True)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - asyncio calls this in a task
+        if len(self._clients) >= _MAX_CLIENTS:
+            writer.close()
+            return
+        self._clients.add(task)
+        try:
+            with contextlib.suppress(OSError, TimeoutError):
+                writer.write(GREETING)
+                async with asyncio.timeout(_REQUEST_S):
+                    request = await reader.read(len(START))
+                if request:
+                    writer.write(await self._activate())
+                    async with asyncio.timeout(_REQUEST_S):
+                        await writer.drain()
+        finally:
+            self._clients.discard(task)
+            writer.close()
+
+
+def bind_private(path: Path, kind: int = socket.SOCK_STREAM) -> socket.socket:
+    """Binds a UNIX socket that only this user can open; replaces what is at the path.
+
+    Raises:
+        OSError: it cannot be bound.
+    """
+    path.unlink(missing_ok=True)
+    opened = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK)
+    try:
+        # The file gets this mode, less the umask of the process.
+        os.fchmod(opened.fileno(), 0o600)
+        opened.bind(str(path))
+    except OSError:
+        opened.close()
+        raise
+    return opened

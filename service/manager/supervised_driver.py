@@ -1,0 +1,366 @@
+"""One driver of the service manager: its socket, its process, and what happens when that ends."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Final
+
+from neurald.hal.process.activation import READY as READY_LINE
+from neurald.hal.process.activation import REFUSED
+from neurald.hal.process.address import Address
+from neurald.service.daemon import notifications
+from neurald.service.manager.configuration import DriverSettings
+from neurald.service.manager.driver_process import DriverProcess
+from neurald.service.manager.restart_policy import RestartPolicy
+from neurald.service.manager.standby_socket import StandbySocket
+from neurald.service.manager.state import DriverState, DriverStatus
+
+#: A client waits for the end of a pause that is at most this long; otherwise it is told to come
+#: back, so that its call can go elsewhere.
+_MAX_WAIT_S: Final = 0.5
+#: Time after the drain time in which a process that stops must have ended.
+_STOP_SLACK_S: Final = 5.0
+
+
+class SupervisedDriver:
+    """A driver that is started at the first connection, and supervised.
+
+    All methods are called in the event loop of the manager.
+
+    Args:
+        name: from the configuration.
+        settings: of the driver.
+        directory: of its socket.
+        notify: the socket that receives notifications.
+        write: receives lines for the manager's log.
+
+    Raises:
+        BadData: the path of its socket is too long.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: DriverSettings,
+        directory: Path,
+        notify: Path,
+        write: Callable[[str], None],
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._path = directory / f"{name}.sock"
+        self._address = Address.parse(f"unix://{self._path}")
+        self._notify = notify
+        self._write = write
+        self._standby = StandbySocket(self._path, self._activate)
+        self._policy = RestartPolicy()
+        self._state = DriverState.STOPPED
+        self._reason = ""
+        self._process: DriverProcess | None = None
+        #: The successor of a process that is replaced, until it is ready.
+        self._next: DriverProcess | None = None
+        #: Processes that drain.
+        self._leaving: set[DriverProcess] = set()
+        #: The answer for clients that wait.
+        self._answer: asyncio.Future[bytes] | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._resumes_at_s = 0.0
+        #: When the running process last had a session.
+        self._used_s = 0.0
+        self._is_closing = False
+        self._starts = self._deaths = 0
+        self._abort_reason = ""
+        self._last_exit = ""
+        self._last_lines: tuple[str, ...] = ()
+        self._sessions = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._all_ended = asyncio.Event()
+        self._all_ended.set()
+
+    @property
+    def address(self) -> str:
+        """The address at which clients find it."""
+        return str(self._address)
+
+    @property
+    def state(self) -> DriverState:
+        """What it does."""
+        return self._state
+
+    def status(self) -> DriverStatus:
+        """Describes it."""
+        process = self._process
+        return DriverStatus(
+            name=self.name,
+            address=self.address,
+            state=self._state,
+            reason=self._reason,
+            process=process.pid if process is not None else None,
+            sessions=self._sessions if process is not None else None,
+            starts=self._starts,
+            deaths=self._deaths,
+            last_exit=self._last_exit,
+            last_lines=tuple(process.last_lines) if process is not None else self._last_lines,
+        )
+
+    async def open(self) -> None:
+        """Listens at its socket.
+
+        Raises:
+            OSError: the socket cannot be created.
+        """
+        await self._standby.open()
+
+    async def close(self) -> None:
+        """Stops its process, and removes the socket."""
+        self._is_closing = True
+        self._cancel_timers()
+        self._refuse("the service manager stops")
+        if self._process is not None or self._next is not None:
+            await self._retire("the service manager stops")
+        await self._all_ended.wait()
+        self._standby.close(removes=True)
+        for suffix in (".memory", ".token"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """Ends all of its processes at once."""
+        for process in (self._process, self._next, *self._leaving):
+            if process is not None:
+                process.kill()
+
+    def restart(self, settings: DriverSettings | None = None) -> None:
+        """Replaces its process by a new one without a gap, and forgets its deaths.
+
+        The process that runs stays until the new one is ready, and for good if that does not
+        become ready. A driver that does not run only leaves quarantine or its pause.
+
+        Args:
+            settings: new settings; None for no change.
+        """
+        if settings is not None:
+            self.settings = settings
+        self._policy.forget()
+        if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
+            self._cancel_timer("pause")
+            self._enter(DriverState.STOPPED, "an operator restarted it")
+        elif self._state is DriverState.READY and self._next is None:
+            self._next = self._start_process()
+
+    def notified(self, pid: int, values: Mapping[str, str]) -> bool:
+        """Handles a notification; returns True if it is of one of its processes."""
+        process = next(
+            (each for each in (self._process, self._next) if each is not None and each.pid == pid), None
+        )
+        if process is None:
+            return any(each.pid == pid for each in self._leaving)
+        if notifications.READY in values and process.ready_s is None:
+            self._became_ready(process)
+        if process is not self._process or process.ready_s is None:
+            return True
+        self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
+        if values.get(notifications.HANGING) == "1":
+            self._abort("an execution exceeds its time limit")
+        sessions = values.get(notifications.SESSIONS, "")
+        if sessions.isdecimal():
+            self._sessions_are(int(sessions[:9]))
+        return True
+
+    async def _activate(self) -> bytes:
+        """Starts the driver unless it runs; returns the line for the client that needs it."""
+        if self._is_closing:
+            # Connections that end with the process may come back at once.
+            return _refusal("the service manager stops")
+        if self._state is DriverState.QUARANTINED:
+            return _refusal(f"{self._reason}; `neurald restart {self.name}` starts it again")
+        if self._state is DriverState.BACKOFF:
+            left_s = self._resumes_at_s - self._loop.time()
+            if left_s > _MAX_WAIT_S:
+                return _refusal(f"{self._reason}; it can be started again in {left_s:.1f} s")
+            await asyncio.sleep(max(0.0, left_s))
+        if self._state is DriverState.DRAINING:
+            # It will be listening for its successor's clients all the time.
+            self._enter(DriverState.STOPPED, self._reason)
+        if self._state in (DriverState.STOPPED, DriverState.BACKOFF):
+            self._start()
+        if self._state is DriverState.READY:
+            return READY_LINE
+        answer = self._answer
+        if answer is None:
+            return _refusal(self._reason or "it stops")
+        return await asyncio.shield(answer)
+
+    def _start(self) -> None:
+        self._cancel_timer("pause")
+        self._answer = self._loop.create_future()
+        self._enter(DriverState.STARTING)
+        try:
+            self._process = self._start_process()
+        except OSError as error:
+            self._died(f"its process could not be started: {error.strerror or error}", 0.0)
+
+    def _start_process(self) -> DriverProcess:
+        process = DriverProcess(self.settings, self.address, self._notify, self._log, self._ended)
+        self._all_ended.clear()
+        self._starts += 1
+        self._arm(f"start {process.pid}", self.settings.start_s, lambda: self._start_took_too_long(process))
+        return process
+
+    def _start_took_too_long(self, process: DriverProcess) -> None:
+        reason = f"it was not ready within {self.settings.start_s:g} s"
+        self._log(reason)
+        if process is self._process:
+            self._abort_reason = reason
+        process.abort()
+
+    def _became_ready(self, process: DriverProcess) -> None:
+        process.ready_s = self._loop.time()
+        self._cancel_timer(f"start {process.pid}")
+        # Its process has replaced the socket.
+        self._standby.close()
+        if process is self._next:
+            self._next = None
+            if (before := self._process) is not None:
+                self._leave(before)
+            self._process = process
+        self._sessions = 0
+        self._used_s = process.ready_s
+        self._enter(DriverState.READY)
+        self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
+        if self._answer is not None:
+            self._answer.set_result(READY_LINE)
+            self._answer = None
+
+    def _sessions_are(self, count: int) -> None:
+        """Handles the number of sessions, which a process reports regularly."""
+        now_s = self._loop.time()
+        if count:
+            self._used_s = now_s
+        elif self.settings.idle_s and now_s - self._used_s >= self.settings.idle_s:
+            self._run(self._retire("it had no clients"))
+        self._sessions = count
+
+    async def _retire(self, reason: str) -> None:
+        """Listens in place of its process, which then ends when it has drained."""
+        if self._process is None and self._next is None:
+            return
+        await self._standby.open()
+        self._cancel_timer("watchdog")
+        process, self._process = self._process, None
+        successor, self._next = self._next, None
+        for each in (process, successor):
+            if each is not None:
+                self._cancel_timer(f"start {each.pid}")
+                self._leave(each)
+        self._refuse(reason or "it was stopped")
+        self._enter(DriverState.DRAINING, reason)
+
+    def _leave(self, process: DriverProcess) -> None:
+        self._leaving.add(process)
+        process.stop(self.settings.drain_s + _STOP_SLACK_S)
+
+    def _is_silent(self) -> None:
+        self._abort(f"it was silent for {self.settings.watchdog_s:g} s")
+
+    def _abort(self, reason: str) -> None:
+        """Ends a process that hangs; `_ended` sees to the rest."""
+        self._cancel_timer("watchdog")
+        self._abort_reason = reason
+        self._log(f"{reason}; its process is ended")
+        if self._process is not None:
+            self._process.abort()
+
+    def _ended(self, process: DriverProcess) -> None:
+        """Is called when one of its processes has ended."""
+        self._cancel_timer(f"start {process.pid}")
+        self._last_lines = tuple(process.last_lines)
+        if process in self._leaving:
+            self._leaving.discard(process)
+            self._last_exit = process.exit_text
+            if self._state is DriverState.DRAINING and not self._leaving:
+                self._enter(DriverState.STOPPED, self._reason)
+        elif process is self._next:
+            self._next = None
+            self._log(
+                f"the new process ended with {process.exit_text} before it was ready; the old one stays"
+            )
+            self._reason = f"a new process ended with {process.exit_text} before it was ready"
+        else:
+            self._process = None
+            self._last_exit = process.exit_text
+            cause = self._abort_reason or _cause(process)
+            self._abort_reason = ""
+            served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
+            self._died(f"{cause} ({process.exit_text})", served_s)
+        if self._process is None and self._next is None and not self._leaving:
+            self._all_ended.set()
+
+    def _died(self, reason: str, served_s: float) -> None:
+        """Handles a process that ended by itself, or could not be started."""
+        self._deaths += 1
+        self._cancel_timer("watchdog")
+        if self._is_closing:
+            return
+        pause_s = self._policy.died(self._loop.time(), served_s)
+        if pause_s is None:
+            self._enter(
+                DriverState.QUARANTINED,
+                f"{self._policy.describe_quarantine()}, the last time because {reason}",
+            )
+        else:
+            self._resumes_at_s = self._loop.time() + pause_s
+            self._enter(DriverState.BACKOFF, reason)
+            # Clients that had sessions come back at once.
+            resume = self._start if self._sessions else lambda: self._enter(DriverState.STOPPED, reason)
+            self._arm("pause", pause_s, resume)
+        self._sessions = 0
+        self._refuse(self._reason)
+        self._run(self._stand_in())
+
+    async def _stand_in(self) -> None:
+        try:
+            await self._standby.open()
+        except OSError as error:
+            self._log(f"its socket cannot be opened: {error.strerror or error}")
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        # The loop itself has only a weak reference to it.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _refuse(self, reason: str) -> None:
+        """Answers the clients that wait for the start."""
+        if self._answer is not None:
+            self._answer.set_result(_refusal(reason))
+            self._answer = None
+
+    def _enter(self, state: DriverState, reason: str = "") -> None:
+        if (state, reason) != (self._state, self._reason):
+            self._log(f"{state}: {reason}" if reason else str(state))
+        self._state, self._reason = state, reason
+
+    def _log(self, text: str) -> None:
+        self._write(f"{self.name}: {text}")
+
+    def _arm(self, name: str, after_s: float, action: Callable[[], object]) -> None:
+        self._cancel_timer(name)
+        self._timers[name] = self._loop.call_later(after_s, action)
+
+    def _cancel_timer(self, name: str) -> None:
+        if (timer := self._timers.pop(name, None)) is not None:
+            timer.cancel()
+
+    def _cancel_timers(self) -> None:
+        for name in tuple(self._timers):
+            self._cancel_timer(name)
+
+
+def _cause(process: DriverProcess) -> str:
+    return "it did not become ready" if process.ready_s is None else "it ended by itself"
+
+
+def _refusal(reason: str) -> bytes:
+    """Returns the line that tells a client why the driver does not start."""
+    return REFUSED + " ".join(reason.split()).encode()[:2000] + b"\n"

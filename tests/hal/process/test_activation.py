@@ -1,0 +1,119 @@
+"""Clients ask a service manager to start a driver, and are never misled by what listens instead."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.activation import (
+    GREETING,
+    MANAGER_SOCKET,
+    MAX_LINE_BYTES,
+    READY,
+    REFUSED,
+    START,
+    activate,
+)
+from neurald.hal.process.address import Address
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Address:
+    (tmp_path / MANAGER_SOCKET).touch()
+    return Address(path=tmp_path / "cpu.sock")
+
+
+@contextmanager
+def listening(address: Address, converse: Callable[[socket.socket], object]) -> Iterator[list[bytes]]:
+    """Converses with one client; the list has what it sent first."""
+    received: list[bytes] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address.path))
+        listener.listen()
+
+        def serve() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.settimeout(30)
+                converse(client)
+                try:
+                    received.append(client.recv(100))
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield received
+        thread.join()
+
+
+def soon(seconds: float = 30.0) -> float:
+    return time.monotonic() + seconds
+
+
+def test_a_driver_is_started(address: Address) -> None:
+    said: list[bytes] = []
+
+    def converse(client: socket.socket) -> None:
+        client.sendall(GREETING)
+        said.append(client.recv(100))
+        client.sendall(READY)
+
+    with listening(address, converse):
+        activate(address, soon())
+    assert said == [START]
+
+
+def test_a_refusal_has_a_reason(address: Address) -> None:
+    def converse(client: socket.socket) -> None:
+        client.sendall(GREETING)
+        client.recv(100)
+        client.sendall(REFUSED + b"it is in quarantine\n")
+
+    with listening(address, converse), pytest.raises(UnavailableDevice, match="in quarantine"):
+        activate(address, soon())
+
+
+def test_a_start_that_takes_too_long_is_given_up(address: Address) -> None:
+    def converse(client: socket.socket) -> None:
+        client.sendall(GREETING)
+        assert client.recv(100) == START
+
+    with (
+        listening(address, converse),
+        pytest.raises(UnavailableDevice, match="is being started and was not ready in time"),
+    ):
+        activate(address, soon(0.2))
+
+
+def test_a_running_driver_receives_nothing(address: Address) -> None:
+    # As an HTTP/2 server begins.
+    with listening(address, lambda client: client.sendall(b"\0\0\x12\x04\0\0\0\0\0")) as received:
+        activate(address, soon())
+    assert received in ([b""], [])
+
+
+def test_what_is_no_manager_is_left_to_the_calls_that_follow(address: Address) -> None:
+    activate(address, soon())  # nobody listens
+    for first in (b"", GREETING[:-1], b"neurald manager 2\n", b"n" * (2 * MAX_LINE_BYTES)):
+        with listening(address, lambda client, first=first: client.sendall(first)):  # type: ignore[misc]
+            activate(address, soon())
+        assert address.path is not None
+        address.path.unlink()
+
+
+def test_without_a_manager_nobody_is_asked(tmp_path: Path) -> None:
+    address = Address(path=tmp_path / "cpu.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address.path))
+        listener.listen()
+        listener.setblocking(False)
+        activate(address, soon())
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    activate(Address(host="127.0.0.1", port=1), soon())

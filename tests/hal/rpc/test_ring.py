@@ -1,0 +1,552 @@
+"""Executions of a prepared model, which share the rings of their connection."""
+
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.daemon.open_files import open_files
+from support.models.addition import AddingDevice, addition, request
+from support.waiting import wait_until
+
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission.session import Session
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import (
+    BadData,
+    Cancelled,
+    DeadObject,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedTransient,
+    Unmappable,
+)
+from neurald.hal.memory.pool import HostMemory, SharedMemory
+from neurald.hal.model.types import Argument, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client import ring_pool
+from neurald.hal.rpc.client.connection import Connection
+from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.ring import Ring
+from neurald.hal.rpc.server.ring_server import RingServer
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.sync.cancellation import Cancellation
+
+NOW = PrepareOptions()
+RUN = ExecuteOptions()
+ONES = np.ones(3, np.float32)
+
+
+@pytest.fixture
+def device() -> AddingDevice:
+    return AddingDevice()
+
+
+@pytest.fixture
+def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    yield server
+    server.stop()
+    wait_until(lambda: ring_threads() == 0)
+
+
+@pytest.fixture
+def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
+    remote = connect(str(server.address))
+    yield remote
+    remote.close()
+
+
+@pytest.fixture
+def prepared(remote: RemoteDevice) -> RemotePreparedModel:
+    return remote.prepare_model(addition(ONES), NOW)
+
+
+def ring_threads() -> int:
+    return sum(thread.name == "neurald ring" for thread in threading.enumerate())
+
+
+def session_of(server: DeviceServer) -> Session:
+    (session,) = server.handler.sessions.all()
+    return session
+
+
+def stop_rings(session: Session) -> None:
+    """Ends the rings of a session in the daemon."""
+    for open_ring in session._rings.values():
+        open_ring.ring.stop()
+
+
+class Caller:
+    """A request of arrays, and its result."""
+
+    def __init__(self, added: float = 1.0) -> None:
+        self.values, self.result = np.zeros(3, np.float32), np.zeros(3, np.float32)
+        self.request = request(self.values, self.result)
+        self._added = added
+
+    def run(self, prepared: RemotePreparedModel, value: float, options: ExecuteOptions = RUN) -> None:
+        self.values[:] = value
+        assert prepared.execute(self.request, options).is_sufficient
+        assert self.result.tolist() == [value + self._added] * 3
+
+
+def blocking(device: AddingDevice) -> tuple[threading.Semaphore, threading.Event]:
+    """Makes executions wait; returns what counts those that have started, and lets them go on."""
+    started, proceed = threading.Semaphore(0), threading.Event()
+
+    def on_execute(*_: Any) -> None:
+        started.release()
+        assert proceed.wait(30)
+
+    device.on_execute = on_execute
+    return started, proceed
+
+
+def test_executions_make_no_calls(remote: RemoteDevice, prepared: RemotePreparedModel) -> None:
+    caller = Caller()
+    messages = remote.traffic.messages_sent
+    for value in range(50):
+        caller.run(prepared, value)
+        Caller().run(prepared, value)  # new arrays use the arena of the ring
+    assert remote.traffic.messages_sent == messages
+    assert len(prepared.connection.rings) == 1
+
+
+def test_prepared_models_share_a_ring(remote: RemoteDevice) -> None:
+    models = [remote.prepare_model(addition(np.full(3, n)), NOW) for n in range(80)]
+    callers = [Caller(n) for n in range(80)]
+    for value in range(3):
+        for prepared, caller in zip(models, callers, strict=True):
+            caller.run(prepared, value)
+    assert len(models[0].connection.rings) == 1
+
+
+def test_one_request_for_two_models(remote: RemoteDevice, prepared: RemotePreparedModel) -> None:
+    other = remote.prepare_model(addition(ONES + 1), NOW)
+    caller = Caller()
+    for value in range(4):
+        caller.run(prepared, value)
+        other.execute(caller.request, RUN)
+        assert caller.result.tolist() == [value + 2] * 3
+
+
+def test_threads_take_rings_of_their_own(prepared: RemotePreparedModel, device: AddingDevice) -> None:
+    device.executions_at_once = 4
+    started, proceed = blocking(device)
+    with ThreadPoolExecutor(3) as pool:
+        runs = [pool.submit(Caller().run, prepared, n) for n in range(3)]
+        for _ in runs:
+            assert started.acquire(timeout=30)
+        assert len(prepared.connection.rings) == 3
+        proceed.set()
+        for run in runs:
+            run.result(30)
+    Caller().run(prepared, 4)
+    assert len(prepared.connection.rings) == 3
+
+
+def test_more_threads_than_rings(
+    remote: RemoteDevice, prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ring_pool, "MAX_RINGS", 2)
+
+    def work(_: int) -> None:
+        caller = Caller()
+        for value in range(50):
+            caller.run(prepared, value)
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(work, range(12)))
+    # Threads that looked at the same time may each have opened one.
+    assert len(prepared.connection.rings) <= 12
+
+
+def test_a_call_waits_for_a_ring_that_is_given_back(
+    remote: RemoteDevice,
+    prepared: RemotePreparedModel,
+    device: AddingDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ring_pool, "MAX_RINGS", 1)
+    monkeypatch.setattr(ring_pool, "_WAIT_S", 30.0)
+    started, proceed = blocking(device)
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(Caller().run, prepared, 0)
+        assert started.acquire(timeout=30)
+        messages = remote.traffic.messages_sent
+        others = [pool.submit(Caller().run, prepared, n) for n in range(1, 4)]
+        wait_until(lambda: len(prepared.connection.rings._waiting) == 3)
+        proceed.set()
+        for run in (first, *others):
+            run.result(30)
+    assert remote.traffic.messages_sent == messages
+    assert len(prepared.connection.rings) == 1
+
+
+def test_a_call_goes_by_grpc_while_all_rings_are_in_use(
+    remote: RemoteDevice,
+    prepared: RemotePreparedModel,
+    device: AddingDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ring_pool, "MAX_RINGS", 1)
+    started, proceed = blocking(device)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(Caller().run, prepared, 0)
+        assert started.acquire(timeout=30)
+        messages = remote.traffic.messages_sent
+        second = pool.submit(Caller().run, prepared, 1)
+        assert started.acquire(timeout=30)
+        assert remote.traffic.messages_sent > messages
+        proceed.set()
+        first.result(30)
+        second.result(30)
+
+
+def test_a_daemon_that_refuses_rings(tmp_path: Path, device: AddingDevice) -> None:
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/e.sock"), limits=Limits(bursts=1))
+    server.start()
+    remote = connect(str(server.address))
+    prepared = remote.prepare_model(addition(ONES), NOW)
+    burst = prepared.create_burst()
+    messages = remote.traffic.messages_sent
+    for value in range(3):
+        Caller().run(prepared, value)
+    assert remote.traffic.messages_sent == messages + 3
+    burst.close()
+    # A ring is tried again a moment later.
+    wait_until(lambda: not session_of(server)._rings.values())
+    prepared.connection.rings._refused_until = 0.0
+    Caller().run(prepared, 4)
+    assert len(prepared.connection.rings) == 1
+    remote.close()
+    server.stop()
+
+
+def test_requests_that_rings_cannot_take_go_by_grpc(
+    remote: RemoteDevice, prepared: RemotePreparedModel
+) -> None:
+    class Special(HostMemory):
+        pass
+
+    result = np.zeros(3, np.float32)
+    wanted = Request(
+        inputs=(Argument(pool=0, length=12),),
+        outputs=(Argument(pool=1, length=12),),
+        pools=(Special(ONES), HostMemory(result)),
+    )
+    messages = remote.traffic.messages_sent
+    assert prepared.execute(wanted, RUN).is_sufficient
+    assert result.tolist() == [2, 2, 2]
+    assert remote.traffic.messages_sent > messages
+    assert not len(prepared.connection.rings)
+
+
+def test_invalid_requests_are_refused_as_by_grpc(prepared: RemotePreparedModel) -> None:
+    memory = SharedMemory.create(1024)
+    wrong = Request(
+        inputs=(Argument(pool=0, length=16),),
+        outputs=(Argument(pool=0, offset=64, length=12),),
+        pools=(memory,),
+    )
+    for _ in range(2):
+        with pytest.raises(BadData, match="16 bytes"):
+            prepared.execute(wrong, RUN)
+    Caller().run(prepared, 3)
+    assert len(prepared.connection.rings) == 1
+
+
+def test_errors_of_the_driver(prepared: RemotePreparedModel, device: AddingDevice) -> None:
+    def fail(*_: Any) -> None:
+        raise Unmappable("one of its own")
+
+    device.on_execute = fail
+    for _ in range(2):
+        with pytest.raises(Unmappable, match="one of its own"):
+            Caller().run(prepared, 1)
+    device.on_execute = lambda *_: None
+    Caller().run(prepared, 2)
+    assert len(prepared.connection.rings) == 1
+
+
+def test_shapes_and_timing(remote: RemoteDevice) -> None:
+    prepared = remote.prepare_model(addition(np.ones((1, 2)), dynamic=True), NOW)
+    result = np.zeros((2, 2), np.float32)
+    for rows in (1, 3, 2, 3, 1):
+        values = np.full((rows, 2), rows, np.float32)
+        answer = prepared.execute(request(values, result), ExecuteOptions(measure=rows == 2))
+        assert answer.output_shapes[0].dimensions == (rows, 2)
+        assert answer.is_sufficient == (rows <= 2)
+        assert answer.timing.in_driver_ns == (2 if rows == 2 else None)
+
+
+def test_a_deadline_that_the_driver_does_not_keep(
+    prepared: RemotePreparedModel, device: AddingDevice, server: DeviceServer
+) -> None:
+    _, proceed = blocking(device)
+    with pytest.raises(MissedDeadlineTransient):
+        Caller().run(prepared, 1, ExecuteOptions(deadline_s=time.monotonic() + 0.05))
+    device.on_execute = lambda *_: None
+    Caller().run(prepared, 2)  # does not wait for the late execution
+    proceed.set()
+    wait_until(lambda: ring_threads() == 1)
+
+
+def test_cancelling(prepared: RemotePreparedModel, device: AddingDevice) -> None:
+    started = threading.Event()
+
+    def on_execute(request: Request, options: ExecuteOptions) -> None:
+        started.set()
+        assert options.cancellation is not None
+        while not options.cancellation.is_cancelled:
+            time.sleep(0.001)
+        options.cancellation.require_not_cancelled("before an operation")
+
+    device.on_execute = on_execute
+    cancellation = Cancellation()
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(Caller().run, prepared, 1, ExecuteOptions(cancellation=cancellation))
+        assert started.wait(60)
+        cancellation.cancel()
+        with pytest.raises(Cancelled):
+            run.result(10)
+    device.on_execute = lambda *_: None
+    Caller().run(prepared, 2)
+
+
+def test_a_call_inside_of_a_call(prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler may run a model while its thread is between any two instructions."""
+    bind = Ring.bind
+    inner = Caller()
+
+    def interrupted(ring: Ring, *arguments: Any) -> Any:
+        monkeypatch.undo()
+        inner.run(prepared, 7)
+        return bind(ring, *arguments)
+
+    monkeypatch.setattr(Ring, "bind", interrupted)
+    Caller().run(prepared, 1)
+    assert inner.result.tolist() == [8] * 3
+
+
+def test_a_ring_that_ends_while_the_daemon_lives(
+    prepared: RemotePreparedModel, server: DeviceServer, device: AddingDevice
+) -> None:
+    Caller().run(prepared, 1)
+    stop_rings(session_of(server))
+    wait_until(lambda: ring_threads() == 0)
+    Caller().run(prepared, 2)
+    # One that ends during an execution: it is run again, since the daemon is well.
+    started, proceed = blocking(device)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(Caller().run, prepared, 3)
+        assert started.acquire(timeout=30)
+        stop_rings(session_of(server))
+        assert started.acquire(timeout=30)
+        proceed.set()
+        run.result(30)
+
+
+def test_closing_ends_executions_under_way(
+    remote: RemoteDevice, prepared: RemotePreparedModel, device: AddingDevice
+) -> None:
+    started, proceed = blocking(device)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(Caller().run, prepared, 1)
+        assert started.acquire(timeout=30)
+        remote.close()
+        with pytest.raises(DeadObject):
+            run.result(30)
+        proceed.set()
+    with pytest.raises(DeadObject):
+        Caller().run(prepared, 1)
+    assert not len(prepared.connection.rings)
+
+
+def test_idle_rings_are_closed(
+    remote: RemoteDevice, prepared: RemotePreparedModel, server: DeviceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = session_of(server)
+    before = session.memories
+    rings = prepared.connection.rings
+    Caller().run(prepared, 1)
+    assert session.memories > before
+    assert rings.close_idle()  # it was used a moment ago
+    assert not rings.close_idle(0.0)
+    wait_until(lambda: (ring_threads(), session.memories) == (0, before))
+    Caller().run(prepared, 2)
+    assert len(rings) == 1
+
+
+def test_the_connection_closes_idle_rings_by_itself(
+    prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neurald.hal.rpc.client.connection.IDLE_S", 0.02)
+    monkeypatch.setattr(ring_pool.RingPool.close_idle, "__defaults__", (0.02,))
+    rings = prepared.connection.rings
+    for value in range(3):
+        Caller().run(prepared, value)
+        assert len(rings) <= 1
+        wait_until(lambda: not len(rings))
+
+
+def test_many_cycles_leave_nothing(prepared: RemotePreparedModel, server: DeviceServer) -> None:
+    rings, session = prepared.connection.rings, session_of(server)
+    caller = Caller()
+
+    def cycle(number: int) -> None:
+        caller.run(prepared, number)
+        rings.close_idle(0.0)
+
+    def settle() -> tuple[int, int, int, int]:
+        wait_until(lambda: ring_threads() == 0)
+        descriptors = server.handler.sessions.accounts.descriptors.used
+        return len(open_files()), session.memories, descriptors, mappings()
+
+    cycle(0)
+    before = settle()
+    for number in range(1000):
+        cycle(number)
+    wait_until(lambda: all(now <= then for now, then in zip(settle(), before, strict=True)))
+
+
+def mappings() -> int:
+    """Returns how many mappings of shared memory this process has."""
+    return Path("/proc/self/maps").read_text().count("memfd:neurald")
+
+
+def test_a_released_model_leaves_its_ring(
+    remote: RemoteDevice, prepared: RemotePreparedModel, server: DeviceServer
+) -> None:
+    other = remote.prepare_model(addition(ONES + 1), NOW)
+    session = session_of(server)
+    Caller().run(prepared, 1)
+    Caller(2).run(other, 1)
+    registered = weakref.ref(session.model(other.handle))
+    del other
+    gc.collect()
+    wait_until(lambda: registered() is None)
+    Caller().run(prepared, 2)
+    assert len(prepared.connection.rings) == 1
+
+
+def test_a_connection_is_released_without_the_garbage_collector(server: DeviceServer) -> None:
+    gc.disable()
+    try:
+        remote = connect(str(server.address))
+        prepared = remote.prepare_model(addition(ONES), NOW)
+        Caller().run(prepared, 1)
+        connection: weakref.ref[Connection] = weakref.ref(prepared.connection)
+        del remote, prepared
+        assert connection() is None
+        wait_until(lambda: not server.handler.sessions.all())
+        wait_until(lambda: ring_threads() == 0)
+    finally:
+        gc.enable()
+
+
+def test_on_other_hosts_every_execution_is_a_call(device: AddingDevice) -> None:
+    server = DeviceServer(device, Address.parse("127.0.0.1:0"))
+    server.start()
+    remote = connect(str(server.address))
+    prepared = remote.prepare_model(addition(ONES), NOW)
+    messages = remote.traffic.messages_sent
+    Caller().run(prepared, 1)
+    assert remote.traffic.messages_sent > messages
+    assert not len(prepared.connection.rings)
+    remote.close()
+    server.stop()
+
+
+def test_memory_of_earlier_requests_gives_way(tmp_path: Path, device: AddingDevice) -> None:
+    """What rings keep must not be missing for later requests."""
+    limits = Limits(memory_bytes=1 << 20)
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/e.sock"), limits=limits)
+    server.start()
+    remote = connect(str(server.address))
+    prepared = remote.prepare_model(addition(ONES), NOW)
+    memories = [SharedMemory.create(300 << 10) for _ in range(8)]
+    requests = [
+        Request(
+            inputs=(Argument(pool=0, length=12),),
+            outputs=(Argument(pool=0, offset=64, length=12),),
+            pools=(memory,),
+        )
+        for memory in memories
+    ]
+    messages = remote.traffic.messages_sent
+    for value in range(3):
+        for memory, wanted in zip(memories, requests, strict=True):
+            view = np.frombuffer(memory.view(), np.float32)
+            view[:3] = value
+            assert prepared.execute(wanted, RUN).is_sufficient
+            assert view[16:19].tolist() == [value + 1] * 3
+    assert remote.traffic.messages_sent == messages
+    remote.close()
+    server.stop()
+
+
+def test_large_memory_goes_by_grpc(
+    remote: RemoteDevice, prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neurald.hal.rpc.client.ring._MAX_BYTES", 20)
+    messages = remote.traffic.messages_sent
+    Caller().run(prepared, 1)
+    assert remote.traffic.messages_sent > messages
+
+
+def test_calls_through_rings_count_as_calls_of_the_session(tmp_path: Path, device: AddingDevice) -> None:
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/e.sock"), limits=Limits(calls=2))
+    server.start()
+    remote = connect(str(server.address))
+    prepared = remote.prepare_model(addition(ONES), NOW)
+    started, proceed = blocking(device)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(Caller().run, prepared, n) for n in range(2)]
+        for _ in runs:
+            assert started.acquire(timeout=30)
+        with pytest.raises(ResourceExhaustedTransient, match="2 calls"):
+            Caller().run(prepared, 2)
+        proceed.set()
+        for run in runs:
+            run.result(30)
+    Caller().run(prepared, 3)
+    remote.close()
+    server.stop()
+
+
+def test_a_deadline_while_the_daemon_does_not_read(
+    prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deadline also holds while a request is sent."""
+    read = RingServer._read_packets
+
+    def late(ring: RingServer) -> None:
+        time.sleep(0.3)
+        read(ring)
+
+    monkeypatch.setattr(RingServer, "_read_packets", late)
+    start = time.monotonic()
+    with pytest.raises(MissedDeadlineTransient):
+        Caller().run(prepared, 2, ExecuteOptions(deadline_s=time.monotonic() + 0.05))
+    assert time.monotonic() < start + 0.28
+    monkeypatch.undo()
+    Caller().run(prepared, 3)
+
+
+def test_a_daemon_that_breaks_the_protocol(
+    prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch, device: AddingDevice
+) -> None:
+    monkeypatch.setattr("neurald.hal.rpc.server.ring_server.shapes_packet", lambda number, shapes: b"\x05")
+    with pytest.raises(OpFailed, match="broke the protocol"):
+        Caller().run(prepared, 1)
+    monkeypatch.undo()
+    Caller().run(prepared, 2)

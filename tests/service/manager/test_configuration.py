@@ -1,0 +1,134 @@
+"""The configuration of the service manager: precedence, sources, and errors that name the setting."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.sweeps import sweep
+
+from neurald.hal.errors import BadData, BadState
+from neurald.service.cli.config import config
+from neurald.service.manager.configuration import (
+    CONFIG_VARIABLE,
+    DEFAULT,
+    DRIVERS_VARIABLE,
+    IDLE_VARIABLE,
+    default_drivers,
+    limit_arguments,
+    load_configuration,
+)
+from neurald.service.sandbox.mode import SandboxMode
+
+_FILE = """
+idle_s = 60
+
+[drivers.gpu]
+driver = "opencl"
+idle_s = 10
+sandbox = "full"
+limits = {sessions = 8, memory_bytes = "512MiB"}
+
+[drivers.cpu]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in (CONFIG_VARIABLE, DRIVERS_VARIABLE, IDLE_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    path = tmp_path / "neurald.toml"
+    path.write_text(_FILE)
+    return path
+
+
+def test_values_of_a_file(file: Path) -> None:
+    found = load_configuration(file)
+    assert list(found.drivers) == ["gpu", "cpu"]
+    gpu, cpu = found.drivers.values()
+    assert (gpu.driver, gpu.idle_s, gpu.sandbox) == ("opencl", 10, SandboxMode.FULL)
+    assert limit_arguments(gpu) == ["sessions=8", "memory_bytes=512MiB"]
+    assert (cpu.driver, cpu.idle_s, cpu.watchdog_s) == ("cpu", 60, 2.0)
+    assert found.sources["idle_s"] == found.sources["drivers"] == str(file)
+    assert found.sources["drivers.gpu.limits"] == found.sources["drivers.cpu.idle_s"] == str(file)
+    assert found.sources["drivers.cpu.watchdog_s"] == DEFAULT
+
+
+def test_flags_come_before_the_environment_and_that_before_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    monkeypatch.setenv(IDLE_VARIABLE, "20")
+    monkeypatch.setenv(DRIVERS_VARIABLE, "cpu, reference")
+    found = load_configuration()
+    assert {name: each.idle_s for name, each in found.drivers.items()} == {"cpu": 20, "reference": 20}
+    assert (found.sources["idle_s"], found.sources["drivers"]) == (IDLE_VARIABLE, DRIVERS_VARIABLE)
+    found = load_configuration(drivers=["gpu"], idle_s=5)
+    assert found.drivers["gpu"].idle_s == 10
+    assert (found.sources["idle_s"], found.sources["drivers"]) == ("--idle", "--driver")
+
+
+def test_without_a_file_installed_devices_are_supervised(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = load_configuration()
+    assert tuple(found.drivers) == default_drivers()
+    assert "cpu" not in found.drivers
+    assert found.sources["drivers"] == DEFAULT
+    folder = tmp_path / "config" / "neurald"
+    folder.mkdir(parents=True)
+    file.rename(folder / "neurald.toml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    assert list(load_configuration().drivers) == ["gpu", "cpu"]
+
+
+@sweep(
+    ("content", "message"),
+    [
+        ("idle = 3", "unknown field `idle`"),
+        ("[drivers.cpu]\nwatch_s = 3", r"unknown field `watch_s`.*drivers"),
+        ("[drivers.cpu]\nidle_s = 'soon'", r"Expected `float \| null`, got `str`.*idle_s"),
+        ("[drivers.cpu]\nidle_s = -1", r"drivers\.cpu\.idle_s \(.*neurald.toml\) is -1"),
+        ("[drivers.cpu]\nstart_s = 0", "start_s .* more than 0"),
+        ("[drivers.cpu]\nwatchdog_s = nan", "watchdog_s .* is nan"),
+        ("[drivers.cpu]\nlimits = {session = 3}", "limits .*there is no limit 'session'"),
+        ("[drivers.cpu]\nsandbox = 'half'", "Invalid enum value 'half'"),
+        ("[drivers.cpu.environment]\n'A=B' = 'x'", "'A=B' is not a variable"),
+        ("[drivers.'../up']", "names a driver '../up'"),
+        ("[drivers.manager]", "other than 'manager'"),
+        ("idle_s = inf", "is inf"),
+        ("drivers = [", "neurald.toml: "),
+    ],
+)
+def test_mistakes_are_named(file: Path, content: str, message: str) -> None:
+    file.write_text(content)
+    with pytest.raises(BadData, match=message):
+        load_configuration(file)
+
+
+def test_mistakes_outside_of_the_file(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadState, match="does not exist"):
+        load_configuration(tmp_path / "absent.toml")
+    with pytest.raises(BadState, match="cannot be read"):
+        load_configuration(tmp_path)
+    with pytest.raises(BadData, match="--driver names the driver cpu twice"):
+        load_configuration(file, ["cpu", "cpu"])
+    with pytest.raises(BadData, match="--idle is -1"):
+        load_configuration(file, idle_s=-1)
+    file.write_bytes(b"#" * (2 << 20))
+    with pytest.raises(BadData, match="more than"):
+        load_configuration(file)
+    monkeypatch.setenv(IDLE_VARIABLE, "soon")
+    with pytest.raises(BadData, match=f"{IDLE_VARIABLE} is 'soon'"):
+        load_configuration()
+
+
+def test_the_configuration_is_shown_with_its_sources(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config(file)
+    text = capsys.readouterr().out
+    assert "drivers.gpu.sandbox" in text
+    assert "full" in text
+    config(file, json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["drivers"]["gpu"]["idle_s"] == 10
+    assert document["sources"]["drivers.gpu.idle_s"] == str(file)

@@ -1,0 +1,337 @@
+"""The service manager, with real processes: start on demand, supervision, replacement, the end."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.daemon.managed import Managed
+from support.models.addition import addition, request
+from support.waiting import wait_until
+
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import DeadObject, UnavailableDevice
+from neurald.hal.registry import is_served, running_daemons
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.service.manager.state import DriverState
+
+#: SIGSTOP and the like must be noticed within this time, which leaves much for a busy machine.
+_NOTICED_S = 30.0
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("m")
+
+
+@pytest.fixture
+def managed(folder: Path) -> Iterator[Managed]:
+    with Managed(folder) as manager:
+        yield manager
+
+
+def add(device: RemoteDevice, number: float) -> float:
+    """Computes 1 + `number` on a device."""
+    prepared = device.prepare_model(addition(np.ones(2)), PrepareOptions())
+    result = np.zeros(2, np.float32)
+    prepared.execute(request(np.full(2, number, np.float32), result), ExecuteOptions())
+    return float(result[0])
+
+
+def connected(managed: Managed) -> RemoteDevice:
+    return connect(str(managed.address))
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def test_a_driver_starts_at_its_first_connection_and_no_earlier(managed: Managed) -> None:
+    assert managed.status().state is DriverState.STOPPED
+    assert is_served(managed.address.path or Path())
+    time.sleep(0.1)
+    assert managed.status().starts == 0
+    device = connected(managed)
+    assert add(device, 2) == 3
+    status = managed.status()
+    assert (status.state, status.starts, status.deaths, status.reason) == (DriverState.READY, 1, 0, "")
+    assert status.process in managed.starts
+    wait_until(lambda: managed.status().sessions == 1)
+    device.close()
+    wait_until(lambda: managed.status().sessions == 0)
+
+
+def test_many_clients_at_once_start_one_process(managed: Managed) -> None:
+    results: list[float] = []
+
+    def use() -> None:
+        device = connected(managed)
+        results.append(add(device, 1))
+        device.close()
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [2.0] * 8
+    assert len(managed.starts) == 1
+
+
+def test_a_client_of_another_protocol_starts_the_driver_too(managed: Managed) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(managed.address.path))
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        managed.wait_for(DriverState.READY)
+
+
+def test_a_killed_driver_is_started_again(managed: Managed) -> None:
+    device = connected(managed)
+    assert add(device, 1) == 2
+    (process,) = managed.starts
+    wait_until(lambda: managed.status().sessions == 1)
+    os.kill(process, signal.SIGKILL)
+    wait_until(lambda: managed.status().deaths == 1)
+    # A client had a session, so nobody needs to ask for it.
+    assert managed.wait_for(DriverState.READY).last_exit == "signal SIGKILL"
+    wait_until(lambda: _added_again(device) == 2)
+    assert len(managed.starts) == 2
+
+
+def _added_again(device: RemoteDevice) -> float:
+    with contextlib.suppress(DeadObject, UnavailableDevice):
+        device.reconnect(at_once=True)
+        return add(device, 1)
+    return 0.0
+
+
+def test_a_frozen_driver_is_replaced(managed: Managed) -> None:
+    assert add(connected(managed), 1) == 2
+    (process,) = managed.starts
+    wait_until(lambda: managed.status().sessions is not None)
+    os.kill(process, signal.SIGSTOP)
+    wait_until(lambda: managed.status().deaths == 1, _NOTICED_S)
+    assert not is_alive(process)
+    assert "silent for 2 s" in managed.log
+    wait_until(lambda: managed.status().state in (DriverState.STOPPED, DriverState.READY))
+    assert add(connected(managed), 1) == 2
+
+
+def test_a_driver_that_cannot_start_is_quarantined_until_an_operator_restarts_it(managed: Managed) -> None:
+    managed.behaviour.write_text("fail")
+    reasons: list[str] = []
+
+    def tried() -> bool:
+        with pytest.raises(UnavailableDevice) as refused:
+            connected(managed)
+        reasons.append(str(refused.value))
+        return managed.status().state is DriverState.QUARANTINED
+
+    wait_until(tried)
+    status = managed.status()
+    assert (status.starts, status.deaths, status.last_exit) == (5, 5, "status 1")
+    assert "it died 5 times within 60 s" in status.reason
+    assert any("the device is out of order" in line for line in status.last_lines)
+    with pytest.raises(UnavailableDevice, match="`neurald restart adder` starts it again"):
+        connected(managed)
+    assert managed.status().starts == 5
+    managed.behaviour.write_text("")
+    assert managed.command("restart", "adder").returncode == 0
+    assert managed.status().state is DriverState.STOPPED
+    assert add(connected(managed), 1) == 2
+
+
+def test_a_driver_that_ends_at_once_is_told_of(managed: Managed) -> None:
+    managed.behaviour.write_text("exit")
+    with pytest.raises(UnavailableDevice, match=r"it did not become ready \(status 7\)"):
+        connected(managed)
+
+
+def test_a_driver_that_takes_too_long_to_start_is_ended(folder: Path) -> None:
+    with (
+        Managed(folder, settings={"start_s": 0.01}) as managed,
+        pytest.raises(UnavailableDevice, match=r"not ready within 0\.01 s"),
+    ):
+        connected(managed)
+
+
+def test_an_idle_driver_stops_and_starts_again(folder: Path) -> None:
+    with Managed(folder, "--idle", "0.2") as managed:
+        device = connected(managed)
+        assert add(device, 1) == 2
+        time.sleep(0.7)
+        assert managed.status().state is DriverState.READY
+        device.close()
+        assert managed.wait_for(DriverState.STOPPED).reason == "it had no clients"
+        assert managed.status().last_exit == "status 0"
+        device = connected(managed)
+        assert add(device, 1) == 2
+        assert len(managed.starts) == 2
+
+
+def test_a_restart_leaves_no_gap(managed: Managed) -> None:
+    assert add(connected(managed), 1) == 2
+    done, failures = threading.Event(), list[str]()
+    calls = 0
+
+    def use() -> None:
+        nonlocal calls
+        while not done.is_set():
+            try:
+                device = connected(managed)
+                try:
+                    add(device, 1)
+                except DeadObject:
+                    # The session was opened just before the old process ended.
+                    device.reconnect(at_once=True)
+                    add(device, 1)
+                device.close()
+            except Exception as error:
+                failures.append(repr(error))
+            calls += 1
+
+    user = threading.Thread(target=use)
+    user.start()
+    wait_until(lambda: calls > 3)
+    for number in (2, 3):
+        assert managed.command("restart", "adder").returncode == 0
+        _wait_for_process(managed, number)
+        _wait_for_calls(lambda: calls)
+    done.set()
+    user.join()
+    assert not failures
+    wait_until(lambda: not any(is_alive(process) for process in managed.starts[:-1]))
+    assert managed.status().deaths == 0
+
+
+def _wait_for_process(managed: Managed, number: int) -> None:
+    """Waits until the driver's process of this number serves."""
+    wait_until(lambda: len(managed.starts) == number and managed.status().process == managed.starts[-1])
+
+
+def _wait_for_calls(calls: Callable[[], int]) -> None:
+    before = calls()
+    wait_until(lambda: calls() > before + 2)
+
+
+def test_a_new_process_that_does_not_become_ready_changes_nothing(managed: Managed) -> None:
+    device = connected(managed)
+    assert add(device, 1) == 2
+    managed.behaviour.write_text("fail")
+    assert managed.command("restart", "adder").returncode == 0
+    wait_until(lambda: "the old one stays" in managed.log)
+    status = managed.status()
+    assert (status.state, status.process) == (DriverState.READY, managed.starts[0])
+    assert add(device, 1) == 2
+    assert add(connected(managed), 1) == 2
+
+
+def test_a_hang_up_signal_loads_the_configuration_again(managed: Managed) -> None:
+    assert add(connected(managed), 1) == 2
+    managed.configure(watchdog_s="soon")
+    managed.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the configuration stays as it is" in managed.log)
+    managed.configure(watchdog_s=3.0)
+    managed.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: len(managed.starts) == 2)
+    wait_until(lambda: managed.status().process == managed.starts[1])
+    managed.file.write_text("[drivers.sample-all]\n")
+    managed.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: [each.name for each in managed.manager_status().drivers] == ["sample-all"])
+    assert not managed.address.path or not managed.address.path.exists()
+
+
+def test_the_end_leaves_nothing_behind(managed: Managed) -> None:
+    device = connected(managed)
+    assert add(device, 1) == 2
+    # The connection of a client that stays must not start the driver again.
+    assert managed.stop() == 0
+    assert not any(is_alive(process) for process in managed.starts)
+    assert [path.name for path in managed.directory.iterdir()] == []
+
+
+def test_drivers_end_with_a_killed_manager_and_the_next_one_takes_their_place(managed: Managed) -> None:
+    assert add(connected(managed), 1) == 2
+    managed.process.kill()
+    managed.process.wait()
+    wait_until(lambda: not is_alive(managed.starts[0]))
+    managed.process = managed.start()
+    wait_until(lambda: managed.log.count("supervising") == 2)
+    assert add(connected(managed), 1) == 2
+
+
+def test_only_one_process_serves_a_socket(managed: Managed) -> None:
+    second = managed.start()
+    assert second.wait(60) == 1
+    assert "already serves" in managed.log
+    daemon = managed.command("driver", "sample-all", "--listen", str(managed.address))
+    assert daemon.returncode == 1
+    assert "already serves" in daemon.stderr
+
+
+def test_listing_daemons_leaves_out_the_manager_itself(
+    managed: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(managed.directory.parent))
+    assert running_daemons() == (str(managed.address),)
+    assert managed.status().starts == 0
+
+
+def test_notifications_of_other_processes_are_ignored(managed: Managed) -> None:
+    assert add(connected(managed), 1) == 2
+    program = (
+        "import socket, sys\n"
+        "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(bytes.fromhex(sys.argv[2]), sys.argv[1])"
+    )
+    notify = str(managed.directory / "manager.notify")
+    for message in (b"X_NEURALD_HANGING=1", b"X_NEURALD_SESSIONS=99999999999999", b"\xff\0=", b""):
+        subprocess.run([sys.executable, "-c", program, notify, message.hex()], check=True)
+    status = managed.status()
+    assert (status.state, status.deaths) == (DriverState.READY, 0)
+
+
+def test_requests_that_are_not_understood_are_refused(managed: Managed) -> None:
+    for message in (b"\n", b"{}\n", b'{"type": "stop"}\n', b"\xff" * 5000 + b"\n", b"[" * 4000 + b"\n"):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(30)
+            client.connect(str(managed.directory / "manager.sock"))
+            client.sendall(message)
+            assert b"not understood" in client.recv(4096)
+    refused = managed.command("restart", "nothing")
+    assert refused.returncode == 1
+    assert "there is no driver 'nothing'; there are adder" in refused.stderr
+
+
+def test_the_status_is_shown(managed: Managed) -> None:
+    assert add(connected(managed), 1) == 2
+    text = managed.command("status")
+    assert text.returncode == 0
+    assert "adder" in text.stdout
+    assert "READY" in text.stdout
+    assert f'"process": {managed.starts[0]}' in managed.command("status", "--json").stdout
+
+
+def test_without_a_manager_commands_say_how_to_start_one(folder: Path) -> None:
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
+    for arguments in (["status"], ["restart", "cpu"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "neurald", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ended.returncode == 1
+        assert "`neurald serve` starts one" in ended.stderr

@@ -1,0 +1,159 @@
+"""A service manager in a process of its own, and drivers for it that misbehave on demand.
+
+The behaviour of a driver is the content of the file that the variable BEHAVIOUR names: "fail" makes
+its factory raise, "exit" ends its process. Each driver process appends its id to the file `starts`
+beside it.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from support.daemon.processes import python_path
+from support.models.addition import AddingDevice
+from support.waiting import wait_until
+
+from neurald.hal.process.address import Address
+from neurald.service.manager.state import DriverState, DriverStatus, ManagerStatus
+
+BEHAVIOUR_VARIABLE = "BEHAVIOUR"
+
+
+def create_adder() -> AddingDevice:
+    """Creates a device, unless its behaviour is another one."""
+    file = Path(os.environ[BEHAVIOUR_VARIABLE])
+    with file.with_name("starts").open("a") as starts:
+        starts.write(f"{os.getpid()}\n")
+    behaviour = file.read_text()
+    if behaviour == "fail":
+        raise RuntimeError("the device is out of order")
+    if behaviour == "exit":
+        os._exit(7)
+    return AddingDevice()
+
+
+class Managed:
+    """A service manager with one driver, `adder`. Stops at the end of the block.
+
+    Args:
+        folder: of its files; the runtime directory is below it.
+        options: of `neurald serve`.
+        settings: of the driver, in addition to its factory and environment.
+    """
+
+    def __init__(
+        self, folder: Path, *options: str, settings: Mapping[str, object] | None = None, name: str = "adder"
+    ) -> None:
+        self.name = name
+        self.behaviour = folder / "behaviour"
+        self.behaviour.write_text("")
+        self.directory = folder / "neurald"
+        self.file = folder / "neurald.toml"
+        self._log = folder / "log"
+        self.configure(**(settings or {}))
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": python_path(),
+            "XDG_RUNTIME_DIR": str(folder),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        self.process = self.start(*options)
+        wait_until(lambda: "supervising" in self.log or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log
+
+    def configure(self, **settings: object) -> None:
+        """Writes the configuration file."""
+        lines = ["[drivers.adder]", 'driver = "support.daemon.managed:create_adder"', 'sandbox = "off"']
+        lines += [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in settings.items()]
+        lines += ["[drivers.adder.environment]", f'{BEHAVIOUR_VARIABLE} = "{self.behaviour}"']
+        self.file.write_text("\n".join(lines) + "\n")
+
+    def start(self, *options: str) -> "subprocess.Popen[bytes]":
+        """Starts a manager."""
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "neurald", "serve", "--config", str(self.file), *options],
+                env=self.environment,
+                stderr=log,
+                cwd=self.file.parent,
+            )
+
+    def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Runs a `neurald` command."""
+        return subprocess.run(
+            [sys.executable, "-m", "neurald", *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @property
+    def log(self) -> str:
+        """What the manager has written."""
+        return self._log.read_text(errors="replace")
+
+    @property
+    def address(self) -> Address:
+        """The address of the driver."""
+        return Address(path=self.directory / f"{self.name}.sock")
+
+    @property
+    def starts(self) -> list[int]:
+        """The ids of all driver processes so far."""
+        file = self.behaviour.with_name("starts")
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def status(self) -> DriverStatus:
+        """Asks the manager for the status of the driver."""
+        (driver,) = self.manager_status().drivers
+        return driver
+
+    def manager_status(self) -> ManagerStatus:
+        """Asks the manager for its status."""
+        import socket
+
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30)
+            connection.connect(str(self.directory / "manager.sock"))
+            connection.sendall(b'{"type": "status"}\n')
+            with connection.makefile("rb") as file:
+                return msgspec.json.decode(file.readline(), type=ManagerStatus)
+
+    def wait_for(self, state: DriverState) -> DriverStatus:
+        """Waits until the driver is in a state."""
+        found: list[DriverStatus] = []
+
+        def is_there() -> bool:
+            found[:] = [self.status()]
+            return found[0].state is state
+
+        wait_until(is_there)
+        return found[0]
+
+    def stop(self) -> int:
+        """Stops the manager; returns its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Any:
+        self.stop()
