@@ -10,7 +10,7 @@ import msgspec
 from neurald.drivers.compiler.frontend.control_flow import CONTROL_FLOW, structure_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
-from neurald.drivers.compiler.frontend.structured_model import BasicBlock, each_item
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, each_item
 from neurald.drivers.compiler.ir.extent import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
@@ -219,7 +219,7 @@ class Preparation:
             part = sub_model(model, model.main, (position,))
             if not is_specified(part):
                 return False
-            structured = structure_control_flow(part, None, self._folding.graph)
+            structured = self._structured(part)
             blocks = BlockModels(structured)
             for item in each_item(structured.items):
                 if isinstance(item, BasicBlock):
@@ -227,7 +227,30 @@ class Preparation:
         except BadData as error:
             _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)
             return False
+        except (Error, MemoryError):
+            raise
+        except Exception:
+            # Compiling the whole model has failed likewise, and said why.
+            _LOG.debug("%s is interpreted", operations_name(model.main, (position,)), exc_info=True)
+            return False
         return True
+
+    def _structured(
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape] | None = None,
+        positions: Sequence[int] | None = None,
+    ) -> StructuredModel:
+        """See `structure_control_flow`, whose errors do not keep the other operations from being compiled."""
+        try:
+            return structure_control_flow(model, shapes, self._folding.graph, positions)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            text = f"control flow cannot be compiled: {type(error).__name__}: {error}"
+            _LOG.warning("%s; it runs on references", text)
+            _LOG.debug("the error was raised here:", exc_info=error)
+            raise BadData(text) from error
 
     def _parts(self, model: Model, segment: Segment) -> Sequence[Step]:
         """Returns the steps that run a segment."""
@@ -277,7 +300,7 @@ class Preparation:
     ) -> Compiled:
         structured = None
         if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
-            structured = structure_control_flow(model, shapes, self._folding.graph, positions)
+            structured = self._structured(model, shapes, positions)
         return compile_model(
             model,
             self._target,

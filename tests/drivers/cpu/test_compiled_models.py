@@ -212,6 +212,40 @@ def test_bodies_of_loops_are_compiled() -> None:
     assert all(graph.segments for graph in prepared._referenced)
 
 
+def test_control_flow_that_a_mistake_keeps_from_being_compiled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other operations are compiled."""
+    from support.models.control_flow import ADD, MUL, arithmetic, branching
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(preparation, "structure_control_flow", fail)
+    prepared = CpuDevice().prepare_model(branching(arithmetic(ADD, 1), arithmetic(MUL, 2)), OPTIONS)
+    assert isinstance(prepared, ReferenceModel)
+    assert all(graph.segments for graph in prepared._referenced)
+    assert "control flow cannot be compiled: ZeroDivisionError: a mistake" in caplog.text
+
+
+@pytest.mark.usefixtures("without_tanh")
+def test_loops_beside_operations_on_references_are_compiled() -> None:
+    from support.models.control_flow import Graph, below, counting
+
+    graph = Graph()
+    value, middle, result = graph.value(), graph.value(), graph.value()
+    models = graph.model(below(9, extra=1)), graph.model(counting(1, 2))
+    arguments = [*models, graph.constant([0]), middle]
+    graph.builder.add_operation(TANH, [value], [middle])
+    graph.builder.add_operation(nd.OperationType.WHILE, arguments, [graph.value(shape=(1,)), result])
+    prepared = CpuDevice().prepare_model(graph.finish([value], [result]), OPTIONS)
+    assert isinstance(prepared, ReferenceModel)
+    assert prepared.compiled_operations == {1}
+    given, found = np.array([0.5, -0.25], np.float32), np.empty(2, np.float32)
+    executed(prepared, [given], [found])
+    np.testing.assert_array_equal(found, np.tanh(given) * 512)
+
+
 def test_kernels_without_code_run_on_references(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
