@@ -2,8 +2,9 @@
 
 Several positions of a row are computed at once, because they share inputs. A work item is a tile of
 positions in a row, with few enough channels that the window's rows stay in the first-level cache
-until the tile below has used them. Successive work items go down the image. Taps outside the image
-are skipped; see `micro_kernel`.
+until the tile below has used them. Successive work items go down the image. If input and output
+exceed the second-level cache, they go along rows instead, with all channels, because processors
+prefetch consecutive lines. Taps outside the image are skipped; see `micro_kernel`.
 
 A vector holds the channels of several groups. In a depthwise convolution, groups have one input
 channel each. If they have several, the inputs of a vector are loaded once and permuted for each, so
@@ -24,7 +25,7 @@ from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, poin
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
 from neurald.drivers.cpu.emit.vector import Vector, vector_type
-from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque, prefetch, total
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque, total
 from neurald.drivers.cpu.kernels.common.bias import initial_sums, split_bias
 from neurald.drivers.cpu.kernels.common.borders import taps_on_image, write_chosen
 from neurald.drivers.cpu.kernels.common.flattened import flattened
@@ -148,16 +149,19 @@ class _Depthwise:
         longest = max(run.length for run in self._runs)
         across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
         near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
-        self._is_far = (
+        self._is_row_by_row = (
             self._width == 1 and estimate(node.input.size_bytes + node.output.size_bytes) > _MAX_CACHED_BYTES
         )
-        self._blocks = -(-self._vectors // max(1, _MAX_TILE_INPUT_BYTES // near))
+        self._blocks = 1
+        if not self._is_row_by_row:
+            self._blocks = -(-self._vectors // max(1, _MAX_TILE_INPUT_BYTES // near))
 
     @property
     def extents(self) -> tuple[int, ...]:
         """Dimensions of the work items."""
-        tiles = sum(run.count for run in self._runs)
-        return (self._node.output.shape[0], self._blocks, tiles, self._rows.positions)
+        tiles, rows = sum(run.count for run in self._runs), self._rows.positions
+        inner = (rows, tiles) if self._is_row_by_row else (tiles, rows)
+        return (self._node.output.shape[0], self._blocks, *inner)
 
     @property
     def cycles(self) -> float:
@@ -171,7 +175,8 @@ class _Depthwise:
         code, node = self._code, self._node
         size = node.input.type.size_bytes
         _, height, width, channels = node.input.shape
-        with each_work_item(code, self.extents) as ((image, block, tile, row), _):
+        with each_work_item(code, self.extents) as ((image, block, *inner), _):
+            row, tile = inner if self._is_row_by_row else reversed(inner)
             source = address(
                 code,
                 self._pointers[node.input],
@@ -211,24 +216,10 @@ class _Depthwise:
             if self._channels % self.lanes:
                 # The last vector overlaps the one before; both compute the same values.
                 channel = self._single.call("llvm.smin", "i64", channel, str(self._channels - self.lanes))
-            if self._is_far:
-                self._prefetch_below(run, source, channel)
             sums = self._sums(run, source, channel, taps, weights)
             for offset, name in enumerate(sums):
                 at = total(code, position, str(offset))
                 self._epilogue.write(name, (at, channel), self.lanes)
-
-    def _prefetch_below(self, run: TileRun, source: str, channel: str) -> None:
-        """Prefetches the additional input rows of the tile below."""
-        code, rows, columns = self._code, self._rows, self._columns
-        _, _, width, channels = self._node.input.shape
-        size = self._node.input.type.size_bytes
-        at = opaque(code, address(code, source, multiple(code, channel, size)))
-        across = (run.length - 1) * columns.stride + (columns.taps - 1) * columns.dilation + 1
-        last = (rows.taps - 1) * rows.dilation
-        for row in range(last + 1, last + 1 + rows.stride):
-            for column in range(across):
-                prefetch(code, address(code, at, str((row * width + column) * channels * size)))
 
     def _sums(
         self, run: TileRun, source: str, channel: str, taps: tuple[str, str], weights: Value

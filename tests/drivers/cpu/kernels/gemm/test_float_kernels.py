@@ -55,6 +55,16 @@ def test_borders(target: Target) -> None:
     check(cases, target)
 
 
+def test_large_depthwise_images_are_computed_row_by_row(target: Target) -> None:
+    check(
+        [
+            windows((1, 64, 65, 32), (3, 3, 32), pad=1),
+            windows((2, 59, 61, 36), (5, 3, 36), pad=2, stride=2),
+        ],
+        target,
+    )
+
+
 def test_narrow_groups(target: Target) -> None:
     cases = [
         windows((1, 5, 21, 32), (32, 3, 3, 4), pad=1, groups=8),
