@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from neurald.drivers.compiler.lowering import LOWERINGS as KERNELS
+from neurald.drivers.compiler.lowering import PROCEDURAL
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
@@ -69,7 +70,8 @@ def operation_rows(*, extension: bool) -> Iterator[str]:
         if (operation_type >= TFLITE_EXTENSION_BASE) is not extension:
             continue
         widens = f" | {definition.widens.name if definition.widens is not None else ''}" if extension else ""
-        devices = "cpu, opencl" if operation_type in KERNELS else "cpu"
+        is_general = operation_type in KERNELS and operation_type not in PROCEDURAL
+        devices = "cpu, opencl" if is_general else "cpu"
         yield f"| {operation_type.name}{widens} | {types_of(definition)} | {devices} |"
 
 

@@ -33,7 +33,7 @@ from result_file import Column, Result, Table, circumstances, write
 Ways = Mapping[str, Callable[[], object]]
 
 #: Sides and channels of the images that are added, by the name of the model.
-_MODELS = {"one number": (1, 1), "image of 588 KB": (224, 3)}
+_MODELS = {"one number": (1, 1), "an image of 588 KB": (224, 3)}
 #: Duration of a burst.
 _BURST_MS = 10.0
 _PACKAGES = {"neurald": "neurald", "litert": "ai-edge-litert", "onnxruntime": "onnxruntime"}
@@ -212,7 +212,9 @@ def result(found: Mapping[str, Mapping[str, float]], versions: Mapping[str, str]
             Column(name="runtime", title="call"),
             Column(name="time_us", title="time", unit="µs", format=".2f"),
         ]
-        return Table(title=title, columns=columns, rows=[[way, time_us] for way, time_us in times.items()])
+        return Table(
+            title=title, columns=columns, rows=[[way, round(time_us, 3)] for way, time_us in times.items()]
+        )
 
     return Result(
         title="CPU device: overhead of a call",

@@ -1,13 +1,16 @@
-"""Measures the cost of running a model in a driver daemon: bursts, calls, gRPC with inline data.
+"""Measures the cost of running a model in a driver daemon: calls, bursts, gRPC with inline data.
 
-    python benchmarks/ipc/run.py [--rounds 160] [--json FILE]
+    python benchmarks/ipc/run.py [--models NAME ...] [--sizes] [--busy] [--rounds 160] [--json FILE]
 
 There are two models: the identity on 600 KB, which costs as little as possible, and one that
-computes for about a millisecond. The CPU device runs each in this process and in a daemon, in all
-available ways; `grpc_bytes` is a minimal server that receives an input inside a message and returns
-the output inside one, after running the same prepared model. Ways alternate in short rounds, in
-random order, so that interference affects all alike. Figures come from the quarter of the rounds in
-which all ways together took the least time.
+computes for about a millisecond; `--sizes` adds the identity on 1 KB to 64 MB. The CPU device runs
+each in this process and in a daemon, in all available ways: `compute` on shared memory and on
+arrays, `run`, a burst, `start_compute` and a fenced execution; `call` is an execution by gRPC with
+its arguments in shared memory, and `grpc_bytes` a minimal server that receives an input inside a
+message and returns the output inside one, after running the same prepared model. Ways alternate in
+short rounds, in random order, so that interference affects all alike. Figures come from the quarter
+of the rounds in which all ways together took the least time; with `--busy`, when a program competes
+for each core all the time, from all rounds.
 
 Cores of a shared machine differ in speed, by a factor of two and from second to second. In each
 round the model therefore runs on the same core for all ways, in process or in a server, and the
@@ -35,6 +38,9 @@ import grpc
 import numpy as np
 
 import neurald as nd
+from neurald.hal.device import ExecuteOptions
+from neurald.hal.model.types import Argument, Request
+from neurald.hal.rpc.client.device import RemotePreparedModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -49,15 +55,21 @@ _WARM_UP = 10
 #: Share of the rounds that counts.
 _KEPT = 0.25
 _START_TIMEOUT_S = 60.0
-_IN_PROCESS = ("in_process", "in_process_arrays")
+#: The ways in process that others are compared with, by the end of their names.
+_IN_PROCESS = {"arrays": "in_process_arrays", "bytes": "in_process_arrays", "run": "in_process_run"}
+_BASES = ("in_process", *_IN_PROCESS.values())
+#: Bytes of the identity's input and output with `--sizes`.
+_SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26)
+#: With inputs of more bytes a round has fewer runs.
+_LARGE = 1 << 21
 #: With several threads, a model would have more cores in one process than in the other.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1"}
 
 
-def identity() -> nd.Model:
+def identity(elements: int = _ELEMENTS) -> nd.Model:
     """Builds a RESHAPE to the same shape."""
     builder = nd.ModelBuilder()
-    shape = (1, _ELEMENTS)
+    shape = (1, elements)
     source = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, shape)
     target = builder.add_operand(nd.OperandType.TENSOR_INT32, (2,))
     result = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, shape)
@@ -81,7 +93,14 @@ def millisecond() -> nd.Model:
     return builder.finish()
 
 
-MODELS = {"identity": identity, "millisecond": millisecond}
+def model_of(name: str) -> nd.Model:
+    """Builds a model by name: `identity`, `identity-BYTES` or `millisecond`."""
+    kind, _, size = name.partition("-")
+    if kind == "identity":
+        return identity(int(size) // 4) if size else identity()
+    if name != "millisecond":
+        raise ValueError(f"there is no model {name!r}")
+    return millisecond()
 
 
 def compiled(model: nd.Model, device: nd.Device) -> nd.Compilation:
@@ -116,7 +135,7 @@ def bound(
 
 def serve_bytes(model: str, address: str) -> None:
     """Serves a model through messages with inline data, until standard input ends."""
-    compilation = compiled(MODELS[model](), nd.devices()[0])
+    compilation = compiled(model_of(model), nd.devices()[0])
     shape = compilation.model.main.operands[compilation.model.inputs[0]].dimensions or ()
     values, result = np.empty(shape, np.float32), np.empty(shape, np.float32)
     execution = nd.Execution(compilation, reusable=True)
@@ -144,6 +163,11 @@ def serve_bytes(model: str, address: str) -> None:
 _LIMITS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
+def with_one_thread() -> None:
+    """Makes models of this process and its children compute with one thread each."""
+    os.environ.update(_ONE_THREAD)
+
+
 def started(stack: ExitStack, *command: str) -> int:
     """Starts a server program, which the stack stops; returns its process id.
 
@@ -163,6 +187,14 @@ def started(stack: ExitStack, *command: str) -> int:
     if not select.select([process.stdout], [], [], _START_TIMEOUT_S)[0] or not process.stdout.readline():
         raise RuntimeError(f"{' '.join(command)} did not start")
     return process.pid
+
+
+def compete(stack: ExitStack) -> None:
+    """Starts a busy program for each core, which the stack stops."""
+    for _ in os.sched_getaffinity(0):
+        process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        stack.callback(process.wait)
+        stack.callback(process.kill)
 
 
 class Placement:
@@ -195,16 +227,17 @@ class Placement:
         os.sched_setaffinity(0, self._all)
 
 
-_DAEMON = "import sys; from neurald.service.daemon.daemon import serve; serve('cpu', sys.argv[1], ready=lambda a: print(a, flush=True))"
+#: The program of a daemon that serves the CPU device at the address in its first argument.
+DAEMON = "import sys; from neurald.service.daemon.daemon import serve; serve('cpu', sys.argv[1], ready=lambda a: print(a, flush=True))"
 
 
 def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable[[], object]], Placement]:
     """Returns the ways to run a model once, by name, and the assignment to cores."""
-    daemon = started(stack, "-c", _DAEMON, f"unix://{folder}/cpu.sock")
+    daemon = started(stack, "-c", DAEMON, f"unix://{folder}/cpu.sock")
     bytes_address = f"unix:{folder}/{model}.bytes"
     server = started(stack, __file__, "--serve-bytes", model, bytes_address)
-    here = compiled(MODELS[model](), nd.devices()[0])
-    there = compiled(MODELS[model](), nd.connect(f"unix://{folder}/cpu.sock"))
+    here = compiled(model_of(model), nd.devices()[0])
+    there = compiled(model_of(model), nd.connect(f"unix://{folder}/cpu.sock"))
     burst = stack.enter_context(there.create_burst())
     channel = grpc.insecure_channel(bytes_address, _LIMITS)
     stack.callback(channel.close)
@@ -215,7 +248,8 @@ def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable
     def carry() -> None:
         result[...] = np.frombuffer(call(values.tobytes()), np.float32).reshape(shape)
 
-    memory = nd.Memory.allocate(2 * values.nbytes)
+    size = values.nbytes
+    memory = nd.Memory.allocate(2 * size)
 
     def way(compilation: nd.Compilation, *, shared_input: bool, shared_output: bool) -> nd.Execution:
         return bound(compilation, memory, shared_input=shared_input, shared_output=shared_output)
@@ -225,47 +259,75 @@ def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable
     shared = way(there, shared_input=True, shared_output=True)
     copied_in = way(there, shared_input=False, shared_output=True)
     arrays = way(there, shared_input=False, shared_output=False)
+    (step,) = there.plan.steps
+    prepared, options = step.prepared_model, ExecuteOptions()
+    if not isinstance(prepared, RemotePreparedModel):
+        raise TypeError(f"a {type(prepared).__name__} is no prepared model of a daemon")
+    request = Request(
+        inputs=(Argument(pool=0, length=size),),
+        outputs=(Argument(pool=0, offset=size, length=size),),
+        pools=(memory,),
+    )
     ways: dict[str, Callable[[], object]] = {
         "in_process": in_process.compute,
         "in_process_arrays": in_process_arrays.compute,
+        "in_process_run": lambda: here.run(values),
+        "compute": shared.compute,
+        "compute_arrays": arrays.compute,
+        "run": lambda: there.run(values),
+        "start_compute": lambda: shared.start_compute().wait(),
+        "fenced": lambda: shared.start_compute_with_dependencies([]).wait(),
         "burst": lambda: shared.compute(burst=burst),
         "burst_copied_in": lambda: copied_in.compute(burst=burst),
         "burst_arrays": lambda: arrays.compute(burst=burst),
-        "sync": shared.compute,
-        "sync_arrays": arrays.compute,
-        "async": lambda: shared.start_compute().wait(),
+        "call": lambda: prepared.call(request, options),
         "grpc_bytes": carry,
     }
     return ways, Placement([daemon, server])
 
 
-def measure(ways: dict[str, Callable[[], object]], placement: Placement, rounds: int) -> dict[str, Any]:
-    """Returns microseconds of single runs, by way, in the rounds with the least total time."""
+def measure(
+    ways: dict[str, Callable[[], object]], placement: Placement | None, rounds: int, runs: int
+) -> dict[str, Any]:
+    """Returns microseconds of single runs, by way.
+
+    Args:
+        ways: the ways to run the model.
+        placement: assigns them to cores, and has only the rounds with the least total time count;
+            None on a busy machine.
+        rounds: how often all ways take turns.
+        runs: of each way in a round.
+    """
     order = list(ways)
     samples: list[dict[str, list[float]]] = []
+    warm_up = min(runs, _WARM_UP)
     for way in ways.values():
-        for _ in range(50):
+        for _ in range(5 * warm_up):
             way()
     chance = random.Random(0)  # noqa: S311
     for _ in range(rounds):
-        placement.swap()
+        if placement is not None:
+            placement.swap()
         chance.shuffle(order)
         found: dict[str, list[float]] = {}
         for name in order:
             way = ways[name]
-            placement.enter(in_process=name in _IN_PROCESS)
-            for _ in range(_WARM_UP):
+            if placement is not None:
+                placement.enter(in_process=name in _BASES)
+            for _ in range(warm_up):
                 way()
             times = found[name] = []
-            for _ in range(_RUNS_PER_ROUND):
+            for _ in range(runs):
                 start = time.perf_counter_ns()
                 way()
                 times.append((time.perf_counter_ns() - start) / 1000)
         samples.append(found)
-    placement.leave()
-    usual = {name: sum(sum(found[name]) for found in samples) for name in ways}
-    samples.sort(key=lambda found: sum(sum(times) / usual[name] for name, times in found.items()))
-    taken = samples[: max(1, round(rounds * _KEPT))]
+    taken = samples
+    if placement is not None:
+        placement.leave()
+        usual = {name: sum(sum(found[name]) for found in samples) for name in ways}
+        samples.sort(key=lambda found: sum(sum(times) / usual[name] for name, times in found.items()))
+        taken = samples[: max(1, round(rounds * _KEPT))]
     table = {}
     for name in ways:
         points = np.percentile([t for found in taken for t in found[name]], (10, 50, 99))
@@ -284,9 +346,9 @@ def overheads(
     """Returns the overhead of each way over the same run in process."""
     extra = {}
     for name in table:
-        if name in _IN_PROCESS:
+        if name in _BASES:
             continue
-        base = "in_process_arrays" if name.endswith("arrays") or name == "grpc_bytes" else "in_process"
+        base = _IN_PROCESS.get(name.rpartition("_")[2], "in_process")
         differences = [np.median(found[name]) - np.median(found[base]) for found in rounds]
         extra[name] = {
             "p50": float(np.median(differences)),
@@ -298,7 +360,7 @@ def overheads(
 def show(model: str, report: dict[str, Any]) -> None:
     """Prints a report."""
     table, extra = report["microseconds"], report["overhead_microseconds"]
-    print(f"\n{model}: the {report['rounds_kept']} of {report['rounds']} rounds with the least interference")  # noqa: T201
+    print(f"\n{model}: {report['rounds_kept']} of {report['rounds']} rounds")  # noqa: T201
     print(f"{'way':20}{'p10 µs':>10}{'p50':>10}{'p99':>10}{'more, p50':>12}{'p99':>10}{'gRPC / it':>11}")  # noqa: T201
     for name, row in table.items():
         line = f"{name:20}{row['p10']:10.1f}{row['p50']:10.1f}{row['p99']:10.1f}"
@@ -327,7 +389,7 @@ def result_table(model: str, report: dict[str, Any]) -> Table:
     ]
     kept, rounds = report["rounds_kept"], report["rounds"]
     return Table(
-        title=f"Model {model}, the {kept} of {rounds} rounds with the least interference",
+        title=f"Model {model}, {kept} of {rounds} rounds",
         columns=columns,
         rows=rows,
     )
@@ -337,26 +399,44 @@ def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=160)
+    parser.add_argument("--models", nargs="+", default=["identity", "millisecond"], metavar="NAME")
+    parser.add_argument("--sizes", action="store_true", help="add the identity on 1 KB to 64 MB")
+    parser.add_argument("--busy", action="store_true", help="have a program compete for each core")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     parser.add_argument("--serve-bytes", nargs=2, metavar=("MODEL", "ADDRESS"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve_bytes:
         serve_bytes(*arguments.serve_bytes)
         return
-    os.environ.update(_ONE_THREAD)
+    with_one_thread()
     reports: dict[str, Any] = {}
-    for model in MODELS:
+    sizes = _SIZES if arguments.sizes else ()
+    for model in (*arguments.models, *(f"identity-{size}" for size in sizes)):
+        is_large = int(model.partition("-")[2] or 0) > _LARGE
         with tempfile.TemporaryDirectory(prefix="ipc") as folder, ExitStack() as stack:
-            report = measure(*paths(stack, model, folder), arguments.rounds)
+            ways, placement = paths(stack, model, folder)
+            if arguments.busy:
+                compete(stack)
+            report = measure(
+                ways,
+                None if arguments.busy else placement,
+                max(4, arguments.rounds // 8) if is_large else arguments.rounds,
+                2 if is_large else _RUNS_PER_ROUND,
+            )
         reports[model] = report
         show(model, report)
     if arguments.json:
         result = Result(
-            title="Calls and bursts between processes",
+            title=f"Calls between processes{' on a busy machine' if arguments.busy else ''}",
             description=(
                 "The CPU device with one thread, in process and in a daemon. Overheads are the time beyond "
                 "the same run in process: at p50 the median of the differences of each round, at p99 the "
-                "difference of the percentiles."
+                "difference of the percentiles. "
+                + (
+                    "A program competed for each core, and all rounds count."
+                    if arguments.busy
+                    else "The rounds with the least interference count."
+                )
             ),
             tables=[result_table(model, report) for model, report in reports.items()],
             details=reports,

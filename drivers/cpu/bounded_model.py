@@ -115,6 +115,13 @@ class BoundedModel(CpuPreparedModel):
         """See `CallsDirectly.create_short_execution`. Other shapes than before are failures."""
         if any(argument.pool is None for argument in request.inputs):
             return None
+        read, written = (
+            {address_of(request, argument, 0) for argument in arguments}
+            for arguments in (request.inputs, request.outputs)
+        )
+        if not read.isdisjoint(written):
+            # A failure must leave the memory as it was, so that the execution can be repeated.
+            return None
         bound = self._bound(request)
         short, expected = self.native.short_call(bound.binding, (request, bound)), bound.result
         if short is None:

@@ -265,10 +265,10 @@ def _assembled(model: Model, target: Target, assignment: BufferAssignment, step:
             work_items=estimate(each.routine.work_items),
             cost_ns=each.routine.cost_ns,
             messages=tuple(f"{each.names.text(each.kernel)}: {text}" for _, text in each.kernel.requirements),
-            label=each.routine.label,
+            label=each.routine.label + (", in every turn of a loop" if number in step.repeated else ""),
             operations=each.names.positions(each.routine.operations or each.kernel.operations),
         )
-        for each in step.calls
+        for number, each in enumerate(step.calls)
     )
     inputs, outputs = assignment.ports(model)
     instructions = step.instructions(assignment)

@@ -10,15 +10,13 @@ import msgspec
 from neurald.drivers.compiler.frontend.control_flow import CONTROL_FLOW, structure_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
-from neurald.drivers.compiler.frontend.structured_model import BasicBlock, each_item
+from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, each_item
 from neurald.drivers.compiler.ir.extent import ExtentScope
-from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
-from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -28,7 +26,6 @@ from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.program.block_model import BlockModels
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
-from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import temporary
 from neurald.hal.errors import BadData, Error, OutOfMemory
@@ -42,11 +39,6 @@ _LOG = logging.getLogger(__name__)
 
 #: Number of failed kernels after which a whole graph runs on references.
 _MAX_ATTEMPTS = 8
-
-
-def generate(kernel: Kernel, target: Target) -> Routine:
-    """Returns the specialised routine of a kernel if there is one, else the generic one."""
-    return routine_for(kernel, target) or render(kernel, target)
 
 
 class Preparation:
@@ -227,7 +219,7 @@ class Preparation:
             part = sub_model(model, model.main, (position,))
             if not is_specified(part):
                 return False
-            structured = structure_control_flow(part, None, self._folding.graph)
+            structured = self._structured(part)
             blocks = BlockModels(structured)
             for item in each_item(structured.items):
                 if isinstance(item, BasicBlock):
@@ -235,7 +227,30 @@ class Preparation:
         except BadData as error:
             _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)
             return False
+        except (Error, MemoryError):
+            raise
+        except Exception:
+            # Compiling the whole model has failed likewise, and said why.
+            _LOG.debug("%s is interpreted", operations_name(model.main, (position,)), exc_info=True)
+            return False
         return True
+
+    def _structured(
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape] | None = None,
+        positions: Sequence[int] | None = None,
+    ) -> StructuredModel:
+        """See `structure_control_flow`, whose errors do not keep the other operations from being compiled."""
+        try:
+            return structure_control_flow(model, shapes, self._folding.graph, positions)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            text = f"control flow cannot be compiled: {type(error).__name__}: {error}"
+            _LOG.warning("%s; it runs on references", text)
+            _LOG.debug("the error was raised here:", exc_info=error)
+            raise BadData(text) from error
 
     def _parts(self, model: Model, segment: Segment) -> Sequence[Step]:
         """Returns the steps that run a segment."""
@@ -285,7 +300,7 @@ class Preparation:
     ) -> Compiled:
         structured = None
         if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
-            structured = structure_control_flow(model, shapes, self._folding.graph, positions)
+            structured = self._structured(model, shapes, positions)
         return compile_model(
             model,
             self._target,

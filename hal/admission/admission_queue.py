@@ -227,6 +227,7 @@ class AdmissionQueue:
         self._users: dict[Hashable, _UserUsage] = {}
         self._running: set[Ticket] = set()
         self._waiting = 0
+        self._forget_at = 0.0
 
     @property
     def waiting(self) -> int:
@@ -325,12 +326,13 @@ class AdmissionQueue:
         user = self._users.get(user_key)
         if user is None:
             user = self._users[user_key] = _UserUsage(user_key)
-        if not user.is_active:
+        is_busy = bool(self._running or self._waiting)
+        if is_busy and not user.is_active:
             user.catch_up(min((u.used_s(now) for u in self._users.values() if u.is_active), default=0.0))
         client = user.clients.get(key)
         if client is None:
             client = user.clients[key] = _ClientUsage(user, key)
-        if not client.is_active:
+        if is_busy and not client.is_active:
             client.catch_up(min((c.used_s(now) for c in user.clients.values() if c.is_active), default=0.0))
         return client
 
@@ -360,7 +362,7 @@ class AdmissionQueue:
         self._running.discard(ticket)
         for usage in (client, client.user):
             usage.end(ticket.started_at, now)
-        if not client.is_active:
+        if not client.is_active and now >= self._forget_at:
             self._forget(now)
 
     def _stop_waiting(self, ticket: Ticket) -> None:
@@ -369,7 +371,8 @@ class AdmissionQueue:
             usage.waiting -= 1
 
     def _forget(self, now: float) -> None:
-        """Removes clients that are gone."""
+        """Removes clients that are gone, of which there may be many; not at every end."""
+        self._forget_at = now + _MAX_GRACE_S
         for user in tuple(self._users.values()):
             for client in tuple(user.clients.values()):
                 if client.is_over(now):

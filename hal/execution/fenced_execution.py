@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
 from neurald.hal.errors import (
@@ -15,6 +16,7 @@ from neurald.hal.errors import (
     OutOfMemory,
     ResourceExhaustedTransient,
 )
+from neurald.hal.process.background import BACKGROUND
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence, wait_any
 
@@ -62,6 +64,8 @@ class FencedRun:
         self._after_fences_s = after_fences_s
         self._cancellation = options.cancellation or Cancellation()
         self._options = replace(options, cancellation=self._cancellation)
+        self._stop = Fence()
+        self._lost: Error | None = None
         self._is_over = threading.Event()
         self._outcome = FencedOutcome(error=OpFailed("the execution is under way"))
 
@@ -73,9 +77,7 @@ class FencedRun:
         """
         launched_ns = time.monotonic_ns()
         try:
-            threading.Thread(
-                target=self._work, args=(launched_ns,), name="neurald fenced execution", daemon=True
-            ).start()
+            BACKGROUND.start(partial(self._work, launched_ns), "neurald fenced execution")
         except RuntimeError as error:
             raise ResourceExhaustedTransient(
                 f"no thread can be started for a fenced execution: {error}"
@@ -84,6 +86,11 @@ class FencedRun:
     def cancel(self) -> None:
         """Cancels the execution: it stops waiting, or stops at the next operation."""
         self._cancellation.cancel()
+
+    def lose(self, error: Error) -> None:
+        """Ends the wait for fences with an error, because the device is gone."""
+        self._lost = error
+        self._stop.signal()
 
     def _work(self, launched_ns: int) -> None:
         try:
@@ -102,7 +109,7 @@ class FencedRun:
             self._fence.signal()
 
     def _wait(self) -> None:
-        stop = Fence()
+        stop = self._stop
         self._cancellation.call_on_cancel(stop.signal)
         deadline_s = self._options.deadline_s
         for fence in self._wait_for:
@@ -111,6 +118,8 @@ class FencedRun:
                 raise MissedDeadlineTransient("the deadline passed before all fences had signalled")
             if self._cancellation.is_cancelled:
                 raise Cancelled("the execution was cancelled before all fences had signalled")
+            if self._lost is not None:
+                raise self._lost
 
     def _execute(self, launched_ns: int) -> FencedOutcome:
         started_ns = time.monotonic_ns()

@@ -39,7 +39,18 @@ class ArrayRuns:
             The outputs; None if there is no function for these arrays, or if the run failed.
         """
         function = self.prepare(compilation, inputs)
-        return None if function is None else function(*inputs)
+        if function is None:
+            return None
+        outputs = function(*inputs)
+        if outputs is None:
+            self._forget(function)
+        return outputs
+
+    def _forget(self, function: ArrayFunction) -> None:
+        """Drops a function that failed: a prepared model whose driver died is replaced by another."""
+        for shapes, known in tuple(self._functions.items()):
+            if known is function:
+                self._functions.pop(shapes, None)
 
     def prepare(self, compilation: CompiledModel, inputs: Sequence[Array | None]) -> ArrayFunction | None:
         """Returns the function for arrays of these shapes, and creates it if necessary; see `run`.

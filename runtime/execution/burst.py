@@ -31,6 +31,9 @@ class Burst:
     Args:
         compilation: a finished compilation.
 
+    Attributes:
+        uses_devices: False if every execution of every step is a plain call.
+
     Raises:
         UnexpectedNull: `compilation` is None.
         BadState: the compilation is not finished.
@@ -41,6 +44,7 @@ class Burst:
         self._compilation = compilation
         self._use = _ExclusiveUse()
         self._is_closed = False
+        self.uses_devices = False
         self._bursts: dict[int, tuple[PreparedModel | None, device.Burst | None]] = {}
         for step in compilation.plan.steps:
             self._create(step, step.prepared_model)
@@ -134,6 +138,7 @@ class Burst:
             )
         if isinstance(burst, InProcessBurst):
             burst = None
+        self.uses_devices |= burst is not None
         self._bursts[id(step)] = (prepared_model, burst)
         return burst
 

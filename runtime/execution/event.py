@@ -14,6 +14,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     ResultCode,
 )
+from neurald.hal.process.background import BACKGROUND
 from neurald.hal.sync.fence import Fence
 
 
@@ -44,13 +45,13 @@ def event_of(work: Callable[[], object], name: str) -> "Event":
 
 
 def start_thread(work: Callable[[], None], name: str) -> None:
-    """Starts a daemon thread, which does not delay the end of the process.
+    """Runs `work` in a daemon thread, which does not delay the end of the process.
 
     Raises:
         ResourceExhaustedTransient: no thread can be started.
     """
     try:
-        threading.Thread(target=work, name=name, daemon=True).start()
+        BACKGROUND.start(work, name)
     except RuntimeError as error:
         raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
 

@@ -266,7 +266,10 @@ class Execution:
             raise BadData(f"burst is a {type(burst).__name__}; expected one from Compilation.create_burst()")
         with burst.in_use(self._compilation):
             short = self._short
-            if (short is None or not short()) and not self._ran_burst_fast_path(burst):
+            if short is not None and short():
+                return
+            ran = self._ran_burst_fast_path(burst) if burst.uses_devices else self._ran_fast_path()
+            if not ran:
                 self._cache_fast_path(self._run(*self._start(), burst), burst)
 
     def _ran_fast_path(self) -> bool:
@@ -326,10 +329,8 @@ class Execution:
         if computation is None or not self._reusable or has_options:
             return
         short = computation.create_short_execution()
-        fast_path = None
-        if burst is None and short is None:
-            fast_path = computation.create_reusable_execution()
         run = None if burst is None else computation.create_reusable_execution_in(burst, result)
+        fast_path = computation.create_reusable_execution() if run is None and short is None else None
         with self._lock:
             # Another computation may have started in the meantime.
             if self._result is result and self._after_fences is None:

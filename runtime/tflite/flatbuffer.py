@@ -29,6 +29,9 @@ INT64 = NumberFormat("<q")
 FLOAT32 = NumberFormat("<f")
 
 _VTABLE_HEADER = NumberFormat("<HH")
+#: Number of fields whose offsets are read at once, and the formats of so many offsets.
+_MAX_OFFSETS = 16
+_OFFSETS = tuple(NumberFormat(f"<{count}H") for count in range(_MAX_OFFSETS + 1))
 
 #: Maximum number of tables to visit, as in the format's own verifier.
 MAX_TABLES = 1_000_000
@@ -112,7 +115,7 @@ class Table:
     the file.
     """
 
-    __slots__ = ("_end", "_file", "_position", "_vtable", "_vtable_end")
+    __slots__ = ("_end", "_file", "_offsets", "_position", "_vtable", "_vtable_end")
 
     def __init__(self, file: Flatbuffer, position: int) -> None:
         file.spend_table()
@@ -137,13 +140,21 @@ class Table:
         self._end = position + size
         self._vtable = vtable
         self._vtable_end = vtable + vtable_size
+        # The offsets of the first fields, read at once.
+        count = min((vtable_size - 4) // 2, _MAX_OFFSETS)
+        self._offsets = _OFFSETS[count].unpack_from(file.data, vtable + 4)
 
     def _find(self, field: int, size_bytes: int) -> int:
         """Returns the position of a field in the file; 0 if it is absent."""
-        entry = self._vtable + 4 + 2 * field
-        if entry >= self._vtable_end:
+        if field < len(self._offsets):
+            offset = self._offsets[field]
+        elif field < _MAX_OFFSETS:
             return 0
-        (offset,) = UINT16.unpack_from(self._file.data, entry)
+        else:
+            entry = self._vtable + 4 + 2 * field
+            if entry >= self._vtable_end:
+                return 0
+            (offset,) = UINT16.unpack_from(self._file.data, entry)
         if offset == 0:
             return 0
         position: int = self._position + offset

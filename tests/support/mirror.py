@@ -233,7 +233,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/transport/access_token.py": "tests/hal/admission/test_access.py",
     "hal/rpc/transport/channel_messages.py": "tests/hal/rpc/server/test_channel.py",
     "hal/rpc/transport/packet.py": "tests/hal/rpc/test_ring_hostile.py",
-    "hal/rpc/transport/ring_end.py": "tests/hal/rpc/test_ring_hostile.py",
     "hal/rpc/transport/ring_packet.py": "tests/hal/rpc/test_ring_hostile.py",
     "hal/rpc/transport/status.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/wire/device.py": "tests/hal/rpc/wire/test_model.py",

@@ -328,19 +328,22 @@ class BoundedShapes:
             found = self._lengths.get(call.index("count"), ())
             if len(found) == 1 and isinstance(found[0], Limit):
                 return self._segments(call, lower, found[0])
-        elif kind in _MOVEMENTS and call.index("input") in self._lengths:
+        elif kind in _MOVEMENTS:
             self._move(call)
         return [BoundedValue(value=value) for value in lower(call, self._builder)]
 
     def _move(self, call: Call) -> None:
         """Finds the lengths in the result of an operation that moves them."""
-        given = self._lengths[call.index("input")]
-        positions = np.arange(len(given)).reshape(self._shape_of(call.index("input")) or ())
+        source, (result, *_) = next(iter(call.binding.inputs)), call.binding.outputs
+        given = self._lengths.get(call.index(source))
+        if given is None:
+            return
+        positions = np.arange(len(given)).reshape(self._shape_of(call.index(source)) or ())
         try:
-            (found,) = DEFINITIONS[call.binding.type].reference(call.replaced("input", positions))
+            (found,) = DEFINITIONS[call.binding.type].reference(call.replaced(source, positions))
         except (BadData, UnknownValue):
             return
-        self._lengths[call.index("output")] = tuple(given[each] for each in found.reshape(-1).tolist())
+        self._lengths[call.index(result)] = tuple(given[each] for each in found.reshape(-1).tolist())
 
     def _segments(self, call: Call, lower: Lowering, limit: Limit) -> Sequence[BoundedValue]:
         """Lowers a segment reduction with as many segments as there are rows of another value."""

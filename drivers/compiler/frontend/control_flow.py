@@ -19,6 +19,7 @@ Each graph that control flow runs is inlined where it runs, with operands of its
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -66,7 +67,7 @@ CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
 #: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which cannot
 #: be compiled otherwise. Each turn adds kernels to compile.
 _MAX_TURNS, _MAX_OPERATIONS = 4, 128
-_MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS = 32, 512
+_MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS = 128, 1024
 #: Number of attempts to find the unchanged values of a loop before all count as changed.
 _MAX_ATTEMPTS = 3
 #: Limit on inlined operations, including those of attempts: nested loops multiply them. It grows
@@ -187,6 +188,8 @@ class _Structurer:
         #: The number of the region, from the outermost, that computes an operand.
         self._levels: dict[int, int] = {}
         self._constants: dict[tuple[int, int], int] = {}
+        #: The values that change in loops inlined before, by the graphs of the loop.
+        self._changing: dict[tuple[int, int], set[int]] = {}
         self._regions = [_Region([])]
         graphs = (model.main, *model.referenced)
         self._left = _MAX_INLINED + _MAX_INLINED_PER_OPERATION * sum(len(each.operations) for each in graphs)
@@ -232,16 +235,14 @@ class _Structurer:
         self._levels[index] = len(self._regions)
         return index
 
-    def _integers(self, values: Sequence[int]) -> int:
-        """Adds a constant INT32 vector."""
-        array = np.array(values, np.int32)
+    def _integers(self, values: Sequence[int], kind: OperandType = OperandType.TENSOR_INT32) -> int:
+        """Adds a constant vector of integers."""
+        try:
+            array = np.array(values, kind.dtype)
+        except OverflowError:
+            raise _NotStructured(f"{list(values)} are no indices") from None
         return self._add_operand(
-            Operand(
-                type=OperandType.TENSOR_INT32,
-                dimensions=array.shape,
-                lifetime=Lifetime.CONSTANT_COPY,
-                value=array.tobytes(),
-            )
+            Operand(type=kind, dimensions=array.shape, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes())
         )
 
     def _shape(self, index: int) -> Shape:
@@ -290,22 +291,22 @@ class _Structurer:
 
     @contextmanager
     def _attempt(self) -> Iterator[Callable[[], None]]:
-        """Yields a function that undoes everything since; an exception does so too."""
-        operands, operations, given = len(self._operands), len(self._operations), set(self._given)
-        changed = self._operands.copy()
-        tables = [
-            (table, dict(table))
-            for table in (self._shapes, self._known, self._sums, self._parts, self._levels, self._constants)
-        ]
+        """Yields a function that undoes everything since; an exception does so too.
+
+        Everything that inlining adds belongs to new operands.
+        """
+        operands, operations = len(self._operands), len(self._operations)
         ends = [(region, len(region.items), _last_length(region)) for region in self._regions]
 
         def undo() -> None:
-            self._operands[:] = changed[:operands]
-            del self._operations[operations:], self._origins[operations:], self._graphs[operations:]
-            self._given = given
-            for table, before in tables:
-                table.clear()
-                table.update(before)  # type: ignore[arg-type]
+            for index in range(operands, len(self._operands)):
+                self._given.discard(index)
+                for table in (self._shapes, self._known, self._sums, self._parts, self._levels):
+                    table.pop(index, None)
+            while self._constants and next(reversed(self._constants.values())) >= operands:
+                self._constants.popitem()
+            del self._operands[operands:], self._operations[operations:]
+            del self._origins[operations:], self._graphs[operations:]
             for region, count, length in ends:
                 del region.items[count:]
                 if count and isinstance(last := region.items[-1], list):
@@ -448,6 +449,8 @@ class _Structurer:
         An operation that may fail stays where it is, because the loop may not run at all.
         """
         level = len(self._regions) - 1
+        if not self._regions[level].repeats:
+            return level
         definition = DEFINITIONS[operation.type]
         arithmetic = {
             index
@@ -517,7 +520,8 @@ class _Structurer:
         known = tuple(length.constant for length in lengths)
         if any(not 0 <= length <= whole for length, whole in zip(known, shape, strict=True)):
             raise BadData(f"a slice of {list(known)} elements does not fit into {list(shape)}")
-        inputs = (source, call.index("begin"), self._integers(known))
+        begin = self._vector(begins.tolist(), call, operation, graph, origin)
+        inputs = (source, begin, self._integers(known))
         self._append(replace(operation, inputs=inputs), (known,), graph.number, origin)
         return None
 
@@ -606,51 +610,64 @@ class _Structurer:
                 is_int32 = self._operands[index].type is OperandType.TENSOR_INT32
                 if existing is not None and is_vector and is_int32 and existing.tolist() == list(sums):
                     return index
-        vector = self._integers([each.constant for each in sums])
+        add = partial(self._add_integers, operation, graph.number, origin)
+        vector, none, count = self._integers([each.constant for each in sums]), self._none(), len(sums)
         for element in dict.fromkeys(key for each in sums for key, _ in each.terms):
-            operand, number = element
-            if self._operands[operand].type not in (OperandType.TENSOR_INT32,):
-                raise _ShapeChanges("a slice begins at an index of 64 bits")
-            factors = [dict(each.terms).get(element, 0) for each in sums]
-            count = int(np.prod(self._shape(operand)))
-
-            def added(kind: OperationType, inputs: tuple[int, ...], shape: Shape) -> int:
-                result = self._add_operand(Operand(type=OperandType.TENSOR_INT32, dimensions=shape))
-                each = Operation(type=kind, inputs=inputs, outputs=(result,), number=operation.number)
-                self._append(each, (shape,), graph.number, origin)
-                return result
-
-            single = added(OperationType.TFLITE_RESHAPE, (operand, self._integers([count])), (count,))
-            if count > 1:
-                single = added(
-                    OperationType.TFLITE_SLICE, (single, self._integers([number]), self._integers([1])), (1,)
-                )
-            none = self._none()
-            scaled = added(OperationType.MUL, (single, self._integers(factors), none), (len(factors),))
-            vector = added(OperationType.ADD, (scaled, vector, none), (len(factors),))
+            factors = self._integers([dict(each.terms).get(element, 0) for each in sums])
+            scaled = add(OperationType.MUL, (self._element(element, add), factors, none), count)
+            vector = add(OperationType.ADD, (scaled, vector, none), count)
         return vector
+
+    def _element(self, element: tuple[int, int], add: "Callable[..., int]") -> int:
+        """Returns an element of an operand of integers as an INT32 vector; adds its operations.
+
+        An element that does not fit is replaced by the closest one that does.
+        """
+        operand, number = element
+        kind = self._operands[operand].type
+        if not kind.is_tensor:
+            raise _NotStructured("a slice begins at an index that is a scalar operand")
+        count = int(np.prod(self._shape(operand)))
+        found = add(OperationType.TFLITE_RESHAPE, (operand, self._integers([count])), count, kind)
+        if count > 1:
+            slicing = (found, self._integers([number]), self._integers([1]))
+            found = add(OperationType.TFLITE_SLICE, slicing, 1, kind)
+        if kind is OperandType.TENSOR_INT64:
+            limits = np.iinfo(np.int32)
+            for each, limit in (
+                (OperationType.TFLITE_MINIMUM, limits.max),
+                (OperationType.TFLITE_MAXIMUM, limits.min),
+            ):
+                found = add(each, (found, self._integers([limit], kind)), 1, kind)
+            found = add(OperationType.TFLITE_CAST, (found,), 1)
+        return found
+
+    def _add_integers(
+        self,
+        operation: Operation,
+        graph: int,
+        origin: int,
+        kind: OperationType,
+        inputs: tuple[int, ...],
+        length: int,
+        result: OperandType = OperandType.TENSOR_INT32,
+    ) -> int:
+        """Adds an operation that computes a vector on behalf of another operation."""
+        output = self._add_operand(Operand(type=result, dimensions=(length,)))
+        added = Operation(type=kind, inputs=inputs, outputs=(output,), number=operation.number)
+        self._append(added, ((length,),), graph, origin)
+        return output
 
     def _counted_from_end(
         self, begin: int, lengths: Sequence[int], operation: Operation, graph: Subgraph, origin: int
     ) -> int:
         """Adds lengths to the negative elements of an INT32 vector."""
-        vector, none = (len(lengths),), self._none()
-        current = begin
-        for kind, inputs, result in (
-            (OperationType.LESS, lambda _: (begin, self._integers([0])), OperandType.TENSOR_BOOL8),
-            (OperationType.TFLITE_CAST, lambda last: (last,), OperandType.TENSOR_INT32),
-            (
-                OperationType.MUL,
-                lambda last: (last, self._integers(lengths), none),
-                OperandType.TENSOR_INT32,
-            ),
-            (OperationType.ADD, lambda last: (last, begin, none), OperandType.TENSOR_INT32),
-        ):
-            output = self._add_operand(Operand(type=result, dimensions=vector))
-            added = Operation(type=kind, inputs=inputs(current), outputs=(output,), number=operation.number)
-            self._append(added, (vector,), graph.number, origin)
-            current = output
-        return current
+        add = partial(self._add_integers, operation, graph.number, origin)
+        count, none = len(lengths), self._none()
+        negative = add(OperationType.LESS, (begin, self._integers([0])), count, OperandType.TENSOR_BOOL8)
+        ones = add(OperationType.TFLITE_CAST, (negative,), count)
+        added = add(OperationType.MUL, (ones, self._integers(lengths), none), count)
+        return add(OperationType.ADD, (added, begin, none), count)
 
     def _none(self) -> int:
         """Adds the constant for no fused activation."""
@@ -791,10 +808,11 @@ class _Structurer:
 
     def _loop(self, call: Call, origin: int) -> Sequence[int]:
         inputs = _inputs(call)
-        try:
-            return self._unrolled(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
-        except (_NotUnrolled, _ShapeChanges):
-            pass
+        if not self._is_nested(call):
+            try:
+                return self._unrolled(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
+            except (_NotUnrolled, _ShapeChanges):
+                pass
         try:
             with self._attempt():
                 return self._repeated(call, inputs, origin)
@@ -803,6 +821,11 @@ class _Structurer:
                 return self._unrolled(call, inputs, origin, _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS)
             except _NotUnrolled:
                 raise error from None
+
+    def _is_nested(self, call: Call) -> bool:
+        """Returns True if there is control flow in a loop. Unrolling it would multiply the inner one."""
+        graphs = (call.graph("condition"), call.graph("body"))
+        return any(each.type in CONTROL_FLOW for graph in graphs for each in graph.operations)
 
     def _unrolled(
         self, call: Call, inputs: Sequence[int], origin: int, max_turns: int, max_operations: int
@@ -834,7 +857,9 @@ class _Structurer:
         """Inlines a loop once."""
         body_graph = call.graph_index("body")
         carried = len(self._model.referenced[body_graph].outputs)
-        changing: set[int] = set()
+        # What changed when the loop was last inlined changes again: without this, the attempts of
+        # nested loops would multiply.
+        changing = self._changing.setdefault((call.graph_index("condition"), body_graph), set())
         attempts = 0
         while True:
             with self._attempt() as undo:
@@ -853,7 +878,7 @@ class _Structurer:
                     if len(changing) == carried:
                         raise
                     undo()
-                    changing = set(range(carried))
+                    changing.update(range(carried))
                     continue
                 found = {n for n in range(carried) if results[n] != values[n]} - changing
                 if found:

@@ -64,5 +64,14 @@ class _Table(Mapping[OperationType, _L]):
 
 LOWERINGS: Lowerings = _Table("LOWERINGS")
 
+#: Operations that only compilers with kernels for procedures support, as the CPU driver's.
+PROCEDURAL = frozenset(
+    (
+        OperationType.TFLITE_DETECTION_POSTPROCESS,
+        OperationType.TFLITE_NON_MAX_SUPPRESSION_V4,
+        OperationType.TFLITE_NON_MAX_SUPPRESSION_V5,
+    )
+)
+
 #: Operations whose number of results follows from data. OpenCL kernels have no such results.
 BOUNDED_LOWERINGS: BoundedLowerings = _Table("BOUNDED_LOWERINGS")

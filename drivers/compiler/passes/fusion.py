@@ -2,8 +2,11 @@
 
 A fused value is computed where it is read, instead of being stored and loaded:
 
-- Data movement is fused into all of its readers, because mapping one index to another costs almost
-  nothing. If its index contains a reduction or is expensive, the next rule applies.
+- Data movement is fused into all of its readers if that is cheaper than storing it by the estimate
+  of `evaluation_cost`. Mapping one index to another costs almost nothing. Selecting among values,
+  as in a concatenation, is evaluated again in each reader, and for each element of a vector. What
+  a contraction reads is stored anyway, so other readers load it as well. If the index contains a
+  reduction or is expensive, the next rule applies.
 - Any other `Compute` is fused into its only reader, if its elements are not recomputed or if they
   are cheap. A reduction is not fused into another reduction.
 - A reduction over whole rows is fused into all of its readers that are generated row by row
@@ -31,10 +34,13 @@ from neurald.drivers.compiler.ir.expression import (
     load,
     select,
 )
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Contraction,
+    Convolution,
     Graph,
+    MatrixProduct,
     Node,
     Procedure,
     Selection,
@@ -43,9 +49,18 @@ from neurald.drivers.compiler.ir.graph import (
     linearize,
 )
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, op_cost
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import Replace, depth, free_axes, rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.evaluation_cost import (
+    LOAD_COST,
+    STORE_COST,
+    evaluation_cost,
+    last_axis,
+    memory_order,
+    range_fraction,
+)
 
 #: Cost of an element that is recomputed rather than stored.
 _MAX_RECOMPUTE_COST = 4
@@ -87,6 +102,8 @@ class _Fusion:
         self._order: list[Value] = []
         #: Size of a reader when fusing this value made it too large; larger readers are not tried.
         self._too_large: dict[Value, int] = {}
+        #: Whether the readers of data movement evaluate it.
+        self._is_moved_by_readers: dict[Kernel, bool] = {}
         self._add_kernels(graph)
 
     def _add_kernels(self, graph: Graph) -> None:
@@ -138,6 +155,59 @@ class _Fusion:
         for output in self._order:
             while output in self._kernels and self._step(self._kernels[output]):
                 pass
+        for position, output in enumerate(self._order):
+            if output in self._kernels:
+                self._order[position] = self._arrange(self._kernels[output])
+
+    def _free_order(self, kernel: Kernel) -> tuple[Axis, ...] | None:
+        """Returns the order of what a kernel loads, if its elements can be stored in this order."""
+        if kernel.output in self._stored or kernel.limit is not None or self._is_contracted(kernel.output):
+            return None
+        return memory_order(kernel)
+
+    def _is_contracted(self, value: Value) -> bool:
+        """Returns True if a contraction reads the value, which must be in memory for it."""
+        readers = (self._kernels[each] for each in self._readers.get(value, ()))
+        return any(each.contraction is not None and value in each.contraction.inputs for each in readers)
+
+    def _is_own_contraction(self, value: Value, reader: Kernel) -> bool:
+        """Returns True if a contraction computes a value for one reader only."""
+        producer = self._kernels.get(value)
+        return (
+            producer is not None
+            and isinstance(producer.contraction, Convolution | MatrixProduct)
+            and self._is_only_reader(producer, reader)
+        )
+
+    def _arranged_cost(self, kernel: Kernel) -> float:
+        """Returns the cost of a kernel in its order or in that of what it loads."""
+        cost, order = evaluation_cost(kernel), self._free_order(kernel)
+        return cost if order is None else min(cost, evaluation_cost(replace(kernel, axes=order)))
+
+    def _arrange(self, kernel: Kernel) -> Value:
+        """Stores a kernel's elements in the order of what it loads, if that is cheaper.
+
+        Returns the value with the elements.
+        """
+        value, order = kernel.output, self._free_order(kernel)
+        if order is None:
+            return value
+        readers = [self._kernels[each] for each in self._readers.get(value, ())]
+        arranged = Value(tuple(each.extent for each in order), value.type, name=value.name)
+        storing = replace(kernel, output=arranged, axes=order)
+        reading = [_rearranged(each, kernel, storing) for each in readers]
+        saved = evaluation_cost(kernel) - evaluation_cost(storing)
+        saved += sum(map(self._arranged_cost, readers)) - sum(map(self._arranged_cost, reading))
+        if saved <= 0:
+            return value
+        del self._kernels[value]
+        self._kernels[arranged] = storing
+        for each in storing.inputs:
+            self._readers[each] = self._readers[each] - {value} | {arranged}
+        for reader in reading:
+            self._kernels[reader.output] = reader
+        self._readers[arranged] = self._readers.pop(value)
+        return arranged
 
     def _step(self, kernel: Kernel) -> bool:
         """Fuses one more producer into a kernel. Returns True if there was one."""
@@ -235,19 +305,53 @@ class _Fusion:
             and not producer.has_reduction
             and _element_cost(producer) <= _MAX_MOVE_COST
         )
-        if not is_movement and not self._is_only_reader(producer, reader):
-            return False
         if is_movement:
-            return True
-        loaded, is_in_reduction = 0, False
+            return self._is_moved(producer)
+        if not self._is_only_reader(producer, reader):
+            return False
+        if not producer.has_reduction and _is_in_ranges(producer) and not self._is_moved(producer):
+            return False
+        loaded, is_in_reduction, last = 0.0, False, last_axis(reader)
         for each, count in _loads(reader):
             if each.value is producer.output:
-                loaded += math.prod(reader.shape) * count
+                fraction = None if each.guard is None else range_fraction(each.guard, last)
+                elements = estimate(math.prod(reader.shape) * count)
+                loaded += elements * (1.0 if fraction is None else fraction)
                 is_in_reduction |= count > 1
-        is_recomputed = loaded > math.prod(producer.shape)
+        is_recomputed = loaded > estimate(math.prod(producer.shape))
         if producer.has_reduction:
             return (not is_recomputed and not is_in_reduction) or self._joins_rows(producer, reader)
         return not is_recomputed or _element_cost(producer) <= _MAX_RECOMPUTE_COST
+
+    def _is_moved(self, producer: Kernel) -> bool:
+        """Returns True if the readers of data movement evaluate it, instead of loading it."""
+        known = self._is_moved_by_readers.get(producer)
+        if known is None:
+            known = self._is_moved_by_readers[producer] = self._is_cheaper_in_readers(producer)
+        return known
+
+    def _is_cheaper_in_readers(self, producer: Kernel) -> bool:
+        """Returns True if readers evaluate data movement at less cost than storing it."""
+        value = producer.output
+        if producer.aliased_input is not None:
+            return True
+        if value in self._stored or self._is_contracted(value):
+            return False
+        readers = [self._kernels[each] for each in self._readers[value]]
+        if isinstance(producer.body, Load) and producer.body.guard is None:
+            return True
+        joined = [_inlined(producer, each) for each in readers]
+        stored = evaluation_cost(producer) + sum(map(evaluation_cost, readers))
+        # Contractions store what only a concatenation reads in place.
+        stored -= (LOAD_COST + STORE_COST) * sum(
+            estimate(each.value.count)
+            for each, _ in _loads(producer)
+            if each.guard is not None and self._is_own_contraction(each.value, producer)
+        )
+        return stored >= sum(
+            evaluation_cost(before if after is None else after)
+            for before, after in zip(readers, joined, strict=True)
+        )
 
     def _joins_rows(self, producer: Kernel, reader: Kernel) -> bool:
         """Returns True if a row-wise reader computes each element of a row at most twice.
@@ -357,6 +461,22 @@ def _inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
     return _substituted(producer, reader, replacement)
 
 
+def _rearranged(reader: Kernel, before: Kernel, after: Kernel) -> Kernel:
+    """Returns a reader of a value that loads it from another one, with its axes in another order."""
+    positions = [before.axes.index(each) for each in after.axes]
+
+    def replacement(expression: Expression) -> Expression | None:
+        if not isinstance(expression, Load) or expression.value is not before.output:
+            return None
+        index = expression.index
+        if before.output.shape != before.shape:
+            index = delinearize(linearize(index, before.output.shape), before.shape)
+        permuted = tuple(index[position] for position in positions)
+        return load(after.output, permuted, expression.guard, expression.otherwise)
+
+    return rewrite_kernel(reader, replacement, reader.axes)
+
+
 def _substituted(producer: Kernel, reader: Kernel, replacement: Replace) -> Kernel | None:
     """Returns the rewritten reader, or None if it becomes too large."""
     memory: dict[Expression, Expression] = {}
@@ -433,6 +553,14 @@ def _reduces_once_per_row(producer: Kernel, reader: Kernel) -> bool:
     allowed = set(reader.axes[:count])
     reductions = [each for each in reader.expressions if isinstance(each, Reduce)]
     return all(free_axes(each) & set(reader.axes) <= allowed for each in reductions)
+
+
+def _is_in_ranges(kernel: Kernel) -> bool:
+    """Returns True if conditions on ranges of indices select among a kernel's expressions."""
+    return any(
+        isinstance(each, Load) and each.guard is not None and range_fraction(each.guard, None) is not None
+        for each in kernel.expressions
+    )
 
 
 def _extent(axes: tuple[Axis, ...]) -> int:

@@ -54,6 +54,7 @@ def render(kernel: Kernel, target: Target) -> Routine:
         lanes = max(layout.lanes for layout, _ in layouts)
         count = len({id(layout.kernel) for layout, _ in layouts})
         label = f"{lanes} elements at once" if lanes > 1 else "element by element"
+        label += ", rows written out" if any(layout.row is not None for layout, _ in layouts) else ""
         label += f", in {count} sections" if count > 1 else ""
     lines = [
         *code.globals,
@@ -188,10 +189,19 @@ class _Loops:
             self._nest(others, begin, end)
 
     def _elements(self) -> None:
-        kernel, lanes = self._layout.kernel, self._layout.lanes
-        names = dict(self._counters)
+        """Writes the elements of an iteration of the innermost loop."""
+        along, lanes = self._layout.kernel.axes[-1], self._layout.lanes
+        if self._layout.row is None:
+            self._vector(dict(self._counters))
+            return
+        for begin in range(0, along.extent, lanes):
+            self._vector({**self._counters, along: str(min(begin, along.extent - lanes))})
+
+    def _vector(self, names: dict[Expression, str]) -> None:
+        """Writes the elements that are computed together, beginning at an index."""
+        kernel, lanes, row = self._layout.kernel, self._layout.lanes, self._layout.row
         along = kernel.axes[-1]
-        if lanes > 1:
+        if lanes > 1 and row is None:
             offset = self._code.value(f"mul i64 {names[along]}, {lanes}")
             # If the last vector is incomplete, it starts earlier and computes some elements again.
             rest = along.extent % lanes
@@ -205,6 +215,7 @@ class _Loops:
             lanes=lanes,
             along=along,
             is_streaming=not kernel.has_reduction,
+            row=row,
         )
         stored_at = (
             linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 
+from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -52,6 +53,7 @@ from neurald.drivers.cpu.emit.reductions import (
     reduction_lanes,
 )
 from neurald.drivers.cpu.emit.vector import Vector, first_lanes
+from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
@@ -107,6 +109,7 @@ class Statements:
             nothing.
         varying: cache of which expressions differ between lanes; can be shared for the same axis.
         is_streaming: True if consecutive elements along the axis are computed next.
+        row: constants of the lanes' axis if the name of the first lane's index is a number.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class Statements:
         mask: str | None = None,
         varying: dict[Expression, bool] | None = None,
         is_streaming: bool = False,
+        row: LaneConstants | None = None,
     ) -> None:
         self._code = code
         self._target = target
@@ -129,6 +133,7 @@ class Statements:
         self._scalars: dict[Expression, str] = {}
         self._names: dict[Expression, str] = {}
         self._is_streaming = is_streaming
+        self._row = row
         self._nesting = BoundedRecursion[str](self._parts)
         vector = Vector(code, target, lanes)
         self._lanes = _Lanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
@@ -255,6 +260,9 @@ class Statements:
         known = lanes.known.get(expression)
         if known is not None and self._code.is_known(known):
             return known
+        values = self._in_row(expression) if expression.type in (Scalar.INDEX, Scalar.BOOL) else None
+        if values is not None:
+            return v.numbers(computed(expression, v.lanes), values)
         name = lanes.known[expression] = self._nesting.compute(expression, self._new_vector, self._vector)
         return name
 
@@ -269,6 +277,9 @@ class Statements:
         if isinstance(expression, Reduce):
             return self._reduced(expression)
         if isinstance(expression, Apply):
+            chosen = self._chosen(expression)
+            if chosen is not None:
+                return self._vector(chosen)
             divided = quotient_of(expression) if self._target.has_fma else None
             if divided is not None:
                 return quotient(v, divided, self._vector(divided.dividend))
@@ -312,6 +323,59 @@ class Statements:
             "add", element, total, v.splat(element, resized(self._single, ("i64", base), element))
         )
 
+    # Rows whose loop is written out.
+
+    def _in_row(self, expression: Expression) -> list[int] | None:
+        """Returns the values of an expression in all lanes, if they are constants."""
+        if self._row is None or self._lanes.along is not self._row.along:
+            return None
+        if not self._row.is_known(expression):
+            return None
+        return [int(each) for each in self._of_lanes(self._row.of(expression))]
+
+    def _of_lanes(self, values: Array) -> Array:
+        """Selects the values of the lanes from those of all indices of their axis."""
+        begin = int(self._names[self._lanes.along]) if self._lanes.along is not None else 0
+        return values[begin : begin + self._lanes.v.lanes]
+
+    def _chosen(self, expression: Apply) -> Expression | None:
+        """Returns the operand of a selection that all lanes choose; None if they differ."""
+        if expression.op is not Op.SELECT:
+            return None
+        holds = self._in_row(expression.arguments[0])
+        if holds is None or any(holds) != all(holds):
+            return None
+        return expression.arguments[1 if any(holds) else 2]
+
+    def _row_load(self, load: Load, found: RowLoad) -> str:
+        """Loads elements of a row from constant positions."""
+        v, kind = self._lanes.v, load.value.type
+        mask, offsets = self._of_lanes(found.mask), self._of_lanes(found.offsets)
+        otherwise = load.otherwise
+        if not mask.any() and otherwise is not None:
+            return self._vector(otherwise)
+        low, high = found.reach(load)
+        length, starts = windows(offsets[mask].tolist(), (low, high), v.lanes)
+        base, condition = self._scalar(found.base), None
+        if found.condition is not None:
+            condition = self._scalar(found.condition)
+            base = self._single.select(condition, "i64", base, str(-low))
+        at = [int(each) if is_loaded else None for each, is_loaded in zip(offsets, mask, strict=True)]
+        text = vector_memory.permuted_load(
+            v, stored(kind), self._pointers[load.value], base, length, starts, at
+        )
+        value = from_stored(v, kind, text)
+        if otherwise is None or (mask.all() and condition is None):
+            return value
+        element = computed(load, v.lanes)
+        other = self._vector(otherwise)
+        if not mask.all():
+            value = v.select(v.numbers("i1", mask.tolist()), element, value, other)
+        if condition is None:
+            return value
+        whole = v.type(element)
+        return self._code.value(f"select i1 {condition}, {whole} {value}, {whole} {other}")
+
     def _vector_load(self, load: Load) -> str:
         lanes, v = self._lanes, self._lanes.v
         kind, element = load.value.type, computed(load, v.lanes)
@@ -324,6 +388,10 @@ class Statements:
         stride = None if self._gathers(offset) else stride_along(offset, lanes.along)
         if stride == 1 and is_same and lanes.mask is None and (guard is None or load.value.count >= v.lanes):
             return self._contiguous(load, offset)
+        if self._row is not None and lanes.along is self._row.along:
+            found = self._row.row_load(load)
+            if found is not None:
+                return self._row_load(load, found)
         mask = self._mask(guard)
         if stride == 0 and guard is not None:
             safe = self._single.select(v.any_lane(mask), "i64", self._scalar(offset), "0")

@@ -6,6 +6,8 @@ Offsets are names or numbers, in elements. Masks are names or literals with one 
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 from neurald.drivers.cpu.target.target import Target
 
@@ -58,6 +60,67 @@ def masked_load(v: Vector, element: str, pointer: str, offset: str, mask: str) -
     align = _size_bytes(element)
     return v.code.load(
         f"call {whole} {name}(ptr {address}, i32 {align}, {masks} {mask}, {whole} zeroinitializer)"
+    )
+
+
+def permuted_load(
+    v: Vector,
+    element: str,
+    pointer: str,
+    base: str,
+    length: int,
+    starts: Sequence[int],
+    at: Sequence[int | None],
+) -> str:
+    """Loads elements from several contiguous vectors and arranges them in lanes.
+
+    Args:
+        v: receives the instructions; has more than one lane.
+        element: the type of the elements.
+        pointer: base address.
+        base: offset in elements to which all others are relative.
+        length: number of elements of each contiguous vector, a power of two.
+        starts: offsets at which they start, in ascending order.
+        at: the offset of each lane's element; None for lanes without one, which are undefined.
+    """
+    single, whole = Vector(v.code, v.target, 1), Vector(v.code, v.target, length)
+    loaded = [
+        load(whole, element, pointer, single.binary("add", "i64", base, str(start))) for start in starts
+    ]
+    if length == 1:
+        return v.splat(element, loaded[0])
+    #: The vector of each lane's element, and its position there.
+    vectors = np.searchsorted(starts, [starts[0] if each is None else each for each in at], side="right") - 1
+    places = [
+        None if each is None else (int(vector), each - starts[vector])
+        for each, vector in zip(at, vectors, strict=True)
+    ]
+    while True:
+        pairs = []
+        for first in range(0, len(loaded), 2):
+            one, other = loaded[first], loaded[min(first + 1, len(loaded) - 1)]
+            lanes = [
+                position + (vector - first) * length if place and first <= vector < first + 2 else None
+                for place in places
+                for vector, position in (place or (0, 0),)
+            ]
+            pairs.append(_shuffled(v, element, (one, other), length, lanes))
+        if len(pairs) == 1:
+            return pairs[0]
+        loaded, length = pairs, v.lanes
+        places = [place and (place[0] // 2, lane) for lane, place in enumerate(places)]
+
+
+def _shuffled(
+    v: Vector, element: str, vectors: tuple[str, str], length: int, lanes: Sequence[int | None]
+) -> str:
+    """Arranges the elements of two vectors in lanes, by their positions in both; None is any."""
+    if length == v.lanes and all(each in (None, lane) for lane, each in enumerate(lanes)):
+        return vectors[0]
+    kind = f"<{length} x {element}>"
+    chosen = ", ".join(f"i32 {'poison' if each is None else each}" for each in lanes)
+    return v.code.value(
+        f"shufflevector {kind} {vectors[0]}, {kind} {vectors[1]}, <{v.lanes} x i32> <{chosen}>"
     )
 
 

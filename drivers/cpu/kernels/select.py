@@ -13,7 +13,9 @@ from neurald.drivers.compiler.ir.graph import (
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.kernels.common.flattened import flattened, pitch_of
+from neurald.drivers.cpu.kernels.common.routine_cache import repeated_routine
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -31,6 +33,17 @@ def stores_runs(kernel: Kernel) -> bool:
         return False
     is_regular = not isinstance(node, DepthwiseConvolution) and pitch_of(flattened(kernel)) > 0
     return node.output.type is Scalar.FLOAT32 or is_regular
+
+
+def generate(kernel: Kernel, target: Target) -> Routine:
+    """Returns the specialised routine of a kernel if there is one, else the generic one."""
+    if kernel.contraction is None:
+        return repeated_routine(kernel, target, lambda: _generated(kernel, target))
+    return _generated(kernel, target)
+
+
+def _generated(kernel: Kernel, target: Target) -> Routine:
+    return routine_for(kernel, target) or render(kernel, target)
 
 
 # Families are imported on demand: a model needs few, and importing all would take a good part of

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.cpu.native.llvm import MAX_REDUCED_BYTES
 from neurald.drivers.cpu.native.unit_queue import UnitQueue
 from neurald.drivers.cpu.target.target import Target
 
@@ -47,6 +48,7 @@ class CompileHelper:
             "path": str(Path(llvmlite.__file__).parent.parent),
             "cpu": target.cpu,
             "features": target.features,
+            "max_reduced_bytes": MAX_REDUCED_BYTES,
         }
         try:
             self._process = WorkerProcess(_WORKER, about, flags=("-S",))

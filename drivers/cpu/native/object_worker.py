@@ -13,7 +13,8 @@ def main() -> None:
     """Replies to each module with its object code until the input ends.
 
     Each module and each reply is preceded by its length as eight bytes. The argument is a JSON
-    object with the `path` of llvmlite's parent folder and the target's `cpu` and `features`.
+    object with the `path` of llvmlite's parent folder, the target's `cpu` and `features`, and the
+    size of the longest module for which LLVM reduces the strength of loops (`max_reduced_bytes`).
     """
     # The worker is short-lived and creates few cycles.
     gc.disable()
@@ -28,8 +29,11 @@ def main() -> None:
     )
     texts, codes = sys.stdin.buffer, sys.stdout.buffer
     while length := texts.read(8):
-        module = llvm.parse_assembly(texts.read(struct.unpack("<Q", length)[0]).decode())
+        text = texts.read(struct.unpack("<Q", length)[0])
+        module = llvm.parse_assembly(text.decode())
         module.verify()
+        is_reduced = len(text) <= about["max_reduced_bytes"]
+        llvm.set_option("", f"-disable-lsr={'false' if is_reduced else 'true'}")
         code = machine.emit_object(module)
         codes.write(struct.pack("<Q", len(code)) + code)
         codes.flush()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from neurald.drivers.compiler.frontend.graph_builder import scalar_of
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
+from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_pairs, value_shape
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, index, load
 from neurald.drivers.compiler.ir.graph import linearize
@@ -18,6 +19,7 @@ from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
 from neurald.drivers.cpu.target.executable import BoundedPort, Instruction, Opcode
 from neurald.drivers.cpu.target.routine import Routine
+from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class Step:
         program: the instructions of a step with control flow.
         loops: number of loops.
         bounded: outputs whose shapes are upper bounds.
+        repeated: numbers of the calls that are in a loop.
     """
 
     graph: FusedGraph
@@ -76,6 +79,7 @@ class Step:
     program: tuple[LinearInstruction, ...] = ()
     loops: int = 0
     bounded: tuple[BoundedPort, ...] = ()
+    repeated: frozenset[int] = frozenset()
 
     @property
     def accessed(self) -> list[tuple[Value, ...]]:
@@ -148,7 +152,14 @@ class StepBuilder:
         for owner, (begin, end) in shared.spans.items():
             uses[begin].append(owner)
             uses[end].append(owner)
-        return Step(graph=graph, calls=tuple(self._calls), uses=uses, program=program, loops=linear.loops)
+        return Step(
+            graph=graph,
+            calls=tuple(self._calls),
+            uses=uses,
+            program=program,
+            loops=linear.loops,
+            repeated=_repeated(linear.instructions),
+        )
 
     def _variable(self, operand: int) -> Value:
         """Returns the variable of an operand of the flat graph, or its constant."""
@@ -158,13 +169,21 @@ class StepBuilder:
         return self._variables[operand]
 
     def _value(self, index: int) -> Value:
-        """Returns a new value for an operand of the flat graph."""
+        """Returns a new value for an operand of the flat graph.
+
+        Raises:
+            BadData: kernels do not support its type.
+        """
         model = self._structured.model
         operand = model.main.operands[index]
         constant = model.constant(operand)
+        try:
+            kind = scalar_of(operand.type)
+        except Unsupported as error:
+            raise BadData(str(error)) from None
         return Value(
             value_shape(operand.type, operand.dimensions or ()),
-            scalar_of(operand.type),
+            kind,
             None if constant is None else as_pairs(constant),
             operand.name or f"operand {index}",
         )
@@ -239,6 +258,17 @@ class StepBuilder:
             operations=(0,),
             output_offset=linearize(position, target.shape),
         )
+
+
+def _repeated(program: Sequence[LinearInstruction]) -> frozenset[int]:
+    """Returns the numbers of the calls in loops, which end with a jump back."""
+    return frozenset(
+        each.number
+        for end, jump in enumerate(program)
+        if jump.opcode is Opcode.JUMP and jump.target <= end
+        for each in program[jump.target : end]
+        if each.opcode is Opcode.CALL
+    )
 
 
 def _without_own_copies(

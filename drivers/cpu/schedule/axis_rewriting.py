@@ -69,7 +69,7 @@ def _split_axes(kernel: Kernel) -> Kernel:
     """Splits axes as long as that reduces the number of divisions."""
     divisions = list(_divisions(kernel))
     while divisions:
-        tried = (_split_axis(kernel, *where) for where in _splits(kernel, divisions))
+        tried = (split_axis(kernel, *where) for where in _splits(kernel, divisions))
         better = next((each for each in tried if len(list(_divisions(each))) < len(divisions)), None)
         if better is None:
             break
@@ -101,7 +101,7 @@ def _splits(kernel: Kernel, divisions: Sequence[Expression]) -> list[tuple[int, 
     return sorted(found)
 
 
-def _split_axis(kernel: Kernel, position: int, length: int) -> Kernel:
+def split_axis(kernel: Kernel, position: int, length: int) -> Kernel:
     """Splits the axis at `position`, with an inner axis of this length."""
     whole = kernel.axes[position]
     outer, inner = axis(whole.extent // length, f"{whole.name}o"), axis(length, f"{whole.name}i")

@@ -1,7 +1,8 @@
 """Chooses the vector width and loop order of a kernel, and its division into work items."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import Extent, estimate
@@ -12,7 +13,8 @@ from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import reduction_axis
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
-from neurald.drivers.cpu.schedule.axis_rewriting import join_axes
+from neurald.drivers.cpu.schedule.axis_rewriting import join_axes, split_axis
+from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
@@ -39,6 +41,10 @@ _MAX_CHEAP_STEPS = 10
 _REGISTERS = 4
 #: With this many registers, more expensive elements are too.
 _MIN_MANY_REGISTERS = 32
+#: Limits on rows whose loop is written out: elements, vectors, and expressions in all vectors.
+_MAX_ROW_LENGTH = 2048
+_MAX_WRITTEN_VECTORS = 32
+_MAX_WRITTEN_EXPRESSIONS = 1000
 #: Element size that lane counts refer to; twice as large elements take two registers.
 _LANE_BYTES = 4
 #: Operations that need so many registers that only one vector is computed at a time.
@@ -50,7 +56,7 @@ class LoopSchedule:
     """Loop nest that computes the elements of a kernel.
 
     There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements
-    per iteration. A unit is an iteration of the first `outer` loops, or one of `blocks` parts of
+    per iteration, or is written out (see `lane_constants`). A unit is an iteration of the first `outer` loops, or one of `blocks` parts of
     the last loop in each of those. A work item is a number of units.
 
     Attributes:
@@ -64,6 +70,7 @@ class LoopSchedule:
         block: number of iterations of the last loop in each part but the last.
         units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
+        row: constants of the last axis if its loop is written out; None if it is a loop.
     """
 
     kernel: Kernel
@@ -74,10 +81,13 @@ class LoopSchedule:
     block: int
     units_per_work_item: int
     cost_ns: float
+    row: LaneConstants | None
 
     def iterations(self, axis: Axis) -> int:
         """Returns the number of iterations of an axis' loop."""
-        return -(-axis.extent // self.lanes) if axis is self.kernel.axes[-1] else axis.extent
+        if axis is not self.kernel.axes[-1]:
+            return axis.extent
+        return 1 if self.row is not None else -(-axis.extent // self.lanes)
 
     @property
     def units(self) -> int:
@@ -99,14 +109,17 @@ def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -
         is_single: True to compute single elements. Otherwise, the last axis may be shorter than a
             vector if its length is open.
     """
-    kernel, lanes = (kernel, 1) if is_single else _with_lanes(kernel, target)
-    cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
+    chosen = (
+        _Choice(kernel, 1, None, _element_ns(kernel, 1, target)) if is_single else _choice(kernel, target)
+    )
+    kernel, lanes = chosen.kernel, chosen.lanes
+    cost = math.prod(kernel.shape) * chosen.element_ns
     work_items = min(_MAX_GRAINS, math.ceil(cost / _WORK_ITEM_NS))
     wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
     if kernel.limit is not None:
         # The work items of rows that are not needed are left out.
         wanted = max(wanted, min(_MAX_LIMITED_ITEMS, math.prod(kernel.shape) // _MIN_LIMITED_ELEMENTS))
-    order = _order(kernel, lanes)
+    order = kernel.axes if chosen.row is not None else _order(kernel, lanes)
     layout = LoopSchedule(
         kernel=kernel,
         lanes=lanes,
@@ -116,6 +129,7 @@ def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -
         block=1,
         units_per_work_item=1,
         cost_ns=cost,
+        row=chosen.row,
     )
     outer, units = 0, 1
     while outer < len(order) - 1 and units < wanted:
@@ -129,15 +143,12 @@ def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -
         blocks = -(-iterations // block)
         if not isinstance(blocks, Extent):
             block = -(-iterations // blocks)
-    return LoopSchedule(
-        kernel=kernel,
-        lanes=lanes,
-        order=order,
+    return replace(
+        layout,
         outer=outer,
         blocks=blocks,
         block=block,
         units_per_work_item=-(-units * estimate(blocks) // wanted),
-        cost_ns=cost,
     )
 
 
@@ -157,23 +168,99 @@ def _order(kernel: Kernel, lanes: int) -> tuple[Axis, ...]:
     return kernel.axes
 
 
-def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
-    """Returns the kernel and the best number of lanes along its last axis."""
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A way to compute the elements along the last axis of a kernel; see `LoopSchedule`."""
+
+    kernel: Kernel
+    lanes: int
+    row: LaneConstants | None
+    element_ns: float
+
+
+def _choice(kernel: Kernel, target: Target) -> _Choice:
+    """Returns the best way to compute a kernel, with more of its axes joined if that is better."""
     if _vectorizes_reduction(kernel, target):
-        return kernel, 1
+        return _Choice(kernel, 1, None, _element_ns(kernel, 1, target))
     choices = [kernel]
-    # Stored elements must be contiguous, whatever is gathered.
-    joins = kernel.output_offset is None
     while (
-        joins
-        and len(kernel.axes) > 1
+        _can_join_rows(kernel)
         and estimate(kernel.axes[-1].extent) < target.lanes(_lane_bytes(kernel, target)) // 2
     ):
         # Some loads gather then, but more lanes are used.
         kernel = join_axes(kernel, len(kernel.axes) - 2)
         choices.append(kernel)
-    found = [(choice, _lanes(choice, target)) for choice in reversed(choices)]
-    return min(found, key=lambda choice: _element_ns(choice[0], choice[1], target))
+    found = []
+    for choice in reversed(choices):
+        lanes = _lanes(choice, target)
+        found.append(_Choice(choice, lanes, None, _element_ns(choice, lanes, target)))
+        found.extend(_written_out(choice, target))
+    return min(found, key=lambda choice: choice.element_ns)
+
+
+def _can_join_rows(kernel: Kernel) -> bool:
+    """Returns True if the last two axes can become one along which elements are stored adjacently."""
+    if len(kernel.axes) == 1 or kernel.output_offset is None:
+        return len(kernel.axes) > 1
+    outer, inner = kernel.axes[-2:]
+    return stride_along(kernel.output_offset, outer) == inner.extent
+
+
+def _written_out(kernel: Kernel, target: Target) -> Iterator[_Choice]:
+    """Yields ways that write out the loop over rows, if they avoid gathers or conditions."""
+    if kernel.has_reduction or kernel.contraction is not None:
+        return
+    types = {kernel.output.type, *(each.type for each in walk(*kernel.roots))} - {Scalar.INDEX, Scalar.BOOL}
+    native = target.lanes(min(_LANE_BYTES, max((each.size_bytes for each in types), default=1)))
+    for each in _with_long_rows(kernel, native):
+        along = each.axes[-1]
+        if isinstance(along.extent, Extent) or not 1 < along.extent <= _MAX_ROW_LENGTH:
+            continue
+        row, expressions = LaneConstants(along), list(walk(*each.roots))
+        loads = (load for load in expressions if isinstance(load, Load) and _is_irregular(load, row))
+        if not any(row.row_load(load) is not None for load in loads):
+            continue
+        lanes = min(native, 1 << (along.extent.bit_length() - 1))
+        vectors = -(-along.extent // lanes)
+        if vectors <= _MAX_WRITTEN_VECTORS and vectors * len(expressions) <= _MAX_WRITTEN_EXPRESSIONS:
+            yield _Choice(each, lanes, row, _element_ns(each, lanes, target, row))
+
+
+def _with_long_rows(kernel: Kernel, lanes: int) -> Iterator[Kernel]:
+    """Yields the kernel; if its rows are shorter than a vector, also with several rows in one."""
+    yield kernel
+    if not _can_join_rows(kernel):
+        return
+    rows, length = kernel.shape[-2:]
+    if isinstance(rows, Extent) or isinstance(length, Extent) or length >= lanes:
+        return
+    counts = [each for each in range(2, min(rows, _MAX_ROW_LENGTH) + 1) if not rows % each]
+    enough = [each for each in counts if each * length >= lanes] or counts[-1:]
+    whole = [each for each in enough if not each * length % lanes]
+    for count in dict.fromkeys((*enough[:1], *whole[:1], *counts[-1:])):
+        position = len(kernel.axes) - 2
+        if count < rows:
+            yield join_axes(split_axis(kernel, position, count), position + 1)
+        else:
+            yield join_axes(kernel, position)
+
+
+def _is_irregular(load: Load, row: LaneConstants) -> bool:
+    """Returns True if elements of a row are gathered, or loaded under different conditions."""
+    is_guarded = load.guard is not None and row.varies(load.guard)
+    return is_guarded or _is_gathered(load, row.along)
+
+
+def _row_steps(found: RowLoad, load: Load, lanes: int) -> float:
+    """Returns the instructions per vector that load a row's elements from constant positions."""
+    steps, vectors = 0, -(-len(found.mask) // lanes)
+    for number in range(vectors):
+        begin = min(number * lanes, len(found.mask) - lanes)
+        mask = found.mask[begin : begin + lanes]
+        if mask.any():
+            offsets = found.offsets[begin : begin + lanes][mask].tolist()
+            steps += 2 * len(windows(offsets, found.reach(load), lanes)[1])
+    return steps / vectors
 
 
 def _lanes(kernel: Kernel, target: Target) -> int:
@@ -263,8 +350,15 @@ def _reads(fold: Reduce, along: Axis) -> float:
     return sum(_GATHER_STEPS if _is_gathered(each, along) else 1 for each in found)
 
 
-def _element_ns(kernel: Kernel, lanes: int, target: Target) -> float:
-    """Returns the estimated time of one element."""
+def _element_ns(kernel: Kernel, lanes: int, target: Target, row: LaneConstants | None = None) -> float:
+    """Returns the estimated time of one element.
+
+    Args:
+        kernel: the kernel.
+        lanes: number of elements that are computed together.
+        target: the target of the code.
+        row: constants of the last axis if its loop is written out.
+    """
     width = target.lanes(_LANE_BYTES)
     along = _lanes_of_loads(kernel, lanes, target)
     # Two instructions for the store and loop overhead.
@@ -278,10 +372,15 @@ def _element_ns(kernel: Kernel, lanes: int, target: Target) -> float:
         count = math.prod(axis.extent for axis in found if axis not in kernel.axes)
         if isinstance(each, Load):
             lane_axis = along.get(each)
+            at = None if row is None or not _is_irregular(each, row) else row.row_load(each)
             is_gathered = (
                 lane_axis is not None and _is_gathered(each, lane_axis) and not _is_table(each, target)
             )
-            steps += count * (_GATHER_STEPS if is_gathered else 1)
+            if at is not None:
+                # A vector of short elements has more lanes than the width.
+                steps += _row_steps(at, each, lanes) * min(lanes, width) / lanes
+            else:
+                steps += count * (_GATHER_STEPS if is_gathered else 1)
             moved += count * each.type.size_bytes
         steps += count * _weight(each)
     at_once = width if lanes == 1 and kernel.has_reduction else min(lanes, width)

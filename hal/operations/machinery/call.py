@@ -78,7 +78,7 @@ class Call:
         self._omitted = omitted
         self._referenced = referenced
         self._runner = runner
-        self._defaults: Mapping[str, Parameter] = {p.name: p for p in binding.form.inputs}
+        self._defaults: Mapping[str, Parameter] = binding.form.inputs_by_name
         self._once: dict[Callable[[Call], Any], Any] = {}
 
     def once(self, rule: Callable[["Call"], RuleResult]) -> RuleResult:
@@ -105,6 +105,10 @@ class Call:
         """Returns the operand indexes of a variadic input or output."""
         inputs = self.binding.inputs.get(name)
         return inputs if inputs is not None else self.binding.outputs[name]
+
+    def operand_at(self, index: int) -> Operand:
+        """Returns type and quantisation of the operand with that index."""
+        return self._operands[index]
 
     def operand(self, name: str) -> Operand:
         """Returns type and quantisation of an input or output."""

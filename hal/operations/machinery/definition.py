@@ -81,18 +81,17 @@ class Definition:
             UnknownValue: a shape is not known yet.
         """
         shapes = self.shape(call)
-        outputs = [
-            (name, call.operand_label(index), operand.type)
-            for name in call.binding.outputs
-            for index, operand in zip(call.indexes(name), call.operands(name), strict=True)
-        ]
-        for (name, label, kind), shape in zip(outputs, shapes, strict=True):
-            what = f"{label} ({name} of {self.type.name})"
+        outputs = [(name, index) for name, indexes in call.binding.outputs.items() for index in indexes]
+        for (name, index), shape in zip(outputs, shapes, strict=True):
+            kind = call.operand_at(index).type
+            # NumPy rejects a shape whose other dimensions are too large, even if one of them is 0.
+            size_bytes = byte_size(kind, shape if 0 not in shape else tuple(max(1, d) for d in shape))
+            if len(shape) <= MAX_RANK and size_bytes <= MAX_OPERAND_BYTES:
+                continue
+            what = f"{call.operand_label(index)} ({name} of {self.type.name})"
             if len(shape) > MAX_RANK:
                 raise BadData(f"{what} would have rank {len(shape)}; at most {MAX_RANK} is allowed")
-            # NumPy rejects a shape whose other dimensions are too large, even if one of them is 0.
-            if byte_size(kind, tuple(max(1, d) for d in shape)) > MAX_OPERAND_BYTES:
-                raise BadData(f"{what} would have shape {list(shape)}, more than 2^32 - 1 bytes")
+            raise BadData(f"{what} would have shape {list(shape)}, more than 2^32 - 1 bytes")
         return shapes
 
 
@@ -101,9 +100,11 @@ def _symmetric16(call: Call) -> None:
     binding = call.binding
     if binding.row.zero_points16:
         return
-    for name in (*(name for name in binding.inputs if call.has(name)), *binding.outputs):
-        for index, operand in zip(call.indexes(name), call.operands(name), strict=True):
-            if operand.type is OperandType.TENSOR_QUANT16_SYMM and operand.zero_point:
+    for name, indexes in (*binding.inputs.items(), *binding.outputs.items()):
+        for index in indexes:
+            operand = call.operand_at(index)
+            is_wrong = operand.type is OperandType.TENSOR_QUANT16_SYMM and operand.zero_point
+            if is_wrong and (name in binding.outputs or call.has(name)):
                 raise BadData(
                     f"operand {index} ({name} of {binding.type.name}) has zero point {operand.zero_point}; "
                     f"0 is expected of {operand.type.name}"

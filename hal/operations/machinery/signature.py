@@ -7,7 +7,7 @@ the signature gives a `Binding`, from which shape rule and reference read their 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name
@@ -18,6 +18,8 @@ from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType
 MAX_RANK = 16
 #: The ranks of a tensor without restriction.
 ANY_RANK = (0, MAX_RANK)
+#: Forms keep the assignments of their parameters to at most so many operands.
+_MAX_KEPT_OPERANDS = 32
 
 ScalarValue = int | float | bool
 TypeRow = Mapping[str, OperandType]
@@ -119,6 +121,22 @@ def row(level: FeatureLevel, *, zero_points16: bool = False, **types: OperandTyp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Assignment:
+    """The parameters that a form assigns to so many operands.
+
+    Attributes:
+        parameters: that of each input and output.
+        inputs, outputs: the positions of each parameter's operands among both, by name.
+        level: the first feature level that has the form and these inputs.
+    """
+
+    parameters: tuple[Parameter, ...]
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, tuple[int, ...]]
+    level: FeatureLevel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
     """One form of an operation's arguments.
 
@@ -126,12 +144,20 @@ class Form:
         counts: the allowed numbers of inputs; empty for any from the last parameter without default
             on.
         level: the first feature level that has this form.
+        inputs_by_name: `inputs` by name.
     """
 
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     counts: tuple[int, ...] = ()
     level: FeatureLevel = FeatureLevel.LEVEL_1
+    inputs_by_name: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
+    _assignments: dict[tuple[int, int], _Assignment | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs_by_name", {each.name: each for each in self.inputs})
 
     def input_counts(self) -> tuple[int, ...]:
         """Returns the allowed numbers of inputs; of a variadic form only the smallest."""
@@ -149,6 +175,26 @@ class Form:
         fits_in = inputs >= least_in if variadic_in else inputs in self.input_counts()
         fits_out = outputs >= least_out if variadic_out else outputs == least_out
         return fits_in and fits_out
+
+    def assignment(self, inputs: int, outputs: int) -> _Assignment | None:
+        """Assigns parameters to that many inputs and outputs; None if it does not allow them."""
+        key = inputs, outputs
+        if key in self._assignments:
+            return self._assignments[key]
+        found = self._new_assignment(inputs, outputs) if self.takes(inputs, outputs) else None
+        if inputs + outputs <= _MAX_KEPT_OPERANDS:
+            self._assignments[key] = found
+        return found
+
+    def _new_assignment(self, inputs: int, outputs: int) -> _Assignment:
+        before = list(_assign(self.inputs, range(inputs)))
+        after = list(_assign(self.outputs, range(inputs, inputs + outputs)))
+        return _Assignment(
+            parameters=tuple(parameter for parameter, _ in (*before, *after)),
+            inputs=_by_name(before),
+            outputs=_by_name(after),
+            level=max(self.level, *(parameter.level for parameter, _ in before)),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,24 +235,26 @@ def bind(
             was expected.
     """
     name = operation.type.name
-    candidates = [f for f in forms if f.takes(len(operation.inputs), len(operation.outputs))]
+    indexes = (*operation.inputs, *operation.outputs)
+    candidates = [
+        (form, assignment)
+        for form in forms
+        if (assignment := form.assignment(len(operation.inputs), len(operation.outputs))) is not None
+    ]
     if not candidates:
         raise BadData(_wrong_count(operation, forms))
-    assigned = [
-        (form, list(_assign(form.inputs, operation.inputs)), list(_assign(form.outputs, operation.outputs)))
-        for form in candidates
-    ]
-    for form, inputs, outputs in assigned:
-        needed = _needed(inputs + outputs, operands, values_known)
+    for form, assignment in candidates:
+        needed = _needed(assignment.parameters, indexes, operands, values_known)
         if needed is None:
             continue
         for candidate in rows:
             if needed.items() <= candidate.types.items():
-                return _binding(operation.type, form, candidate, inputs, outputs, operands)
+                return _binding(operation, form, candidate, assignment, operands)
     closest = (-1, "")
-    for _, inputs, outputs in assigned:
+    for _, assignment in candidates:
+        pairs = list(zip(assignment.parameters, indexes, strict=True))
         for candidate in rows:
-            problem = _mismatch(inputs + outputs, operands, candidate.types, name, rows, values_known)
+            problem = _mismatch(pairs, operands, candidate.types, name, rows, values_known)
             closest = max(closest, problem, key=lambda pair: pair[0])
     raise BadData(closest[1])
 
@@ -223,7 +271,10 @@ def _assign(parameters: Sequence[Parameter], indexes: Sequence[int]) -> Iterator
 
 
 def _needed(
-    pairs: Sequence[tuple[Parameter, int]], operands: Sequence[Operand], values_known: bool
+    parameters: Sequence[Parameter],
+    indexes: Sequence[int],
+    operands: Sequence[Operand],
+    values_known: bool,
 ) -> dict[str, OperandType] | None:
     """Returns the types that a row must bind to variables so that all parameters match.
 
@@ -232,7 +283,7 @@ def _needed(
     A fast version of `_mismatch` without messages.
     """
     needed: dict[str, OperandType] = {}
-    for parameter, index in pairs:
+    for parameter, index in zip(parameters, indexes, strict=True):
         operand = operands[index]
         if operand.lifetime is Lifetime.NO_VALUE:
             if not parameter.optional:
@@ -290,23 +341,26 @@ def _mismatch(
 
 
 def _binding(
-    operation_type: OperationType,
-    form: Form,
-    row: Row,
-    inputs: Sequence[tuple[Parameter, int]],
-    outputs: Sequence[tuple[Parameter, int]],
-    operands: Sequence[Operand],
+    operation: Operation, form: Form, row: Row, assignment: _Assignment, operands: Sequence[Operand]
 ) -> Binding:
-    level = max(form.level, row.level, *(parameter.level for parameter, _ in inputs))
-    if any(operands[i].type.is_tensor and operands[i].dimensions is None for _, i in inputs):
-        level = max(level, FeatureLevel.LEVEL_3)
+    level = max(assignment.level, row.level)
+    for index in operation.inputs:
+        if operands[index].dimensions is None and operands[index].type.is_tensor:
+            level = max(level, FeatureLevel.LEVEL_3)
+    indexes = (*operation.inputs, *operation.outputs)
     return Binding(
-        type=operation_type,
+        type=operation.type,
         form=form,
         row=row,
         level=level,
-        inputs=_by_name(inputs),
-        outputs=_by_name(outputs),
+        inputs={
+            name: tuple([indexes[each] for each in positions])
+            for name, positions in assignment.inputs.items()
+        },
+        outputs={
+            name: tuple([indexes[each] for each in positions])
+            for name, positions in assignment.outputs.items()
+        },
     )
 
 

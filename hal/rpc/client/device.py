@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -46,6 +47,8 @@ from neurald.hal.errors import (
     UnknownCall,
     Unreachable,
 )
+from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.execution.in_process import InProcessBurst, start_fenced
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.constants import seal_constants
@@ -54,13 +57,16 @@ from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, require_grpc
+from neurald.hal.rpc.client.array_calls import create_array_function
 from neurald.hal.rpc.client.artifacts import fetch_artifact, sealed_memory, send_artifact
 from neurald.hal.rpc.client.buffer import RemoteBuffer, send_pools
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import CONNECT_TIMEOUT_S, Connection, Traffic
+from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
 from neurald.hal.rpc.client.reach import require_listener
 from neurald.hal.rpc.client.ring import RemoteModel
+from neurald.hal.rpc.client.ring_pool import RingPool
 from neurald.hal.rpc.wire.device import (
     DaemonStatus,
     DeviceDescription,
@@ -74,6 +80,7 @@ from neurald.hal.rpc.wire.device import (
 )
 from neurald.hal.rpc.wire.model import dimensions_to_wire, model_to_wire, request_to_wire, result_from_wire
 from neurald.hal.rpc.wire.profile import profile_from_wire
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 
 _T = TypeVar("_T")
@@ -361,6 +368,7 @@ class RemotePreparedModel:
     Attributes:
         connection: through which it was prepared.
         handle: of the prepared model in the daemon.
+        model: the prepared model, as rings run it.
         cache_record: the entry of the daemon's own cache; None if there is none.
     """
 
@@ -376,13 +384,22 @@ class RemotePreparedModel:
         self.cache_record = cache_record
         self._has_artifact = has_artifact
         # The model itself would keep its constants alive.
-        self._model = RemoteModel(handle=handle, types=output_types(model))
+        self.model = RemoteModel(handle=handle, types=output_types(model))
+        self._inputs, self._outputs = (
+            tuple(model.main.operands[index] for index in indexes)
+            for indexes in (model.main.inputs, model.main.outputs)
+        )
         # A model from the cache has only its inputs and outputs.
         self._operations = len(model.main.operations) or None
         self.handle = handle
         self._arenas = ArenaPool(SharedMemory.working, max_kept=_ARENA_CACHE_SIZE, max_kept_bytes=sys.maxsize)
         message = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
         weakref.finalize(self, connection.call_in_background, "ReleasePreparedModel", message).atexit = False
+
+    @property
+    def rings(self) -> RingPool:
+        """Run its executions if the daemon is on this host."""
+        return self.connection.rings
 
     @property
     def tolerates_changing_inputs(self) -> bool:
@@ -398,15 +415,38 @@ class RemotePreparedModel:
     ) -> FencedExecution:
         """See `PreparedModel.execute_fenced`.
 
-        The daemon waits for the fences if it shares all memory of the request. Otherwise a thread
-        of this process does, because other memory can only be copied once the fences have
-        signalled.
+        A thread of this process waits for the fences and executes the request then, which is faster
+        than to send the fences to the daemon. The daemon waits for the fences of a request with
+        device buffers, whose executions are calls.
         """
         connection = self.connection
-        if not connection.is_local or not all(
-            isinstance(pool, SharedMemory | RemoteBuffer) for pool in request.pools
-        ):
-            return start_fenced(self, request, wait_for, options, after_fences_s)
+        has_buffers = any(isinstance(pool, RemoteBuffer) for pool in request.pools)
+        is_shared = all(isinstance(pool, SharedMemory | RemoteBuffer) for pool in request.pools)
+        if connection.is_local and has_buffers and is_shared:
+            return self.launch(request, wait_for, options, after_fences_s)
+        run = start_fenced(self, request, wait_for, options, after_fences_s)
+        forget = connection.life.call_at_end(partial(_lose, weakref.ref(run), connection.life))
+        weakref.finalize(run, forget).atexit = False
+        return run
+
+    def launch(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> RemoteFencedExecution:
+        """Starts an execution that waits for fences in the daemon; see `execute_fenced`.
+
+        Args:
+            request: in memory and device buffers that the daemon shares.
+            wait_for, options, after_fences_s: see `PreparedModel.execute_fenced`.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            Error: the daemon refuses the request.
+        """
+        connection = self.connection
         _require_time(options.deadline_s)
         fence = Fence()
         pools, tokens = send_pools(connection, request.pools, (), options.deadline_s)
@@ -423,11 +463,35 @@ class RemotePreparedModel:
             connection, reply.execution, fence, len(request.outputs), options.deadline_s, request.pools
         )
 
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+        """See `ReusesExecutions.create_reusable_execution`; only for requests that rings run."""
+        expected = self.rings.result(request)
+        if expected is None:
+            return None
+
+        def run(cancellation: Cancellation) -> None:
+            nonlocal expected
+            result = self.execute(request, ExecuteOptions(cancellation=cancellation))
+            if result is not expected:
+                if result != expected:
+                    raise OpFailed("the result differs from that of the previous run")
+                expected = result
+
+        return run
+
+    def create_array_function(
+        self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """See `CallsDirectly.create_array_function`; none for variables, or for another host."""
+        if variables or not self.connection.is_local:
+            return None
+        return create_array_function(self, self._inputs, self._outputs, shapes)
+
     def create_burst(self) -> Burst:
         """See `PreparedModel.create_burst`; for another host, every execution is a call."""
         if not self.connection.is_local:
             return InProcessBurst(self)
-        return RemoteBurst(self, self.connection, self._model)
+        return RemoteBurst(self, self.connection, self.model)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
@@ -453,7 +517,7 @@ class RemotePreparedModel:
         """
         _require_time(options.deadline_s)
         if self.connection.is_local:
-            result = self.connection.rings.execute(self._model, request, options)
+            result = self.rings.execute(self.model, request, options)
             if result is not None:
                 return result
         return self.call(request, options)
@@ -489,7 +553,7 @@ class RemotePreparedModel:
                 )
             for token, pool in zip(reply.results, results.values(), strict=True):
                 connection.read_memory(token, pool, options.deadline_s)
-            staged.write_back(self._model.types, result.output_shapes)
+            staged.write_back(self.model.types, result.output_shapes)
         # Not after a failure, since the daemon may still be writing to them.
         if connection.is_local:
             self._arenas.give_back(staged.arenas)
@@ -505,6 +569,13 @@ def _output_pools(staged: Staged) -> dict[int, Memory]:
     pools = staged.request.pools
     numbers = sorted({argument.pool for argument in staged.request.outputs if argument.pool is not None})
     return {number: pools[number] for number in numbers if not isinstance(pools[number], DeviceBuffer)}
+
+
+def _lose(run: "weakref.ref[FencedRun]", life: ConnectionLife) -> None:
+    """Ends a fenced execution that waits for fences when its connection has ended."""
+    found = run()
+    if found is not None:
+        found.lose(life.death())
 
 
 def _require_time(deadline_s: float | None) -> None:

@@ -30,6 +30,8 @@ from neurald.hal.rpc.transport.ring_packet import (
 from neurald.hal.sync.deadline import remaining_s
 
 _NO_LIMIT_S = -1.0
+#: Requests with more memory do not go through rings.
+_MAX_BYTES = 256 << 20
 #: How long an execution waits for the end of an earlier one that was late or cancelled.
 _SETTLE_S = 0.5
 _RUN = ExecuteOptions()
@@ -127,6 +129,11 @@ class Ring:
     def knows(self, request: Request) -> bool:
         """Returns whether the ring has run this request object before."""
         return id(request) in self._bound
+
+    def result(self, request: Request) -> ExecutionResult | None:
+        """Returns the last result of a request object, without timing; None if there is none."""
+        known = self._bound.get(id(request))
+        return None if known is None else known[1].sent.result
 
     def bind(self, model: RemoteModel, request: Request, deadline_s: float | None = None) -> RingRequest:
         """Prepares a request that is `is_for_rings`, and copies its inputs; `run` follows.
@@ -260,6 +267,13 @@ class Ring:
                 self._forget(slot)
         return self._arena
 
+    def release_memories(self) -> None:
+        """Has the daemon release all memories of earlier requests before it reads the next one."""
+        self._slots.release_all()
+        for key in tuple(self._sent):
+            self._drop(key)
+        self._arena = None
+
     def shut_down(self) -> None:
         """Ends the ring. An execution under way ends with DeadObject. Any thread may call this."""
         self._peer.shut_down()
@@ -292,10 +306,15 @@ def _is_shared(memory: Memory) -> bool:
 
 
 def is_for_rings(request: Request) -> bool:
-    """Returns whether a request has few enough arguments, in memory that can be sent or copied."""
+    """Returns whether a request has few enough arguments, in memory that can be sent or copied.
+
+    Rings keep memory for later requests. Too much of it would be missing elsewhere, and to send it
+    each time takes a small part of the time for so much data.
+    """
     return (
         len(request.inputs) + len(request.outputs) <= MAX_ARGUMENTS
         and len(request.pools) < MAX_SLOTS
+        and sum(pool.size for pool in request.pools) <= _MAX_BYTES
         and all(
             isinstance(pool, SharedMemory) or type(pool) in (HostMemory, Memory) for pool in request.pools
         )

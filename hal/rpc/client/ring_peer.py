@@ -23,7 +23,7 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.fork import at_fork
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (
     ANSWER,
     COMPLETION,
@@ -41,9 +41,6 @@ _ANSWER_TIMEOUT_S = 60.0
 #: How long to wait for the daemon's own error after a deadline or a cancellation.
 _SLACK_S = 0.05
 _FOREVER_S = float("inf")
-#: Runs that usually take no longer are waited for by polling, because waking up would take a
-#: notable part of their time.
-_SHORT_RUN_S = 2e-3
 _UNKNOWN = Timing()
 
 
@@ -104,7 +101,6 @@ class RingPeer:
         forget = connection.life.call_at_end(partial(shut_down, self.socket))
         weakref.finalize(self, forget).atexit = False
         self._ring = RingEnd(memory, self.socket, RingSide.CLIENT)
-        self._usual_run_s = 0.0
         self._answer: bytes | None = None
         self._outcome: RingOutcome | None = None
         self._is_over = False
@@ -134,6 +130,7 @@ class RingPeer:
             Error: the daemon's refusal.
         """
         self.require_open()
+        self._ring.announce_packet()
         if not send_packet(self.socket, packet, descriptors):
             room = select.poll()
             room.register(self.socket, select.POLLOUT)
@@ -221,11 +218,9 @@ class RingPeer:
         """
         try:
             started = time.perf_counter()
-            if not self._spin():
+            if not self._ring.spin():
                 self._wait(options)
-            taken_s = time.perf_counter() - started
-            # Falls fast and rises slowly, so that occasional load of the machine hardly counts.
-            self._usual_run_s = min(taken_s, self._usual_run_s * 1.1 + 1e-6)
+            self._ring.note_wait(time.perf_counter() - started)
             has_outcome, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
             timing = _UNKNOWN
             if min(times_ns) != UNKNOWN_NS:
@@ -237,11 +232,6 @@ class RingPeer:
         except BadData as error:
             raise self._broken(error) from None
         return timing, outcome
-
-    def _spin(self) -> bool:
-        """Polls for the completion for as long as it usually takes, or once if that is long."""
-        usual_run_s = self._usual_run_s
-        return self._ring.spin(usual_run_s + SPIN_S if usual_run_s <= _SHORT_RUN_S else 0.0)
 
     def _received_outcome(self) -> RingOutcome:
         """Returns the OUTCOME that the daemon sent before it completed the execution."""

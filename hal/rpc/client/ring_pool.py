@@ -12,9 +12,16 @@ from collections import deque
 from typing import Final
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
-from neurald.hal.errors import DeadObject, Error, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.errors import (
+    DeadObject,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
+)
 from neurald.hal.model.types import Request
-from neurald.hal.rpc.client.ring import RemoteModel, Ring, is_for_rings
+from neurald.hal.rpc.client.ring import RemoteModel, Ring, RingRequest, is_for_rings
 from neurald.hal.rpc.client.ring_peer import RingConnection
 
 #: How many rings calls may share. Each takes a thread and three descriptors of the daemon.
@@ -83,13 +90,8 @@ class RingPool:
         if ring is None:
             return None
         try:
-            try:
-                bound = ring.bind(model, request, options.deadline_s)
-            except (MissedDeadlineTransient, MissedDeadlinePersistent):
-                raise
-            except Error:
-                return None  # gRPC reports it, if it is the request's fault
-            return ring.run(bound, options)
+            bound = self._bound(ring, model, request, options)
+            return None if bound is None else ring.run(bound, options)
         except DeadObject:
             connection = self._connection()
             if ring.is_usable or connection is None or not connection.is_open:
@@ -97,6 +99,33 @@ class RingPool:
             return None
         finally:
             self._give_back(ring)
+
+    def _bound(
+        self, ring: Ring, model: RemoteModel, request: Request, options: ExecuteOptions
+    ) -> RingRequest | None:
+        """Binds a request to a ring; returns None if that fails.
+
+        Raises:
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
+        """
+        try:
+            try:
+                return ring.bind(model, request, options.deadline_s)
+            except (ResourceExhaustedTransient, ResourceExhaustedPersistent):
+                # The memory of earlier requests, which the daemon keeps for rings, may be too much.
+                for other in tuple(self._free):
+                    self._discard_free(other)
+                ring.release_memories()
+                return ring.bind(model, request, options.deadline_s)
+        except (MissedDeadlineTransient, MissedDeadlinePersistent):
+            raise
+        except Error:
+            return None  # gRPC reports it, if it is the request's fault
+
+    def result(self, request: Request) -> ExecutionResult | None:
+        """Returns the last result of a request, without timing; None if no free ring knows it."""
+        results = (ring.result(request) for ring in reversed(self._free))
+        return next((result for result in results if result is not None), None)
 
     def _take(self, request: Request, deadline_s: float | None) -> Ring | None:
         """Returns a ring for exclusive use; None if the request must go by gRPC.
@@ -183,16 +212,19 @@ class RingPool:
         self._open.discard(ring)
         ring.close()
 
+    def _discard_free(self, ring: Ring) -> None:
+        try:
+            self._free.remove(ring)
+        except ValueError:  # a call took it
+            return
+        self._discard(ring)
+
     def close_idle(self, idle_s: float = IDLE_S) -> bool:
         """Closes the rings that were not used for so long; returns whether any ring is open."""
         limit_s = time.monotonic() - idle_s
         for ring in tuple(self._free):
             if ring.used_s <= limit_s or not ring.is_usable:
-                try:
-                    self._free.remove(ring)
-                except ValueError:  # a call took it
-                    continue
-                self._discard(ring)
+                self._discard_free(ring)
         return bool(self._open)
 
     def close(self) -> None:

@@ -102,6 +102,12 @@ class RingSlots:
             self._releases.add(slot.number)
             forget(slot.number)
 
+    def release_all(self) -> None:
+        """Releases the slots of all memories, which continue to live."""
+        while self._slots:
+            _, slot = self._slots.popitem()
+            self._releases.add(slot.number)
+
     def release(self, memory: SharedMemory) -> int | None:
         """Releases the slot of a memory that continues to live, and returns it if there was one."""
         number = self.find(memory)

@@ -11,6 +11,7 @@ import math
 import os
 import socket
 import threading
+import time
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import OperandType, Request
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (
     COMPLETION,
     MAX_SLOTS,
@@ -188,11 +189,13 @@ class RingServer:
     def _work(self) -> None:
         try:
             while True:
+                started = time.perf_counter()
                 # While others compute, a polling thread would take the interpreter from them.
-                while self._ring.spin(0.0 if self._admission.is_busy else SPIN_S):
-                    self._serve()
-                if not self._ring.sleep(None):
-                    self._read_packets()
+                if self._admission.is_busy or not self._ring.spin():
+                    while not self._ring.sleep(None):
+                        self._read_packets()
+                self._ring.note_wait(time.perf_counter() - started)
+                self._serve()
         except _ClientGone:
             pass
         except Error as error:
@@ -214,6 +217,7 @@ class RingServer:
     # Packets
 
     def _read_packets(self) -> None:
+        self._ring.note_packets()
         while True:
             try:
                 packet = receive_packet(self._connection, PACKET_BYTES, 1)

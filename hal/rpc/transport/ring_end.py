@@ -27,6 +27,18 @@ RING_BYTES = 4096
 #: sleep costs up to a tenth of this time, and a virtual core that was given up may be gone for as
 #: long.
 SPIN_S = 1e-3
+#: Waits that usually take longer begin with sleep: waking up takes a small part of them.
+_SHORT_WAIT_S = 2e-3
+#: A core that was yielded for so much longer than a wait usually takes was taken by another program.
+#: Those that sleep get a core sooner then than those that yield, which wait for the others' time
+#: slices.
+_TAKEN_S = 3e-4
+#: For how long an end does not yield after that. It doubles while it happens again.
+_FIRST_REST_S, _MAX_REST_S = 0.005, 0.25
+#: An end that does not yield polls for entries that usually come within this time.
+_BRIEF_WAIT_S = 1e-4
+#: It polls for as long as they usually take, and so long more: about the time to wake up.
+_BRIEFLY_S = 3e-5
 #: How often it polls before it yields again; a yield costs as much as so many polls.
 _POLLS_PER_YIELD = 20
 
@@ -37,6 +49,9 @@ _SUBMISSION = (0, 48)
 _COMPLETION = (16, 32)
 #: Index of the word with the number of the submission that its client has cancelled.
 _CANCELLED = 33
+#: Index of the word that counts the packets which the client has sent, other than those that wake
+#: the daemon.
+_PACKETS = 34
 #: Offset of an entry from its number, in bytes.
 _ENTRY_OFFSET = 8
 _WORD_BYTES = 4
@@ -86,6 +101,10 @@ class RingEnd:
         self._put_number = 0
         self._taken_number = 0
         self._woken_number = 0
+        self._packets = 0
+        self._usual_wait_s = 0.0
+        self._rest_s = _FIRST_REST_S
+        self._rest_until = 0.0
 
     @property
     def next_number(self) -> int:
@@ -117,6 +136,15 @@ class RingEnd:
             raise BadData(f"a packet of {len(packet)} bytes wakes the ring; {_WAKE.size} are expected")
         _, self._woken_number = _WAKE.unpack(packet)
 
+    def announce_packet(self) -> None:
+        """Tells the daemon's end, if it polls, that the client is about to send a packet."""
+        self._packets = (self._packets + 1) % _NUMBERS
+        self._words[_PACKETS] = self._packets
+
+    def note_packets(self) -> None:
+        """Records that the daemon's end reads the packets that were announced."""
+        self._packets = self._words[_PACKETS]
+
     @property
     def has_entry(self) -> bool:
         """True if the peer's next entry has arrived.
@@ -131,11 +159,12 @@ class RingEnd:
             raise BadData(f"entry {number} came after entry {self._taken_number} of a ring")
         return True
 
-    def spin(self, limit_s: float) -> bool:
+    def spin(self) -> bool:
         """Polls for the peer's next entry for a short time; returns whether it has arrived.
 
-        Args:
-            limit_s: how long to poll. Other threads may run meanwhile.
+        Polls for as long as waits usually take, and `SPIN_S` more, until a packet is announced.
+        Does not poll if that is long. Polls more briefly, and without yielding the core, for a
+        while after another program took it.
 
         Raises:
             BadData: see `has_entry`.
@@ -143,15 +172,49 @@ class RingEnd:
         if not _STORES_IN_ORDER:
             return self.has_entry
         words, index, taken = self._words, self._take_index, self._taken_number
-        end = time.perf_counter() + limit_s
+        usual_s = self._usual_wait_s
+        now = time.perf_counter()
+        if now < self._rest_until:
+            return usual_s <= _BRIEF_WAIT_S and self._poll_until(now + usual_s + _BRIEFLY_S)
+        end = now if usual_s > _SHORT_WAIT_S else now + usual_s + SPIN_S
+        packets = words[_PACKETS]
+        if packets != self._packets:
+            self._packets = packets
+            return self.has_entry
         while words[index] == taken:
-            if time.perf_counter() >= end:
+            if now >= end or words[_PACKETS] != packets:
                 return False
             os.sched_yield()
             for _ in range(_POLLS_PER_YIELD):
                 if words[index] != taken:
                     break
+            then, now = now, time.perf_counter()
+            if now - then > usual_s + _TAKEN_S:
+                self._rest(now)
+                break
         return self.has_entry
+
+    def _poll_until(self, end: float) -> bool:
+        """Polls without yielding the core; returns whether the entry has arrived."""
+        words, index, taken = self._words, self._take_index, self._taken_number
+        while words[index] == taken:
+            for _ in range(_POLLS_PER_YIELD):
+                if words[index] != taken:
+                    break
+            if time.perf_counter() >= end:
+                break
+        return self.has_entry
+
+    def _rest(self, now: float) -> None:
+        """Makes waits yield no core for a while."""
+        is_again = now < self._rest_until + 2 * self._rest_s
+        self._rest_s = min(2 * self._rest_s, _MAX_REST_S) if is_again else _FIRST_REST_S
+        self._rest_until = now + self._rest_s
+
+    def note_wait(self, taken_s: float) -> None:
+        """Records how long a wait took, from its first poll on, for later waits."""
+        # Falls fast and rises slowly, so that occasional load of the machine hardly counts.
+        self._usual_wait_s = min(taken_s, self._usual_wait_s * 1.1 + 1e-6)
 
     def sleep(self, timeout_s: float | None, also: int | None = None) -> bool:
         """Sleeps until the next entry arrives, the connection is readable, or the time is over.

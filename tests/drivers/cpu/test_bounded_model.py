@@ -17,6 +17,7 @@ from neurald.drivers.cpu.target.executable import BoundedPort
 from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, Request
 
 COUNT = 30
 OPTIONS = PrepareOptions(cache_key=b"key")
@@ -126,6 +127,24 @@ def test_damaged_artifacts_are_refused(prepared: BoundedModel) -> None:
     assert read_artifact(artifact).executable.bounded == (bound,)
     with pytest.raises(BadData):
         read_artifact(Artifact(model=(HostMemory(b"?"),), data=artifact.data))
+
+
+def test_inputs_are_not_overwritten_by_short_executions(prepared: BoundedModel) -> None:
+    """An execution with other rows is repeated, which must not find changed inputs."""
+    memory = HostMemory(np.zeros(4 * COUNT, np.uint8))
+    other = HostMemory(np.zeros(4 * COUNT, np.uint8))
+    whole = Argument(pool=0, length=4 * COUNT)
+    apart, in_place = (
+        Request(
+            inputs=(whole,),
+            outputs=(Argument(pool=1, length=4 * COUNT), last),
+            pools=(memory, other, HostMemory(np.zeros(4 * COUNT, np.uint8))),
+        )
+        for last in (Argument(pool=2, length=4 * COUNT), whole)
+    )
+    prepared.execute(apart, ExecuteOptions())
+    assert prepared.create_short_execution(apart) is not None
+    assert prepared.create_short_execution(in_place) is None
 
 
 def test_a_deadline_that_has_passed(prepared: BoundedModel) -> None:

@@ -18,6 +18,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu import compiler, preparation
 from neurald.drivers.cpu.artifact import read_artifact
 from neurald.drivers.cpu.device import CpuDevice, process_settings
+from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target, host_target
@@ -94,7 +95,7 @@ def test_parts_of_outputs_are_written_to_request_memory(axis: int) -> None:
     )
     prepared = CpuDevice().prepare_model(model, OPTIONS)
     assert len(prepared.profile()) == 2
-    compiled = compiler.compile_model(model, host_target(process_settings()), preparation.generate)
+    compiled = compiler.compile_model(model, host_target(process_settings()), generate)
     assert [len(each) for each in compiled.executable.output_arguments] == [2]
     inputs = random_inputs(model)
     expected = run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs)
@@ -211,15 +212,47 @@ def test_bodies_of_loops_are_compiled() -> None:
     assert all(graph.segments for graph in prepared._referenced)
 
 
+def test_control_flow_that_a_mistake_keeps_from_being_compiled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other operations are compiled."""
+    from support.models.control_flow import ADD, MUL, arithmetic, branching
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(preparation, "structure_control_flow", fail)
+    prepared = CpuDevice().prepare_model(branching(arithmetic(ADD, 1), arithmetic(MUL, 2)), OPTIONS)
+    assert isinstance(prepared, ReferenceModel)
+    assert all(graph.segments for graph in prepared._referenced)
+    assert "control flow cannot be compiled: ZeroDivisionError: a mistake" in caplog.text
+
+
+@pytest.mark.usefixtures("without_tanh")
+def test_loops_beside_operations_on_references_are_compiled() -> None:
+    from support.models.control_flow import Graph, below, counting
+
+    graph = Graph()
+    value, middle, result = graph.value(), graph.value(), graph.value()
+    models = graph.model(below(9, extra=1)), graph.model(counting(1, 2))
+    arguments = [*models, graph.constant([0]), middle]
+    graph.builder.add_operation(TANH, [value], [middle])
+    graph.builder.add_operation(nd.OperationType.WHILE, arguments, [graph.value(shape=(1,)), result])
+    prepared = CpuDevice().prepare_model(graph.finish([value], [result]), OPTIONS)
+    assert isinstance(prepared, ReferenceModel)
+    assert prepared.compiled_operations == {1}
+    given, found = np.array([0.5, -0.25], np.float32), np.empty(2, np.float32)
+    executed(prepared, [given], [found])
+    np.testing.assert_array_equal(found, np.tanh(given) * 512)
+
+
 def test_kernels_without_code_run_on_references(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original = preparation.generate
-
     def fail(kernel: Kernel, target: Target) -> Routine:
         if len(kernel.output.shape) == 2:
             raise ZeroDivisionError("a mistake in a kernel")
-        return original(kernel, target)
+        return generate(kernel, target)
 
     monkeypatch.setattr(preparation, "generate", fail)
     prepared = beside_reference(unary([RELU, TANH]), VALUES)
@@ -245,10 +278,8 @@ def test_the_warning_about_many_operations_is_short(
 def test_other_kernels_are_compiled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original = preparation.generate
-
     def wrong(kernel: Kernel, target: Target) -> Routine:
-        routine = original(kernel, target)
+        routine = generate(kernel, target)
         is_last = kernel.operations == (1,)
         return replace(routine, text="define nonsense KERNEL_NAME") if is_last else routine
 

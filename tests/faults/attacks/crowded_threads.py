@@ -1,5 +1,6 @@
 """Attack with many more threads on one compilation than it can run concurrently."""
 
+import sys
 import threading
 import time
 
@@ -17,6 +18,9 @@ _SHAPE = (64,)
 _MAX_AHEAD = 1.5
 _MAX_AHEAD_IN_SHORT_RUNS = 100.0
 _SLACK = 40
+#: Time slice of a thread. Short executions keep the GIL, so that the interpreter shares it among the
+#: threads, in random order. Its usual slices are so long that some threads get none in a short run.
+_SLICE_S = 1e-4
 
 
 class CrowdedThreads(Attack):
@@ -25,6 +29,8 @@ class CrowdedThreads(Attack):
     name = "crowded threads"
 
     def start(self) -> None:
+        self._slice_s = sys.getswitchinterval()
+        sys.setswitchinterval(_SLICE_S)
         self._is_over = threading.Event()
         self._begin = threading.Event()
         self._compilations = [
@@ -56,6 +62,7 @@ class CrowdedThreads(Attack):
         self._begin.set()
         for thread in self._threads:
             thread.join(30)
+        sys.setswitchinterval(self._slice_s)
         self.expect(not any(thread.is_alive() for thread in self._threads), "a thread waits for ever")
         for where, counts in zip(("daemon", "process"), self._counts, strict=True):
             self.outcomes[f"{where}: executions"] += sum(counts)

@@ -25,8 +25,8 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
+from neurald.hal.process.background import BackgroundThreads
 from neurald.hal.rpc.client.device import connect
-from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
@@ -174,12 +174,10 @@ def test_what_came_of_it_is_told_once(tmp_path: Path) -> None:
     remote = connect(str(server.address))
     try:
         prepared_model = remote.prepare_model(addition(CONSTANT), PrepareOptions())
-        waiting = prepared_model.execute_fenced(shared_request()[0], [Fence()], ExecuteOptions())
-        done = prepared_model.execute_fenced(shared_request()[0], [], ExecuteOptions())
+        waiting = prepared_model.launch(shared_request()[0], [Fence()], ExecuteOptions())
+        done = prepared_model.launch(shared_request()[0], [], ExecuteOptions())
         done.result()
         ask = remote._connection.call
-        assert isinstance(done, RemoteFencedExecution)
-        assert isinstance(waiting, RemoteFencedExecution)
         with pytest.raises(BadData, match="not known"):
             ask("GetFencedExecutionInfo", device_pb2.GetFencedExecutionInfoRequest(execution=done._handle))
         with pytest.raises(BadState, match="not over"):
@@ -200,33 +198,33 @@ def test_a_thread_that_cannot_start_leaves_nothing_in_the_session(
     try:
         prepared_model = remote.prepare_model(addition(CONSTANT), PrepareOptions())
         work, memory = shared_request()
-        start = threading.Thread.start
 
-        def refuse(thread: threading.Thread) -> None:
-            if thread.name == "neurald fenced execution":
-                raise RuntimeError("can't start new thread")
-            start(thread)
+        def refuse(*_: object) -> None:
+            raise RuntimeError("can't start new thread")
 
-        with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
-            for _ in range(2):
-                with pytest.raises(ResourceExhaustedTransient, match="no thread can be started"):
-                    prepared_model.execute_fenced(work, [], ExecuteOptions())
-        prepared_model.execute_fenced(work, [], ExecuteOptions()).result()
+        for start in (prepared_model.launch, prepared_model.execute_fenced):
+            with monkeypatch.context() as patch:
+                patch.setattr(BackgroundThreads, "start", refuse)
+                for _ in range(2):
+                    with pytest.raises(ResourceExhaustedTransient, match="no thread can be started"):
+                        start(work, [], ExecuteOptions())
+            start(work, [], ExecuteOptions()).result()
         assert result_in(memory) == [11, 22, 33]
     finally:
         remote.close()
         server.stop()
 
 
-def test_a_session_that_ends_ends_its_fenced_executions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_in_daemon", [False, True])
+def test_a_session_that_ends_ends_its_fenced_executions(tmp_path: Path, is_in_daemon: bool) -> None:
     device = AddingDevice()
     server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     try:
         remote = connect(str(server.address))
         prepared_model = remote.prepare_model(addition(CONSTANT), PrepareOptions())
-        execution = prepared_model.execute_fenced(shared_request()[0], [Fence()], ExecuteOptions())
+        start = prepared_model.launch if is_in_daemon else prepared_model.execute_fenced
+        execution = start(shared_request()[0], [Fence()], ExecuteOptions())
         threads = [t for t in threading.enumerate() if t.name == "neurald fenced execution"]
         assert threads
         remote.close()
@@ -239,10 +237,12 @@ def test_a_session_that_ends_ends_its_fenced_executions(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_a_daemon_that_dies_signals_through_its_client() -> None:
+@pytest.mark.parametrize("is_in_daemon", [False, True])
+def test_a_daemon_that_dies_signals_through_its_client(is_in_daemon: bool) -> None:
     with daemon_process("support.models.addition:create") as (process, address):
         prepared_model = connect(address).prepare_model(addition(CONSTANT), PrepareOptions())
-        execution = prepared_model.execute_fenced(shared_request()[0], [Fence()], ExecuteOptions())
+        start = prepared_model.launch if is_in_daemon else prepared_model.execute_fenced
+        execution = start(shared_request()[0], [Fence()], ExecuteOptions())
         process.kill()
         with pytest.raises(DeadObject):
             execution.result()

@@ -64,8 +64,8 @@ def test_waiting_is_told_apart(tmp_path: Path, way: Callable[[nd.Compilation, nd
             thread.join(30)
         waited = sorted(each.step_durations()[0].queue_ns or 0 for each in executions)
         assert waited[0] < RUN_S * 0.5e9
-        assert waited[1] > RUN_S * 0.8e9
-        assert waited[2] > RUN_S * 1.8e9
+        assert waited[1] > RUN_S * 0.5e9
+        assert waited[2] > RUN_S * 1.4e9
         device.close()
     finally:
         server.stop()

@@ -415,7 +415,7 @@ def test_many_cycles_leave_nothing(prepared: RemotePreparedModel, server: Device
     before = settle()
     for number in range(1000):
         cycle(number)
-    wait_until(lambda: settle() <= before)
+    wait_until(lambda: all(now <= then for now, then in zip(settle(), before, strict=True)))
 
 
 def mappings() -> int:
@@ -464,6 +464,43 @@ def test_on_other_hosts_every_execution_is_a_call(device: AddingDevice) -> None:
     assert not len(prepared.connection.rings)
     remote.close()
     server.stop()
+
+
+def test_memory_of_earlier_requests_gives_way(tmp_path: Path, device: AddingDevice) -> None:
+    """What rings keep must not be missing for later requests."""
+    limits = Limits(memory_bytes=1 << 20)
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/e.sock"), limits=limits)
+    server.start()
+    remote = connect(str(server.address))
+    prepared = remote.prepare_model(addition(ONES), NOW)
+    memories = [SharedMemory.create(300 << 10) for _ in range(8)]
+    requests = [
+        Request(
+            inputs=(Argument(pool=0, length=12),),
+            outputs=(Argument(pool=0, offset=64, length=12),),
+            pools=(memory,),
+        )
+        for memory in memories
+    ]
+    messages = remote.traffic.messages_sent
+    for value in range(3):
+        for memory, wanted in zip(memories, requests, strict=True):
+            view = np.frombuffer(memory.view(), np.float32)
+            view[:3] = value
+            assert prepared.execute(wanted, RUN).is_sufficient
+            assert view[16:19].tolist() == [value + 1] * 3
+    assert remote.traffic.messages_sent == messages
+    remote.close()
+    server.stop()
+
+
+def test_large_memory_goes_by_grpc(
+    remote: RemoteDevice, prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neurald.hal.rpc.client.ring._MAX_BYTES", 20)
+    messages = remote.traffic.messages_sent
+    Caller().run(prepared, 1)
+    assert remote.traffic.messages_sent > messages
 
 
 def test_calls_through_rings_count_as_calls_of_the_session(tmp_path: Path, device: AddingDevice) -> None:

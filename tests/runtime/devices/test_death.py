@@ -61,6 +61,7 @@ class Caller:
     """A reusable execution whose results are checked."""
 
     def __init__(self, compilation: nd.Compilation) -> None:
+        self._compilation = compilation
         memory = nd.Memory.allocate(3 * 16384)
         self._first, self._second, self._output = (
             np.frombuffer(memory.view(n * 16384, 16384), np.float32).reshape(SHAPE) for n in range(3)
@@ -70,17 +71,25 @@ class Caller:
             self.execution.set_input_from_memory(n, memory, n * 16384, 16384)
         self.execution.set_output_from_memory(0, memory, 2 * 16384, 16384)
 
-    def call(self, value: int, burst: nd.Burst | None) -> float:
+    def call(self, value: int, burst: nd.Burst | None, mode: str = "calls") -> float:
         """Computes, checks the result, and returns the duration in seconds."""
         self._first[:], self._second[:], self._output[:] = value, 1, -1
         start = time.monotonic()
-        self.execution.compute(burst=burst)
+        output = self._output
+        if mode == "run":
+            (output,) = self._compilation.run(self._first, self._second)
+        elif mode == "start":
+            self.execution.start_compute().wait()
+        elif mode == "fenced":
+            self.execution.start_compute_with_dependencies().wait()
+        else:
+            self.execution.compute(burst=burst)
         elapsed = time.monotonic() - start
-        assert np.all(self._output == value + 1), value
+        assert np.all(output == value + 1), value
         return elapsed
 
 
-@pytest.mark.parametrize("mode", ["burst", "calls"])
+@pytest.mark.parametrize("mode", ["burst", "calls", "run", "start", "fenced"])
 def test_killed_in_any_phase_of_many_runs(mode: str, daemon: Daemon, compilation: nd.Compilation) -> None:
     rng = random.Random(mode)
     caller = Caller(compilation)
@@ -91,14 +100,14 @@ def test_killed_in_any_phase_of_many_runs(mode: str, daemon: Daemon, compilation
             killer = threading.Timer(rng.random() * 0.1, daemon.kill)
             killer.start()
             for n in range(333):
-                slowest = max(slowest, caller.call(1000 * round_number + n, used))
+                slowest = max(slowest, caller.call(1000 * round_number + n, used, mode))
             killer.join()
-            slowest = max(slowest, caller.call(-2, used))
+            slowest = max(slowest, caller.call(-2, used, mode))
             assert compilation.recovery.fallbacks
             daemon.start()
             end = time.monotonic() + 30
             while compilation.recovery.fallbacks and time.monotonic() < end:
-                slowest = max(slowest, caller.call(7, used))
+                slowest = max(slowest, caller.call(7, used, mode))
             assert not compilation.recovery.fallbacks, "the restarted daemon is used again"
     assert slowest < 20, "well below a second on a quiet machine"
 

@@ -24,6 +24,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import Cancelled, OpFailed, ResourceExhaustedTransient
+from neurald.hal.process.background import BackgroundThreads
 from neurald.hal.sync.fence import Fence
 
 Code = nd.ResultCode
@@ -494,11 +495,11 @@ def add_then_multiply() -> nd.Model:
 def test_no_thread_can_be_started(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     execution, output = bound_execution(compiled_add(), reusable=True)
 
-    def start(thread: threading.Thread) -> None:
+    def start(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", start)
+        patch.setattr(BackgroundThreads, "start", start)
         with pytest.raises(ResourceExhaustedTransient, match="no thread can be started"):
             compute(execution, mode)
     compute(execution, mode)

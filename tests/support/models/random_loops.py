@@ -18,7 +18,7 @@ LENGTH, WIDTH = 4, 3
 #: A counter, a vector, or a list of vectors.
 Kind = str
 _SHAPES = {"counter": (1,), "vector": (WIDTH,), "list": (LENGTH, WIDTH)}
-_TYPES = {"counter": INT, "vector": FLOAT, "list": FLOAT}
+_INT64 = nd.OperandType.TENSOR_INT64
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,19 @@ class RandomProgram:
         kinds: of its inputs.
         depth: how deep control flow may nest.
         may_fail: True if an index may be out of range.
+        is_wide: True if counters have 64 bits.
     """
 
     def __init__(
-        self, rng: random.Random, kinds: Sequence[Kind], depth: int, *, may_fail: bool = False
+        self,
+        rng: random.Random,
+        kinds: Sequence[Kind],
+        depth: int,
+        *,
+        may_fail: bool = False,
+        is_wide: bool = False,
     ) -> None:
-        self._rng, self._depth, self._may_fail = rng, depth, may_fail
+        self._rng, self._depth, self._may_fail, self._is_wide = rng, depth, may_fail, is_wide
         self._graph = Graph()
         self.inputs = [self._new(kind) for kind in kinds]
         self._readable = list(self.inputs)
@@ -55,10 +62,19 @@ class RandomProgram:
         return self._graph.finish([each.index for each in self.inputs], outputs)
 
     def _new(self, kind: Kind) -> Variable:
-        return Variable(self._graph.value(_TYPES[kind], _SHAPES[kind]), kind)
+        return Variable(self._graph.value(self._type(kind), _SHAPES[kind]), kind)
+
+    def _type(self, kind: Kind) -> nd.OperandType:
+        if kind != "counter":
+            return FLOAT
+        return _INT64 if self._is_wide else INT
 
     def _integers(self, *values: int) -> int:
-        return self._graph.constant(values, INT)
+        """Adds integers of the type of a counter."""
+        return self._graph.constant(values, self._type("counter"))
+
+    def _shape(self, *lengths: int) -> int:
+        return self._graph.constant(lengths, INT)
 
     def _number(self, value: int) -> int:
         index = self._graph.builder.add_operand(nd.OperandType.INT32)
@@ -71,9 +87,9 @@ class RandomProgram:
         if found and self._rng.random() < 0.85:
             return self._rng.choice(found)
         shape = _SHAPES[kind]
-        index = self._graph.builder.add_operand(_TYPES[kind], shape)
+        index = self._graph.builder.add_operand(self._type(kind), shape)
         numbers = [self._rng.randint(-3, 3) for _ in range(int(np.prod(shape)))]
-        dtype = np.int32 if kind == "counter" else np.float32
+        dtype = self._type(kind).dtype
         self._graph.builder.set_operand_value(index, np.array(numbers, dtype).reshape(shape))
         return Variable(index, kind)
 
@@ -85,7 +101,7 @@ class RandomProgram:
         """Returns a new value: computed, or the copy of another one."""
         if self._rng.random() < 0.4:
             source, copy = self._any(kind), self._new(kind)
-            self._add(Op.RESHAPE, [source.index, self._integers(*_SHAPES[kind])], copy.index)
+            self._add(Op.TFLITE_RESHAPE, [source.index, self._shape(*_SHAPES[kind])], copy.index)
             return copy
         return self._simple(kind)
 
@@ -94,9 +110,9 @@ class RandomProgram:
             return self._updated()
         if kind == "vector" and self._rng.random() < 0.4:
             return self._element()
-        operation = self._rng.choice((Op.ADD, Op.SUB, Op.MAXIMUM))
+        operation = self._rng.choice((Op.TFLITE_ADD, Op.TFLITE_SUB, Op.TFLITE_MAXIMUM))
         first, second, output = self._any(kind).index, self._any(kind).index, self._new(kind)
-        tail = [] if operation is Op.MAXIMUM else [self._graph.none]
+        tail = [] if operation is Op.TFLITE_MAXIMUM else [self._graph.none]
         self._add(operation, [first, second, *tail], output.index)
         return output
 
@@ -107,8 +123,8 @@ class RandomProgram:
             return self._rng.choice(computed).index
         counter = self._any("counter").index
         low, high = self._new("counter").index, self._new("counter").index
-        self._add(Op.MAXIMUM, [counter, self._integers(0)], low)
-        return self._add(Op.MINIMUM, [low, self._integers(LENGTH - 1)], high)
+        self._add(Op.TFLITE_MAXIMUM, [counter, self._integers(0)], low)
+        return self._add(Op.TFLITE_MINIMUM, [low, self._integers(LENGTH - 1)], high)
 
     def _element(self) -> Variable:
         """Reads an element of a list."""
@@ -116,27 +132,29 @@ class RandomProgram:
         row = self._graph.value(FLOAT, (1, WIDTH))
         position = self._position()
         if self._rng.random() < 0.5:
-            self._add(Op.GATHER, [source, self._number(0), position], row)
+            self._add(Op.TFLITE_GATHER, [source, self._number(0), position], row)
         else:
-            begin = self._graph.value(INT, (2,))
+            begin = self._graph.value(self._type("counter"), (2,))
             parts = [position, self._integers(0), self._number(0)]
             self._add(Op.TFLITE_CONCATENATION, parts, begin)
             self._add(Op.TFLITE_SLICE, [source, begin, self._integers(1, -1)], row)
-        self._add(Op.RESHAPE, [row, self._integers(WIDTH)], output.index)
+        self._add(Op.TFLITE_RESHAPE, [row, self._shape(WIDTH)], output.index)
         return output
 
     def _updated(self) -> Variable:
         """Replaces an element of a list, as TensorFlow's converter writes it."""
         source, item, output = self._any("list").index, self._any("vector").index, self._new("list")
-        row = self._add(Op.RESHAPE, [item, self._integers(1, WIDTH)], self._graph.value(FLOAT, (1, WIDTH)))
+        row = self._add(
+            Op.TFLITE_RESHAPE, [item, self._shape(1, WIDTH)], self._graph.value(FLOAT, (1, WIDTH))
+        )
         position, zero = self._position(), self._number(0)
-        joined = self._graph.value(INT, (2,))
+        joined = self._graph.value(self._type("counter"), (2,))
         if self._rng.random() < 0.3:
             self._add(Op.TFLITE_CONCATENATION, [position, self._integers(0), zero], joined)
             self._add(Op.TFLITE_DYNAMIC_UPDATE_SLICE, [source, row, joined], output.index)
             return output
-        following, rest = self._new("counter").index, self._graph.value(INT, (2,))
-        self._graph.binary(Op.ADD, position, self._integers(1), following)
+        following, rest = self._new("counter").index, self._graph.value(self._type("counter"), (2,))
+        self._graph.binary(Op.TFLITE_ADD, position, self._integers(1), following)
         self._add(Op.TFLITE_CONCATENATION, [position, self._integers(-1), zero], joined)
         self._add(Op.TFLITE_CONCATENATION, [following, self._integers(0), zero], rest)
         head, tail = self._graph.value(FLOAT, (0, 0)), self._graph.value(FLOAT, (0, 0))
@@ -152,13 +170,15 @@ class RandomProgram:
         return self._branch() if kind < 0.6 else self._loop()
 
     def _inner(self, kinds: Sequence[Kind]) -> "RandomProgram":
-        return RandomProgram(self._rng, kinds, self._depth - 1, may_fail=self._may_fail)
+        return RandomProgram(
+            self._rng, kinds, self._depth - 1, may_fail=self._may_fail, is_wide=self._is_wide
+        )
 
     def _kinds(self, low: int, high: int) -> list[Kind]:
         return [self._rng.choice(tuple(_SHAPES)) for _ in range(self._rng.randint(low, high))]
 
     def _less(self, first: int, second: int) -> int:
-        return self._add(Op.LESS, [first, second], self._graph.value(BOOL, (1,)))
+        return self._add(Op.TFLITE_LESS, [first, second], self._graph.value(BOOL, (1,)))
 
     def _branch(self) -> list[Variable]:
         kinds, results = self._kinds(1, 3), self._kinds(1, 3)
@@ -190,19 +210,19 @@ class RandomProgram:
     def _condition(self, kinds: Sequence[Kind]) -> nd.Model:
         condition = self._inner(kinds)
         graph, inputs = condition._graph, condition.inputs
-        limit = graph.constant([self._rng.choice((0, 1, 3, 7))], INT)
+        limit = condition._integers(self._rng.choice((0, 1, 3, 7)))
         holds = condition._less(inputs[0].index, limit)
         counters = [each for each in inputs[1:] if each.kind == "counter"]
         if counters and self._rng.random() < 0.5:
             # The loop ends when another counter grows.
-            other = condition._less(self._rng.choice(counters).index, graph.constant([3], INT))
+            other = condition._less(self._rng.choice(counters).index, condition._integers(3))
             holds = condition._add(Op.LOGICAL_AND, [holds, other], graph.value(BOOL, (1,)))
         return graph.finish([each.index for each in inputs], [holds])
 
     def _body(self, kinds: Sequence[Kind], carried: Sequence[Kind]) -> nd.Model:
         body = self._inner(kinds)
         counted = body._graph.binary(
-            Op.ADD, body.inputs[0].index, body._integers(1), body._new("counter").index
+            Op.TFLITE_ADD, body.inputs[0].index, body._integers(1), body._new("counter").index
         )
         for _ in range(self._rng.randint(0, 3)):
             body._readable += body._operation()
@@ -214,7 +234,7 @@ def random_loops(seed: int, *, may_fail: bool = False) -> tuple[nd.Model, list[l
     """Returns a model, and arguments of several executions."""
     rng = random.Random(seed)
     kinds = ["counter", *(rng.choice(tuple(_SHAPES)) for _ in range(rng.randint(1, 3)))]
-    program = RandomProgram(rng, kinds, depth=3, may_fail=may_fail)
+    program = RandomProgram(rng, kinds, depth=3, may_fail=may_fail, is_wide=seed % 4 == 3)
     # There is always a loop.
     program._readable += program._loop()
     model = program.finished([rng.choice(tuple(_SHAPES)) for _ in range(rng.randint(1, 3))])
@@ -222,7 +242,7 @@ def random_loops(seed: int, *, may_fail: bool = False) -> tuple[nd.Model, list[l
         [
             np.array(
                 [rng.randint(-2, 5) for _ in range(int(np.prod(_SHAPES[kind])))],
-                np.int32 if kind == "counter" else np.float32,
+                program._type(kind).dtype,
             ).reshape(_SHAPES[kind])
             for kind in kinds
         ]

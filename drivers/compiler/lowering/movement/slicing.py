@@ -32,7 +32,7 @@ def _slice_from(call: Call, builder: Builder, source: Value, shape: Shape) -> Va
     if not last:
         return source
     message = f"{call.name('begin')}: indexes from 0 to {last} are expected"
-    limits = builder.constant(np.array(last, np.int32))
+    limits = builder.constant(np.array(last, begin.type.dtype))
 
     def first(at: Expression) -> Expression:
         return load(begin, (at,))
@@ -43,7 +43,9 @@ def _slice_from(call: Call, builder: Builder, source: Value, shape: Shape) -> Va
     def requirements(at: Expression) -> Sequence[tuple[Expression, str]]:
         return (((first(at) >= 0) & (first(at) <= limit(at)), message),)
 
-    inside = builder.compute(begin.shape, lambda at: minimum(maximum(first(at), 0), limit(at)), requirements)
+    inside = builder.compute(
+        begin.shape, lambda at: minimum(maximum(first(at), 0), limit(at)).to(Scalar.INT32), requirements
+    )
 
     def body(*at: Expression) -> Expression:
         begins = (load(inside, (index(axis),)).to(Scalar.INDEX) for axis in range(len(at)))

@@ -21,6 +21,8 @@ _LINE_BYTES = 64
 _ALIASED_BYTES = 1024
 #: With fewer blocks, packing a right operand that could be read in place takes longer than it saves.
 _MIN_PACKED_BLOCKS = 4
+#: Packed operands above this size exceed the second-level cache by far, and threads have one each.
+_MAX_PACKED_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +142,15 @@ def plan_of(kernel: Kernel, node: Attention, target: Target) -> AttentionPlan | 
     else:
         left = query
     scores = replace(query, outer=tile.shape[1], inner=1)
+    first = _block_product(_product(left, key, block, n.extent, k.extent), key, blocks, target)
+    second = _block_product(_product(scores, value, block, d.extent, n.extent), value, blocks, target)
+    if max(first.packed_bytes, second.packed_bytes) > _MAX_PACKED_BYTES:
+        return None
     return AttentionPlan(
         node=node,
         query=query,
-        first=_block_product(_product(left, key, block, n.extent, k.extent), key, blocks, target),
-        second=_block_product(_product(scores, value, block, d.extent, n.extent), value, blocks, target),
+        first=first,
+        second=second,
         rows=rows,
         tile=tile,
         local=local,

@@ -11,6 +11,7 @@ from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.epilogue import arguments_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -18,6 +19,8 @@ from neurald.drivers.cpu.target.target import Target
 _CACHE_SIZE = 128
 #: Routines without arguments; the oldest first.
 _cache: dict[Hashable, Routine] = {}
+#: Routines without arguments, and the positions of their arguments among those of the kernel.
+_repeated: dict[Hashable, tuple[Routine, tuple[int, ...]]] = {}
 
 
 def shared_routine(
@@ -33,6 +36,34 @@ def shared_routine(
         make: makes the routine.
     """
     return cached_routine(_cache_key(kernel, arguments, target), kernel, arguments, make)
+
+
+def repeated_routine(kernel: Kernel, target: Target, make: Callable[[], Routine]) -> Routine:
+    """Returns the routine of an equivalent kernel without a contraction, or makes it.
+
+    Args:
+        kernel: the kernel. Its routine must not depend on the contents of constants, except
+            integers in its body.
+        target: the target of the code.
+        make: makes the routine; its arguments are the output and the inputs, in any order.
+    """
+    arguments = arguments_of(kernel)
+    key = _cache_key(kernel, arguments, target)
+    known = None if key is None else _repeated.get(key)
+    if key is None or known is None:
+        routine = make()
+        if key is not None and set(routine.arguments) <= set(arguments):
+            while len(_repeated) >= _CACHE_SIZE:
+                _repeated.pop(next(iter(_repeated)), None)
+            positions = tuple(arguments.index(each) for each in routine.arguments)
+            _repeated[key] = replace(routine, arguments=()), positions
+        return routine
+    routine, positions = known
+    return replace(
+        routine,
+        arguments=tuple(arguments[position] for position in positions),
+        operations=kernel.operations,
+    )
 
 
 def cached_routine(
@@ -88,6 +119,7 @@ def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Ha
         tuple(parts),
         roots,
         kernel.output_offset is None,
+        None if kernel.limit is None else (positions[kernel.limit.count], kernel.limit.bound),
     )
 
 

@@ -211,7 +211,28 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         plan, parts, padding, epilogue.starts(starts), epilogue.words(1, channels)[:, 0], node.weights.name
     )
     arguments = arguments_with(epilogue.kernel, (node.input, weights))
-    writer = DepthwiseWriter(plan, epilogue, arguments, zero=node.input_zero)
+    key: Hashable | None = None
+    if epilogue.rescaling is not None and epilogue.is_stored:
+        values = tuple((each.shape, each.type) for each in arguments)
+        key = plan, epilogue.rescaling.form, values, node.input_zero
+    return cached_routine(
+        key,
+        kernel,
+        arguments,
+        lambda: _new_depthwise_routine(kernel, plan, epilogue, arguments, zero=node.input_zero),
+    )
+
+
+def _new_depthwise_routine(
+    kernel: Kernel,
+    plan: depthwise_plan.DepthwisePlan,
+    epilogue: QuantizedEpilogue,
+    arguments: tuple[Value, ...],
+    *,
+    zero: int,
+) -> Routine:
+    """Returns the routine of a depthwise convolution."""
+    writer = DepthwiseWriter(plan, epilogue, arguments, zero=zero)
     writer.write()
     return Routine(
         text=function_text(writer.code, arguments),
@@ -220,7 +241,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=plan.layout.packed_bytes,
-        label=f"{scheme.label}, depthwise, {plan.rows} rows at once",
+        label=f"{plan.scheme.label}, depthwise, {plan.rows} rows at once",
         operations=kernel.operations,
         subroutines=frozenset(writer.code.subroutines),
     )

@@ -17,6 +17,7 @@ define internal i64 @${KERNEL}_bits($TYPE %element) nounwind {
 }
 
 define void @$KERNEL($PARAMETERS) nounwind {
+  br label %entry
 entry:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %start, label %done

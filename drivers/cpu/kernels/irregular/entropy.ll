@@ -1,5 +1,6 @@
 ; Copies two numbers, or replaces them by random ones if both are 0.
 define void @$KERNEL($PARAMETERS) nounwind {
+  br label %entry
 entry:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %copy, label %done

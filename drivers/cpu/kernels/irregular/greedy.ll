@@ -95,6 +95,7 @@ define internal i1 @${KERNEL}_overlaps(ptr %one, ptr %other) nounwind {
 }
 
 define void @$KERNEL($PARAMETERS) nounwind {
+  br label %entry
 entry:
   %heap = getelementptr i8, ptr %scratch, i64 $CHOSEN_BYTES
   br label %row.test

@@ -1,5 +1,6 @@
 ; Stores the positions of the elements that are not 0, and their number as the last element. Vectors of elements become bit masks, of which each bit is looked at once.
 define void @$KERNEL($PARAMETERS) nounwind {
+  br label %entry
 entry:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %test, label %done

@@ -117,6 +117,7 @@ define internal float @${KERNEL}_overlap(ptr %corners, i64 %one, i64 %other) nou
 }
 
 define void @$KERNEL($PARAMETERS) nounwind {
+  br label %entry
 entry:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %start, label %done

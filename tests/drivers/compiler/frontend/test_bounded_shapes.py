@@ -218,8 +218,9 @@ def test_sums_of_segments() -> None:
             compiled.run(source, np.array(segments, np.int32))
 
 
+@sweep("is_gathered", [False, True])
 @sweep("operator", ["UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX"])
-def test_as_many_segments_as_distinct_elements(operator: str) -> None:
+def test_as_many_segments_as_distinct_elements(operator: str, *, is_gathered: bool) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     keys, data = graph.tensor(shape=(9,), type_="INT32"), graph.tensor(shape=(9, 2), type_="FLOAT32")
@@ -229,13 +230,17 @@ def test_as_many_segments_as_distinct_elements(operator: str) -> None:
     result = graph.tensor(shape=(9, 2), type_="FLOAT32", shape_signature=(-1, 2))
     graph.operator("UNIQUE", [keys], [values, numbers], "UniqueOptions", IdxOutType=2)
     graph.operator("SHAPE", [values], [shape], "ShapeOptions", OutType=2)
-    graph.operator(
-        "STRIDED_SLICE",
-        [shape, _constant(graph, [0]), _constant(graph, [1]), _constant(graph, [1])],
-        [count],
-        "StridedSliceOptions",
-        ShrinkAxisMask=1,
-    )
+    if is_gathered:
+        first = graph.tensor(shape=(), type_="INT32", data=np.array(0, np.int32), has_rank=True)
+        graph.operator("GATHER", [shape, first], [count], "GatherOptions", Axis=0, BatchDims=0)
+    else:
+        graph.operator(
+            "STRIDED_SLICE",
+            [shape, _constant(graph, [0]), _constant(graph, [1]), _constant(graph, [1])],
+            [count],
+            "StridedSliceOptions",
+            ShrinkAxisMask=1,
+        )
     graph.operator(operator, [data, numbers, count], [result], f"{_camel(operator)}Options")
     graph.inputs, graph.outputs = [keys, data], [values, result]
     model = nd.load_tflite(file.build())
@@ -253,3 +258,33 @@ def test_as_many_segments_as_distinct_elements(operator: str) -> None:
 
 def _camel(operator: str) -> str:
     return "".join(word.capitalize() for word in operator.split("_"))
+
+
+@sweep("operator", ["UNIQUE", "WHERE", "SEGMENT_SUM"])
+def test_open_lengths(operator: str) -> None:
+    """Upper bounds follow from the lengths that an execution has."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    row = graph.tensor(shape=(1,), type_="INT32", shape_signature=(-1,))
+    other = graph.tensor(shape=(1,), type_="INT32", shape_signature=(-1,))
+    result = graph.tensor(shape=(1,), type_="INT32", shape_signature=(-1,))
+    pairs = graph.tensor(shape=(1, 1), type_="INT64", shape_signature=(-1, 1))
+    if operator == "UNIQUE":
+        graph.inputs, graph.outputs = [row], [other, result]
+        graph.operator(operator, [row], [other, result], "UniqueOptions", IdxOutType=2)
+    elif operator == "WHERE":
+        graph.inputs, graph.outputs = [row], [pairs]
+        graph.operator(operator, [row], [pairs])
+    else:
+        graph.inputs, graph.outputs = [row, other], [result]
+        graph.operator(operator, [row, other], [result], "SegmentSumOptions")
+    model = nd.load_tflite(file.build())
+    compiled, references = (
+        nd.CompilationBuilder(model, [CpuDevice(compiles=compiles)]).finish() for compiles in (True, False)
+    )
+    for length in (3, 20, 7, 1, 3):
+        inputs = [generator.integers(0, 3, length).astype(np.int32), np.arange(length, dtype=np.int32) // 2]
+        given = inputs[: len(graph.inputs)]
+        for found, reference in zip(compiled.run(*given), references.run(*given), strict=True):
+            np.testing.assert_array_equal(found, reference)
+    assert not any(kernel.is_reference for step in compiled.profile() for kernel in step.kernels)

@@ -84,6 +84,30 @@ def test_longer_loops_are_inlined_once(iterations: float) -> None:
     assert _types(structured, structured.items) == [Op.LESS, ADD, MUL, ADD]
 
 
+def test_nested_loops_are_inlined_once() -> None:
+    """Neither unrolling nor the search for unchanged values multiplies with the depth."""
+    depth = 12
+    body = counting(1, 0.5)
+    for _ in range(depth):
+        graph = Graph()
+        counter, value = graph.value(shape=(1,)), graph.value()
+        outputs = [graph.value(shape=(1,)), graph.value()]
+        models = graph.model(below(9, extra=1)), graph.model(body)
+        graph.builder.add_operation(Op.WHILE, [*models, graph.constant([0]), value], outputs)
+        results = [
+            graph.binary(ADD, counter, graph.constant([1]), graph.value(shape=(1,))),
+            graph.binary(ADD, outputs[1], graph.constant([0]), graph.value()),
+        ]
+        body = graph.finish([counter, value], results)
+    outer = Graph()
+    value, result = outer.value(), outer.value()
+    arguments = [outer.model(below(9, extra=1)), outer.model(body), outer.constant([0]), value]
+    outer.builder.add_operation(Op.WHILE, arguments, [outer.value(shape=(1,)), result])
+    structured = structure_control_flow(outer.finish([value], [result]))
+    assert len([*_only(WhileLoop, structured.items)]) == depth + 1
+    assert len(structured.model.main.operations) == 3 * depth + 3
+
+
 def test_outputs_have_memory_of_their_own() -> None:
     """A loop of no turns returns its arguments: a constant and an input."""
     graph = Graph()
@@ -196,7 +220,7 @@ def test_operations_on_values_that_do_not_change_leave_the_loop() -> None:
     assert _types(structured, structured.items)[0] is MUL
 
 
-@sweep("turns", [30, 33])
+@sweep("turns", [30, 129])
 def test_loops_whose_shapes_change_are_unrolled_or_refused(turns: int) -> None:
     def body(graph: Graph, _: int, value: int) -> list[int]:
         longer = graph.value(shape=(0,))
@@ -208,7 +232,7 @@ def test_loops_whose_shapes_change_are_unrolled_or_refused(turns: int) -> None:
     def structured() -> StructuredModel:
         return _over([(nd.OperandType.TENSOR_FLOAT32, (0,))], body, turns, open_shape=(2,))
 
-    if turns > 32:
+    if turns > 128:
         with pytest.raises(BadData, match="changes its shape"):
             structured()
     else:

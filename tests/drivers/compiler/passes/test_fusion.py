@@ -481,3 +481,52 @@ def random_compute_graph(seed: int) -> Graph:
     builder.graph.outputs = outputs
     builder.graph.remove_unused()
     return builder.finish(*outputs)
+
+
+def shuffled(builder: GraphBuilder, first: Value, second: Value) -> Value:
+    """Concatenates columns, and interleaves both halves."""
+    rows, columns = first.shape
+    whole = builder.compute(
+        (rows, 2 * columns),
+        lambda i, j: load(first, (i, j), j < columns, load(second, (i, j - columns), j >= columns, 0)),
+    )
+    return builder.compute(whole.shape, lambda i, j: load(whole, (i, j % 2 * columns + j // 2)))
+
+
+def test_what_a_contraction_reads_is_not_evaluated_again() -> None:
+    builder = GraphBuilder()
+    parts = [pointwise(builder, builder.input(100, 20)) for _ in range(2)]
+    whole = shuffled(builder, *parts)
+    product = builder.matrix_product(whole, builder.weights(8, 40))
+    other = builder.compute((100, 40), lambda *at: load(whole, at) * 2.0)
+    found = fused(builder.finish(product, other))
+    (reader,) = (kernel for kernel in found.kernels if kernel.output is found.outputs[1])
+    assert reader.inputs == (whole,)
+
+
+def test_a_chain_of_shuffles_is_not_evaluated_again_by_each_reader() -> None:
+    builder = GraphBuilder()
+    left, outputs = builder.input(200, 32), []
+    for _ in range(6):
+        right = builder.matrix_product(builder.input(200, 8), builder.weights(32, 8))
+        whole = shuffled(builder, left, right)
+        left = builder.compute((200, 32), lambda i, j, of=whole: load(of, (i, j)))
+        half = builder.compute((200, 32), lambda i, j, of=whole: load(of, (i, j + 32)))
+        outputs.append(builder.matrix_product(half, builder.weights(8, 32)))
+    found = fused(builder.finish(*outputs))
+    assert max(len(kernel.inputs) for kernel in found.kernels) <= 3
+    assert max(len(kernel.expressions) for kernel in found.kernels) < 30
+
+
+def test_values_are_stored_in_the_order_of_what_they_load() -> None:
+    builder = GraphBuilder()
+    images = [builder.matrix_product(builder.input(600, 8), builder.weights(16, 8)) for _ in range(2)]
+    # Channels come first, as in a model whose layout was changed around each operation.
+    whole = builder.compute(
+        (32, 600),
+        lambda c, p: load(images[0], (p, c), c < 16, load(images[1], (p, c - 16), c >= 16, 0)),
+    )
+    halves = [builder.compute((600, 16), lambda p, c, by=by: load(whole, (c * 2 + by, p))) for by in (0, 1)]
+    products = [builder.matrix_product(half, builder.weights(4, 16)) for half in halves]
+    found = fused(builder.finish(*products))
+    assert all(kernel.shape[0] != 32 for kernel in found.kernels)

@@ -90,6 +90,29 @@ def test_results_may_be_concatenated_again() -> None:
     assert set(found.aliases.values()) == {found.outputs[0]}
 
 
+def test_other_readers_load_from_the_result() -> None:
+    builder = GraphBuilder()
+    parts = [product(builder, 40, columns) for columns in (64, 80)]
+    read = builder.compute((40, 64), lambda *at: load(parts[0], at) * 2.0)
+    whole = concatenated(builder, parts, axis=1)
+    result = builder.matrix_product(whole, builder.weights(3, 144))
+    found, fewer = checked(builder.finish(result, read))
+    assert fewer == 1
+    assert [found.starts[part] for part in parts] == [0, 64]
+    assert set(found.aliases.values()) == {whole}
+
+
+def test_parts_may_be_computed() -> None:
+    builder = GraphBuilder()
+    source, part = builder.input(80, 64), product(builder, 80, 48)
+    order = builder.compute((80, 64), lambda i, j: load(source, (i, j % 2 * 32 + j // 2)) + 1.0)
+    whole = concatenated(builder, [order, part], axis=1)
+    # A second reader keeps the concatenation from being computed where it is read.
+    found, _ = checked(builder.finish(whole, builder.matrix_product(whole, builder.weights(3, 112))))
+    assert found.starts[part] == 64
+    assert [kernel.output_offset is not None for kernel in found.kernels].count(True) == 2
+
+
 def short_runs(builder: GraphBuilder) -> Value:
     return concatenated(builder, [product(builder, 3, 3), product(builder, 3, 20)], axis=1)
 

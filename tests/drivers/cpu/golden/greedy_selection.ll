@@ -6,7 +6,7 @@ declare float @llvm.minimum.f32(float, float)
 ; and then a binary heap of boxes: pairs of a score and an index, the best ones first.
 
 ; Returns true if the first pair precedes the second one: by a greater score, then by a smaller index.
-define internal i1 @kaacb08a06a721d2f_precedes(ptr %one, ptr %other) nounwind {
+define internal i1 @k8ffb5c9bae842026_precedes(ptr %one, ptr %other) nounwind {
   %p.index.one = getelementptr i32, ptr %one, i64 1
   %p.index.other = getelementptr i32, ptr %other, i64 1
   %score.one = load float, ptr %one
@@ -22,7 +22,7 @@ define internal i1 @kaacb08a06a721d2f_precedes(ptr %one, ptr %other) nounwind {
 }
 
 ; Moves the pair at %start down in a heap of %count pairs, to where it precedes all below it.
-define internal void @kaacb08a06a721d2f_sink(ptr %heap, i64 %start, i64 %count) nounwind {
+define internal void @k8ffb5c9bae842026_sink(ptr %heap, i64 %start, i64 %count) nounwind {
 entry:
   br label %test
 test:
@@ -38,14 +38,14 @@ look:
   br i1 %has.right, label %both, label %compare
 both:
   %p.right = getelementptr i64, ptr %heap, i64 %right
-  %is.right = call i1 @kaacb08a06a721d2f_precedes(ptr %p.right, ptr %p.left)
+  %is.right = call i1 @k8ffb5c9bae842026_precedes(ptr %p.right, ptr %p.left)
   %better = select i1 %is.right, i64 %right, i64 %left
   br label %compare
 compare:
   %child = phi i64 [ %left, %look ], [ %better, %both ]
   %p.child = getelementptr i64, ptr %heap, i64 %child
   %p.at = getelementptr i64, ptr %heap, i64 %at
-  %sinks = call i1 @kaacb08a06a721d2f_precedes(ptr %p.child, ptr %p.at)
+  %sinks = call i1 @k8ffb5c9bae842026_precedes(ptr %p.child, ptr %p.at)
   br i1 %sinks, label %move, label %end
 move:
   %upper = load i64, ptr %p.at, align 4
@@ -58,7 +58,7 @@ end:
 }
 
 ; Returns true if two boxes overlap too much. A box without a positive area overlaps none.
-define internal i1 @kaacb08a06a721d2f_overlaps(ptr %one, ptr %other) nounwind {
+define internal i1 @k8ffb5c9bae842026_overlaps(ptr %one, ptr %other) nounwind {
   %first = load <4 x float>, ptr %one, align 4
   %second = load <4 x float>, ptr %other, align 4
   %one.top = extractelement <4 x float> %first, i64 0
@@ -97,7 +97,8 @@ define internal i1 @kaacb08a06a721d2f_overlaps(ptr %one, ptr %other) nounwind {
   ret i1 %result
 }
 
-define void @kaacb08a06a721d2f(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k8ffb5c9bae842026(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+  br label %entry
 entry:
   %heap = getelementptr i8, ptr %scratch, i64 24
   br label %row.test
@@ -142,7 +143,7 @@ build:
   br i1 %is.built, label %select, label %sift
 sift:
   %inner = sub i64 %above, 1
-  call void @kaacb08a06a721d2f_sink(ptr %heap, i64 %inner, i64 %count)
+  call void @k8ffb5c9bae842026_sink(ptr %heap, i64 %inner, i64 %count)
   br label %build
 select:
   %waiting = phi i64 [ %count, %build ], [ %rest, %chosen.end ]
@@ -158,7 +159,7 @@ take:
   %p.last = getelementptr i64, ptr %heap, i64 %rest
   %last = load i64, ptr %p.last, align 4
   store i64 %last, ptr %heap, align 4
-  call void @kaacb08a06a721d2f_sink(ptr %heap, i64 0, i64 %rest)
+  call void @k8ffb5c9bae842026_sink(ptr %heap, i64 0, i64 %rest)
   %best.wide = zext i32 %best to i64
   %p.box = getelementptr [4 x float], ptr %a1, i64 %best.wide
   br label %compare
@@ -171,7 +172,7 @@ against:
   %kept = load i32, ptr %p.kept
   %kept.wide = zext i32 %kept to i64
   %p.kept.box = getelementptr [4 x float], ptr %a1, i64 %kept.wide
-  %overlaps = call i1 @kaacb08a06a721d2f_overlaps(ptr %p.kept.box, ptr %p.box)
+  %overlaps = call i1 @k8ffb5c9bae842026_overlaps(ptr %p.kept.box, ptr %p.box)
   br i1 %overlaps, label %chosen.end, label %apart
 apart:
   %position.next = add i64 %position, 1

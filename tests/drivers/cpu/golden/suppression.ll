@@ -2,7 +2,7 @@
 declare float @llvm.fmuladd.f32(float, float, float)
 declare float @llvm.maximum.f32(float, float)
 declare float @llvm.minimum.f32(float, float)
-define internal float @kef8deeae010527ee_exp(float %x) nounwind {
+define internal float @k2cf7778e3cd5797e_exp(float %x) nounwind {
   %v1 = fcmp olt float %x, 0xC05A000000000000
   %v2 = select i1 %v1, float 0x0000000000000000, float %x
   %v3 = fcmp ogt float %v2, 0x4056400000000000
@@ -42,7 +42,7 @@ define internal float @kef8deeae010527ee_exp(float %x) nounwind {
 ; that the box has been compared with. The order of equal scores follows from how the heap is changed.
 
 ; Moves an element up from %hole to its place in the heap.
-define internal void @kef8deeae010527ee_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
+define internal void @k2cf7778e3cd5797e_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
 entry:
   br label %test
 test:
@@ -72,7 +72,7 @@ end:
 
 ; Removes the root of a heap that keeps %count elements: moves the larger child up, down to a leaf, and
 ; from there the last element up to its place.
-define internal void @kef8deeae010527ee_drop(ptr %heap, i64 %count) nounwind {
+define internal void @k2cf7778e3cd5797e_drop(ptr %heap, i64 %count) nounwind {
 entry:
   br label %test
 test:
@@ -107,12 +107,12 @@ last:
   %index = load i32, ptr %p.index
   %p.compared = getelementptr i32, ptr %p.last, i64 2
   %compared = load i32, ptr %p.compared
-  call void @kef8deeae010527ee_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
+  call void @k2cf7778e3cd5797e_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
   ret void
 }
 
 ; Returns the intersection of two boxes over their union; 0 if the union has no area.
-define internal float @kef8deeae010527ee_overlap(ptr %corners, i64 %one, i64 %other) nounwind {
+define internal float @k2cf7778e3cd5797e_overlap(ptr %corners, i64 %one, i64 %other) nounwind {
   %p.one = getelementptr [4 x float], ptr %corners, i64 %one
   %p.other = getelementptr [4 x float], ptr %corners, i64 %other
   %p.one.x = getelementptr float, ptr %p.one, i64 1
@@ -152,7 +152,8 @@ define internal float @kef8deeae010527ee_overlap(ptr %corners, i64 %one, i64 %ot
   ret float %result
 }
 
-define void @kef8deeae010527ee(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr noalias %a4, ptr noalias %a5, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k2cf7778e3cd5797e(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr noalias %a4, ptr noalias %a5, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+  br label %entry
 entry:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %start, label %done
@@ -198,7 +199,7 @@ queue:
   %p.right = getelementptr float, ptr %p.corners, i64 3
   store float %right, ptr %p.right
   %index.short = trunc i64 %index to i32
-  call void @kef8deeae010527ee_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
+  call void @k2cf7778e3cd5797e_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
   %waiting.more = add i64 %waiting, 1
   br label %queued
 queued:
@@ -228,7 +229,7 @@ take:
   %is.empty = icmp eq i64 %rest, 0
   br i1 %is.empty, label %compare.first, label %drop
 drop:
-  call void @kef8deeae010527ee_drop(ptr %heap, i64 %rest)
+  call void @k2cf7778e3cd5797e_drop(ptr %heap, i64 %rest)
   br label %compare.first
 compare.first:
   br label %compare
@@ -242,7 +243,7 @@ overlap:
   %p.other = getelementptr i32, ptr %scratch, i64 %earlier
   %other = load i32, ptr %p.other
   %other.wide = zext i32 %other to i64
-  %iou = call float @kef8deeae010527ee_overlap(ptr %corners, i64 %own.wide, i64 %other.wide)
+  %iou = call float @k2cf7778e3cd5797e_overlap(ptr %corners, i64 %own.wide, i64 %other.wide)
   %reaches = fcmp oge float %iou, %iou.limit
   br i1 %reaches, label %dropped, label %lower
 lower:
@@ -250,7 +251,7 @@ lower:
 soften:
   %scaled = fmul float %scale, %iou
   %exponent = fmul float %scaled, %iou
-  %decay = call float @kef8deeae010527ee_exp(float %exponent)
+  %decay = call float @k2cf7778e3cd5797e_exp(float %exponent)
   %softened = fmul float %current, %decay
   %is.low = fcmp ole float %softened, %least
   br i1 %is.low, label %decide, label %lower.end
@@ -278,7 +279,7 @@ again:
   br i1 %is.above, label %requeue, label %kept
 requeue:
   %chosen.short = trunc i64 %chosen to i32
-  call void @kef8deeae010527ee_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
+  call void @k2cf7778e3cd5797e_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
   br label %kept
 kept:
   %waiting.after = phi i64 [ %rest, %again ], [ %left.waiting, %requeue ]

@@ -245,6 +245,7 @@ def test_profiles_name_every_kernel_once() -> None:
     times = model.profile()
     assert len(times) == len(model.native.executable.calls)
     assert {each.operations for each in times} == {(0,)}
+    assert all(each.label.endswith(", in every turn of a loop") for each in times)
 
 
 def changed(executable: Executable, opcode: Opcode, **fields: Callable[[Any], Any]) -> Executable:

@@ -110,13 +110,14 @@ def _sum_of_segments(call: Call, builder: Builder) -> Sequence[BoundedValue]:
         return [(is_next & (own >= 0), message)]
 
     numbers = builder.compute((count,), lambda at: load(segments, (at,)), requirements)
-    total = builder.scatter(numbers, source, output=source.shape, reduction=ReductionOp.SUM)
     last = index(max(0, count - 1))
     rows = (
         builder.compute((), lambda: load(numbers, (last,)) + 1)
         if count
         else builder.constant(np.zeros((), np.int32))
     )
+    # After the number of rows, by which its computation is limited.
+    total = builder.scatter(numbers, source, output=source.shape, reduction=ReductionOp.SUM)
     return (BoundedValue(value=total, limit=Limit(dimension=0, bound=count, count=rows)),)
 
 

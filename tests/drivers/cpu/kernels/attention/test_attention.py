@@ -142,6 +142,15 @@ def test_special_values(target: Target) -> None:
     check([form] * len(cases), target, cases)
 
 
+def test_operands_that_are_too_large_to_pack_are_not_merged(target: Target) -> None:
+    for depth, features, count in ((1024, 4, 1), (2048, 4, 0), (4, 2048, 0)):
+        form = Form(heads=1, rows=200, columns=4096, depth=depth, features=features)
+        fused = fuse(attention(form), is_row_wise=is_row_by_row)
+        kept = merge_attention(fused, lambda kernel: fits(kernel, target))
+        found = sum(isinstance(kernel.contraction, Attention) for kernel in kept.kernels)
+        assert found == count
+
+
 def test_equal_kernels_have_the_same_text(target: Target) -> None:
     texts = set()
     for _ in range(2):

@@ -5,13 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.compiler.contractions import Case
+from support.compiler.elementwise import interpreted
 from support.cpu.float_kernels import TARGETS, check, windows
+from support.cpu.native import run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import constant
+from neurald.drivers.compiler.ir.expression import axis, constant, load, select
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common import routine_cache
-from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.kernels.select import generate, routine_for
 from neurald.drivers.cpu.target.routine import Routine
 
 TARGET = next(iter(TARGETS.values()))
@@ -27,6 +31,7 @@ def _routine(case: Case) -> Routine:
 @pytest.fixture(autouse=True)
 def _empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routine_cache, "_cache", {})
+    monkeypatch.setattr(routine_cache, "_repeated", {})
 
 
 @sweep("weights", WEIGHTS)
@@ -72,3 +77,26 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(routine_cache._cache) == 2
     assert _routine(cases[0]).text is not texts[0]
     assert _routine(cases[0]).text == texts[0]
+
+
+def _interleaved(length: int, factor: float) -> Kernel:
+    first, second = (Value((9, length), Scalar.FLOAT32) for _ in range(2))
+    at = (axis(9), axis(2 * length))
+    other = load(second, (at[0], at[1] // 2))
+    body = select((at[1] % 2).equals(0), load(first, (at[0], at[1] // 2)), other) * factor
+    return Kernel(output=Value((9, 2 * length), Scalar.FLOAT32), axes=at, body=body, operations=(length,))
+
+
+def test_equal_kernels_without_contraction_are_generated_once() -> None:
+    kernels = [_interleaved(20, 2.0), _interleaved(20, 2.0), _interleaved(20, 3.0), _interleaved(21, 2.0)]
+    routines = [generate(kernel, TARGET) for kernel in kernels]
+    assert routines[0].text is routines[1].text
+    assert len({each.text for each in routines}) == 3
+    for kernel, routine in zip(kernels, routines, strict=True):
+        assert set(routine.arguments) == {kernel.output, *kernel.inputs}
+        assert routine.operations == kernel.operations
+    generator = np.random.default_rng(0)
+    for kernel, routine in zip(kernels, routines, strict=True):
+        inputs = {value: generator.standard_normal(value.shape).astype(np.float32) for value in kernel.inputs}
+        got, _ = run(routine, inputs, TARGET)
+        np.testing.assert_array_equal(got, interpreted(kernel, inputs))

@@ -1,0 +1,70 @@
+"""Runs work in daemon threads that are used again: starting a thread takes longer than waking one."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+#: How long an idle thread waits for more work.
+_IDLE_S: Final = 1.0
+_IDLE_NAME: Final = "neurald idle"
+
+
+class _IdleThread:
+    """A thread that waits for work. `work` is set once `ready` can be acquired."""
+
+    __slots__ = ("ready", "thread", "work")
+
+    def __init__(self) -> None:
+        self.ready = threading.Lock()
+        self.ready.acquire()
+        self.thread = threading.current_thread()
+        self.work: Callable[[], object] | None = None
+
+
+class BackgroundThreads:
+    """Starts work at once, each in a thread of its own. Thread-safe.
+
+    The threads do not delay the end of the process. No lock is held, so finalizers and signal
+    handlers may start work.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[_IdleThread] = []
+        # A child has none of the threads.
+        os.register_at_fork(after_in_child=self._idle.clear)
+
+    def start(self, work: Callable[[], object], name: str) -> None:
+        """Runs `work` in a thread, which has this name meanwhile.
+
+        Raises:
+            RuntimeError: no thread can be started.
+        """
+        try:
+            idle = self._idle.pop()
+        except IndexError:
+            # A thread keeps its arguments until it ends.
+            threading.Thread(target=self._run, args=([work],), name=name, daemon=True).start()
+            return
+        idle.work, idle.thread.name = work, name
+        idle.ready.release()
+
+    def _run(self, first: list[Callable[[], object]]) -> None:
+        work: Callable[[], object] | None = first.pop()
+        while work is not None:
+            work()
+            # An idle thread must not keep what its last work refers to.
+            work = None
+            idle = _IdleThread()
+            idle.thread.name = _IDLE_NAME
+            self._idle.append(idle)
+            if not idle.ready.acquire(timeout=_IDLE_S):
+                try:
+                    self._idle.remove(idle)
+                except ValueError:  # it is being given work
+                    idle.ready.acquire()
+            work = idle.work
+
+
+#: The threads of this process for work that executions do in the background.
+BACKGROUND: Final = BackgroundThreads()

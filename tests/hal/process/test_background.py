@@ -1,0 +1,96 @@
+"""Daemon threads that are used again."""
+
+import os
+import threading
+import weakref
+from concurrent.futures import Future
+
+import pytest
+from support.waiting import wait_until
+
+from neurald.hal.process import background
+from neurald.hal.process.background import BackgroundThreads
+
+
+def ident_of(threads: BackgroundThreads, name: str = "some work") -> int:
+    """Runs work that returns the identifier of its thread."""
+    done: Future[tuple[int, str, bool]] = Future()
+
+    def work() -> None:
+        thread = threading.current_thread()
+        done.set_result((threading.get_ident(), thread.name, thread.daemon))
+
+    threads.start(work, name)
+    ident, found, is_daemon = done.result(30)
+    assert (found, is_daemon) == (name, True)
+    return ident
+
+
+def settled(threads: BackgroundThreads, idle: int) -> bool:
+    return len(threads._idle) == idle
+
+
+def test_an_idle_thread_is_used_again() -> None:
+    threads = BackgroundThreads()
+    first = ident_of(threads)
+    for number in range(5):
+        wait_until(lambda: settled(threads, 1))
+        assert ident_of(threads, f"work {number}") == first
+
+
+def test_work_never_waits_for_other_work() -> None:
+    threads, proceed, started = BackgroundThreads(), threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        started.release()
+        assert proceed.wait(30)
+
+    for _ in range(2):
+        for _ in range(8):
+            threads.start(work, "work")
+        for _ in range(8):
+            assert started.acquire(timeout=30)
+        proceed.set()
+        wait_until(lambda: settled(threads, 8))
+        proceed.clear()
+
+
+def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_IDLE_S", 0.02)
+    threads = BackgroundThreads()
+    for _ in range(3):
+        ident_of(threads)
+        wait_until(lambda: settled(threads, 0))
+    wait_until(lambda: not any(thread.name == "neurald idle" for thread in threading.enumerate()))
+
+
+def test_an_idle_thread_keeps_nothing_alive() -> None:
+    class Work:
+        def __call__(self) -> None:
+            pass
+
+    threads, work = BackgroundThreads(), Work()
+    reference = weakref.ref(work)
+    threads.start(work, "work")
+    del work
+    wait_until(lambda: settled(threads, 1))
+    assert reference() is None
+
+
+def test_a_thread_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError):
+        BackgroundThreads().start(lambda: None, "work")
+
+
+def test_a_child_has_no_idle_threads() -> None:
+    threads = BackgroundThreads()
+    ident_of(threads)
+    wait_until(lambda: settled(threads, 1))
+    child = os.fork()
+    if not child:
+        os._exit(len(threads._idle))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
