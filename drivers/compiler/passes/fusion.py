@@ -311,10 +311,13 @@ class _Fusion:
             return False
         if not producer.has_reduction and _is_in_ranges(producer) and not self._is_moved(producer):
             return False
+        # The elements of a contraction are not divided into ranges, and reductions are long.
+        is_divided = reader.contraction is None and not producer.has_reduction
         loaded, is_in_reduction, last = 0.0, False, last_axis(reader)
         for each, count in _loads(reader):
             if each.value is producer.output:
-                fraction = None if each.guard is None else range_fraction(each.guard, last)
+                guard = each.guard if is_divided else None
+                fraction = None if guard is None else range_fraction(guard, last)
                 elements = estimate(math.prod(reader.shape) * count)
                 loaded += elements * (1.0 if fraction is None else fraction)
                 is_in_reduction |= count > 1

@@ -530,3 +530,16 @@ def test_values_are_stored_in_the_order_of_what_they_load() -> None:
     products = [builder.matrix_product(half, builder.weights(4, 16)) for half in halves]
     found = fused(builder.finish(*products))
     assert all(kernel.shape[0] != 32 for kernel in found.kernels)
+
+
+def test_reductions_are_not_moved_into_parts_of_a_contraction() -> None:
+    builder = GraphBuilder()
+    sums = builder.input(60, 16, 4)
+    along = axis(4, "r")
+    pooled = builder.compute(
+        (60, 16), lambda i, j: reduce(ReductionOp.MAXIMUM, (along,), load(sums, (i, j, along)))
+    )
+    product = builder.matrix_product(builder.input(60, 8), builder.weights(32, 8))
+    added = builder.compute((60, 32), lambda i, j: load(product, (i, j)) + load(pooled, (i, j), j < 16, 0))
+    found = fused(builder.finish(added))
+    assert [kernel.has_reduction for kernel in found.kernels] == [True, False]
