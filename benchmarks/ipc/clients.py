@@ -117,6 +117,30 @@ def measure(cases: list[tuple[int, int]], seconds: float, rounds: int) -> list[d
     return rows
 
 
+def result_of(rows: list[dict[str, Any]], seconds: float, rounds: int) -> Result:
+    """Returns the content of a result file; see `measure`."""
+    columns = [
+        Column(name="clients", title="clients"),
+        Column(name="depth", title="executions under way, of each"),
+        Column(name="in_process_per_s", title="in process", unit="1/s", format=",.0f"),
+        Column(name="daemon_per_s", title="daemon", unit="1/s", format=",.0f"),
+        Column(name="ratio", title="daemon / in process", format=".2f"),
+        Column(name="in_process_fairness", title="best / worst, in process", format=".2f"),
+        Column(name="daemon_fairness", title="best / worst, daemon", format=".2f"),
+    ]
+    table = Table(
+        title=f"Executions of all clients together, {seconds:g} s, median of rounds: {rounds}",
+        columns=columns,
+        rows=[[row[column.name] for column in columns] for row in rows],
+    )
+    return Result(
+        title="Many clients of one daemon",
+        description=(__doc__ or "").split("\n\n", 2)[2].strip().replace("\n", " "),
+        tables=[table],
+        **circumstances(),
+    )
+
+
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -134,27 +158,7 @@ def main() -> None:
     cases = [(number, 1) for number in arguments.clients] + [(1, depth) for depth in arguments.depths]
     rows = measure(cases, arguments.seconds, arguments.rounds)
     if arguments.json:
-        columns = [
-            Column(name="clients", title="clients"),
-            Column(name="depth", title="executions under way, of each"),
-            Column(name="in_process_per_s", title="in process", unit="1/s", format=",.0f"),
-            Column(name="daemon_per_s", title="daemon", unit="1/s", format=",.0f"),
-            Column(name="ratio", title="daemon / in process", format=".2f"),
-            Column(name="in_process_fairness", title="best / worst, in process", format=".2f"),
-            Column(name="daemon_fairness", title="best / worst, daemon", format=".2f"),
-        ]
-        table = Table(
-            title=f"Executions of all clients together, {arguments.seconds:g} s, median of {arguments.rounds}",
-            columns=columns,
-            rows=[[row[column.name] for column in columns] for row in rows],
-        )
-        result = Result(
-            title="Many clients of one daemon",
-            description=__doc__.split("\n\n", 2)[2].strip().replace("\n", " "),
-            tables=[table],
-            **circumstances(),
-        )
-        write(arguments.json, result)
+        write(arguments.json, result_of(rows, arguments.seconds, arguments.rounds))
 
 
 if __name__ == "__main__":

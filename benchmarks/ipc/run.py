@@ -395,6 +395,25 @@ def result_table(model: str, report: dict[str, Any]) -> Table:
     )
 
 
+def summary_table(reports: dict[str, Any], figure: str) -> Table:
+    """Returns the overheads of all ways, with a row for each model.
+
+    Args:
+        reports: by model.
+        figure: `p50` or `p99`.
+    """
+    extra = {model: report["overhead_microseconds"] for model, report in reports.items()}
+    ways = list(next(iter(extra.values())))
+    return Table(
+        title=f"Overhead at {figure}, µs",
+        columns=[
+            Column(name="model", title="model"),
+            *(Column(name=f"{way}_more_{figure}_us", title=way, format=",.0f") for way in ways),
+        ],
+        rows=[[model, *(found[way][figure] for way in ways)] for model, found in extra.items()],
+    )
+
+
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -438,7 +457,10 @@ def main() -> None:
                     else "The rounds with the least interference count."
                 )
             ),
-            tables=[result_table(model, report) for model, report in reports.items()],
+            tables=[
+                *(summary_table(reports, figure) for figure in ("p50", "p99")),
+                *(result_table(model, report) for model, report in reports.items()),
+            ],
             details=reports,
             **circumstances(),
         )

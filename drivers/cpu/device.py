@@ -183,13 +183,37 @@ class CpuDevice:
             return prepare(model, None, None)
         from neurald.drivers.cpu.open_variants import OpenVariants
 
+        specialize: Prepare = prepare
+        if options.compiler is None:
+            specialize = self._background(model, options, threads)
         open_models = OpenVariants(
             model=model,
             compile_open=compile_open,
             restore=partial(self._restored_open, threads=threads),
             variants=options.variants,
         )
-        return SpecializingModel(model, prepare, owner=self, tolerant=False, open_models=open_models)
+        return SpecializingModel(
+            model, prepare, owner=self, tolerant=False, open_models=open_models, specialize=specialize
+        )
+
+    def _background(self, model: Model, options: PrepareOptions, threads: int) -> "Prepare":
+        """Returns what prepares a model for frequent shapes, in a process of low priority."""
+        from neurald.drivers.cpu.isolated import IsolatedPreparation
+        from neurald.hal.compiling.background import BackgroundCompiler
+
+        prepare: Prepare = IsolatedPreparation(
+            compiler=BackgroundCompiler(self.name, self, model),
+            restore=partial(self._restored, threads=threads),
+            restore_open=partial(self._restored_open, threads=threads),
+            keeps_artifact=bool(options.cache_key),
+            deadline_s=None,
+            cancellation=None,
+        ).prepare
+        if options.variants is None:
+            return prepare
+        from neurald.drivers.cpu.variants import CachingPreparation
+
+        return CachingPreparation(options.variants, prepare, partial(self._restored, threads=threads)).prepare
 
     def _compiled(
         self,

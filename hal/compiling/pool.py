@@ -131,6 +131,43 @@ class CompilePool:
             log_level=logging.getLogger("neurald").getEffectiveLevel(),
         )
 
+    def run(
+        self, job: CompileJob, memories: Sequence[Memory], deadline_s: float | None, stop: Cancellation
+    ) -> CompileResult:
+        """Runs a job.
+
+        Args:
+            job: the job.
+            memories: the memories of the model's constants.
+            deadline_s: on the clock of `time.monotonic()`; None for no limit.
+            stop: ends the job.
+
+        Raises:
+            Error: see `Compiler.compile`.
+        """
+        end_s = time.monotonic() + job.compile_s
+        with self.begin() as connection:
+            try:
+                send_message(connection, job, memories)
+                _await_reply(connection, job, deadline_s, end_s, stop)
+                received = receive_message(connection, CompileReply)
+            except OSError as error:
+                if not stop.is_cancelled:
+                    logger.warning("the compiler process does not answer: %s", error)
+                received = None
+            if isinstance(received, tuple):
+                return _compiled_from(*received)
+        if stop.is_cancelled:
+            raise Cancelled("the compilation was cancelled")
+        if received is None:
+            raise OpFailed("the compiler process has ended; prepare the model again")
+        if received.signal == signal.SIGXCPU:
+            raise time_exceeded(job.compile_s)
+        logger.error("a process that compiled a model has ended: %s", _describe_exit(received))
+        if any(text in received.stderr for text in _NO_MEMORY):
+            raise memory_exceeded(job.compile_bytes)
+        raise OpFailed(f"the compiler crashed on the model: {_signal_name(received.signal)}")
+
     def begin(self) -> socket.socket:
         """Begins a new job, and returns the daemon's end of its socket.
 
@@ -144,6 +181,11 @@ class CompilePool:
                     return ours
         ours.close()
         raise OpFailed("the compiler process has ended, and could not be restarted")
+
+    def forget(self) -> None:
+        """Leaves the processes to the parent, in a forked child."""
+        if self._server is not None:
+            self._server.forget()
 
     def _running_process(self) -> "_ForkServerProcess":
         with self._lock:
@@ -191,28 +233,7 @@ class SessionCompiler:
         """See `Compiler.compile`. Waits for its turn among the models of all clients."""
         with self._pool.admission.slot(self._session, self._priority, deadline_s, cancellation) as stop:
             job = self._pool.job(self._model, self._pools, shapes, self._options, is_open=is_open)
-            return self._compiled(job, deadline_s, stop)
-
-    def _compiled(self, job: CompileJob, deadline_s: float | None, stop: Cancellation) -> CompileResult:
-        end_s = time.monotonic() + job.compile_s
-        with self._pool.begin() as connection:
-            try:
-                send_message(connection, job, self._pools)
-                _await_reply(connection, job, deadline_s, end_s, stop)
-                received = receive_message(connection, CompileReply)
-            except OSError as error:
-                logger.warning("the compiler process does not answer: %s", error)
-                received = None
-            if isinstance(received, tuple):
-                return _compiled_from(*received)
-        if received is None:
-            raise OpFailed("the compiler process has ended; prepare the model again")
-        if received.signal == signal.SIGXCPU:
-            raise time_exceeded(job.compile_s)
-        logger.error("a process that compiled a model has ended: %s", _describe_exit(received))
-        if any(text in received.stderr for text in _NO_MEMORY):
-            raise memory_exceeded(job.compile_bytes)
-        raise OpFailed(f"the compiler crashed on the model: {_signal_name(received.signal)}")
+            return self._pool.run(job, self._pools, deadline_s, stop)
 
 
 def _await_reply(
@@ -310,6 +331,10 @@ class _ForkServerProcess:
                 self._process.wait(1.0)
             return False
         return True
+
+    def forget(self) -> None:
+        """Closes this process's end of the control socket, without waiting for the process."""
+        self._control.close()
 
     def close(self) -> None:
         """Ends the process, and all processes that it has forked."""

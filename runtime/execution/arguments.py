@@ -251,16 +251,16 @@ class ExecutionArguments:
         for index, output in self._string_outputs.items():
             self._outputs[index] = _BoundArgument(Argument(pool=0, length=output.memory.size), output.memory)
 
-    def require_specified_outputs(self) -> None:
-        """Raises BadData unless the shape of every output is known before it is computed."""
-        for index, bound in self._outputs.items():
-            operand = self._output_operands[index]
-            dimensions = merge_dimensions(operand.dimensions, bound.argument.dimensions, f"output {index}")
-            if dimensions is None or 0 in dimensions or operand.type is OperandType.TENSOR_STRING:
-                shape = "unknown rank" if dimensions is None else list(dimensions)
+    def require_bounded_outputs(self) -> None:
+        """Raises BadData unless the memory of every output has its final size already.
+
+        That is the maximum for an output of open dimensions. Strings may need larger memory.
+        """
+        for index in self._outputs:
+            if self._output_operands[index].type is OperandType.TENSOR_STRING:
                 raise BadData(
-                    f"output {index}: its shape is {shape}; a fenced execution needs the shape of "
-                    "every output"
+                    f"output {index}: it has strings, whose size is not known; a fenced execution needs "
+                    "the maximum size of every output"
                 )
 
 

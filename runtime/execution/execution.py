@@ -358,6 +358,9 @@ class Execution:
     ) -> Event:
         """Runs the model after all `dependencies` have ended. Returns at once.
 
+        An output of open dimensions takes as many elements as fit in its memory; its dimensions are
+        known when the execution has ended.
+
         Args:
             dependencies: events of any executions, on any devices. If one of them failed, this
                 execution fails.
@@ -367,8 +370,7 @@ class Execution:
             An event that has a fence.
 
         Raises:
-            BadData: an input or output is not bound, the shape of an output is not known
-                beforehand, a dependency is not an event, or the duration is negative.
+            BadData: an input or output is not bound, an output has strings, a dependency is not an event, or the duration is negative.
             BadState: it is computing, or it has computed and is not reusable.
             UnexpectedNull: a dependency is None.
             Error: the device failed immediately.
@@ -384,7 +386,7 @@ class Execution:
         limit_s = time_limit(duration_s, "the duration")
         if limit_s is not None:
             self._compilation.require_one_device("a duration after fences")
-        computation, options = self._start(has_specified_outputs=True)
+        computation, options = self._start(has_bounded_outputs=True)
         try:
             return start_fenced(
                 self._compilation,
@@ -411,15 +413,15 @@ class Execution:
         if cancellation is not None:
             cancellation.cancel()
 
-    def _start(self, *, has_specified_outputs: bool = False) -> tuple[Computation, ExecuteOptions]:
+    def _start(self, *, has_bounded_outputs: bool = False) -> tuple[Computation, ExecuteOptions]:
         with self._lock:
             if self._state is _COMPUTATION:
                 raise BadState("the execution is already computing")
             if self._state is _COMPLETED and not self._reusable:
                 raise BadState("the execution has already computed; only a reusable one may compute again")
             computation = self._computation or Computation(self._compilation, self._arguments)
-            if has_specified_outputs:
-                self._arguments.require_specified_outputs()
+            if has_bounded_outputs:
+                self._arguments.require_bounded_outputs()
             self._computation = computation
             self._short = None
             options = self._next_options()

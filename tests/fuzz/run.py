@@ -8,7 +8,7 @@ The targets, all unless one is named:
 
     tflite     `.tflite` files, run on references; some also compiled, with equal results
     requests   requests of a client with a session, memories and prepared models, to a daemon
-    ring       packets and shared memory of bursts, from a hostile client or daemon
+    ring       packets and shared memory of rings, from a hostile client or daemon
     cache      changed, truncated, exchanged or missing cache files, and the installation's secret
     npz        damaged `.npz` files with inputs
 

@@ -1,8 +1,8 @@
-"""Fuzzes bursts: a hostile client against a daemon, and a hostile daemon against a client.
+"""Fuzzes rings: a hostile client against a daemon, and a hostile daemon against a client.
 
 An input is a JSON list of actions. The first one names the hostile side; the others are
 
-    packet   bytes sent over the burst's socket, with some descriptors of memories
+    packet   bytes sent over the ring's socket, with some descriptors of memories
     ring     bytes written anywhere into the ring
     put      an entry put into the ring in turn, with the number and the packet that go with it
     take     wait for a packet or an entry from the other side

@@ -36,6 +36,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/structured_model.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/frontend/open_lengths.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/compiler/ir/extent_text.py": "tests/drivers/compiler/ir/test_extent.py",
     "drivers/cpu/codegen/run_time_extents.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/cpu/open_variants.py": "tests/drivers/cpu/test_variants.py",

@@ -11,9 +11,11 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
 from neurald.drivers.compiler.frontend.bounded_shapes import BoundedShapes
+from neurald.drivers.compiler.frontend.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -91,7 +93,9 @@ def build_graph(
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
         try:
-            constants = constant_results(call, main.operands, shapes, known, given, evaluate)
+            constants = lengths_of(call, known)
+            if constants is None:
+                constants = constant_results(call, main.operands, shapes, known, given, evaluate)
             if constants is not None:
                 known.update(zip(operation.outputs, constants, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
@@ -245,6 +249,8 @@ def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[
     definition = DEFINITIONS[binding.type]
     try:
         shapes = definition.output_shapes(call)
+        if any(isinstance(length, Extent) for shape in shapes for length in shape):
+            return None
         kinds = [operand.type for name in binding.outputs for operand in call.operands(name)]
         sizes = [byte_size(kind, shape) for kind, shape in zip(kinds, shapes, strict=True)]
         what = f"the results of {binding.type.name} on constants"

@@ -4,11 +4,14 @@ import logging
 import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
+from neurald.drivers.compiler.frontend.background import worker
 from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
@@ -28,6 +31,10 @@ _LOG = logging.getLogger(__name__)
 _VARIANT_CACHE_SIZE = 8
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
+#: Number of uses of a variant from an open model after which the model is compiled for its shapes,
+#: and the number for which something counts that repeats executions.
+_FREQUENT_USES = 32
+_REPEATED_USES = 16
 #: Shortest length of an open dimension in examples.
 _USUAL = 64
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
@@ -169,6 +176,11 @@ def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
     return usual
 
 
+def known_shapes(model: Model, shapes: Sequence[Shape | None]) -> dict[int, Shape]:
+    """Returns the shapes of a model's inputs that are known, by operand."""
+    return {index: shape for index, shape in zip(model.main.inputs, shapes, strict=True) if shape is not None}
+
+
 def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> list[int]:
     return [shapes[index][position] for index, position in positions]
 
@@ -221,6 +233,8 @@ class SpecializingModel(InProcessModel):
         owner: the device that owns the model.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
         open_models: compiles the model for any lengths; None if the device cannot.
+        specialize: like `prepare`, called in the background for shapes that are frequent, if the code
+            for any lengths covers them; None if the device cannot compile in the background.
     """
 
     def __init__(
@@ -231,11 +245,16 @@ class SpecializingModel(InProcessModel):
         owner: object,
         tolerant: bool,
         open_models: OpenModels | None = None,
+        specialize: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
+        | None = None,
     ) -> None:
         self.owner = owner
         self._model = model
         self._prepare = prepare
         self._open_models = open_models
+        self._specialize = specialize
+        #: How often variants from open models were used, until they are specialised.
+        self._uses: dict[tuple[Shape | None, ...], int] = {}
         #: With the inputs and dimensions that are open.
         self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
         #: Held only for a moment, never while something is compiled.
@@ -265,15 +284,11 @@ class SpecializingModel(InProcessModel):
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
-        with self._lock:
-            variant = self._variants.get(self._shapes(request))
-        return reusable_execution(variant, request)
+        return reusable_execution(self._repeated(self._shapes(request)), request)
 
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """See `CallsDirectly.create_short_execution`."""
-        with self._lock:
-            variant = self._variants.get(self._shapes(request))
-        return short_execution(variant, request)
+        return short_execution(self._repeated(self._shapes(request)), request)
 
     def create_array_function(
         self, shapes: Sequence[Shape], variables: Sequence[Memory]
@@ -281,9 +296,29 @@ class SpecializingModel(InProcessModel):
         """See `CallsDirectly.create_array_function`."""
         main = self._model.main
         declared = [main.operands[index].dimensions for index in main.inputs[len(shapes) :]]
+        return array_function(self._repeated((*shapes, *declared)), shapes, variables)
+
+    def _repeated(self, shapes: tuple[Shape | None, ...]) -> PreparedWithOperands | None:
+        """Returns the variant for what repeats executions, which keeps it."""
         with self._lock:
-            variant = self._variants.get((*shapes, *declared))
-        return array_function(variant, shapes, variables)
+            variant = self._variants.get(shapes)
+            if variant is not None:
+                self._count(shapes, _REPEATED_USES)
+            return variant
+
+    def _count(self, shapes: tuple[Shape | None, ...], uses: int = 1) -> None:
+        """Counts the use of a variant, which is specialised in the background once it is frequent."""
+        count = self._uses.get(shapes)
+        if count is None or self._specialize is None:
+            return
+        self._uses[shapes] = count + uses
+        if count + uses < _FREQUENT_USES:
+            return
+        del self._uses[shapes]
+        work = partial(_specialized, weakref.ref(self), self._model, self._specialize, shapes)
+        cancellation = worker.submit(work)
+        if cancellation is not None:
+            weakref.finalize(self, cancellation.cancel).atexit = False
 
     def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
         main = self._model.main
@@ -298,15 +333,20 @@ class SpecializingModel(InProcessModel):
                 variant = self._variants.get(shapes)
                 if variant is not None:
                     self._variants.move_to_end(shapes)
+                    if self._uses:
+                        self._count(shapes)
                     return variant
             if not self._begin(shapes, options):
                 continue
             try:
-                variant = self._prepared(shapes, options)
+                variant, is_open = self._prepared(shapes, options)
                 with self._lock:
                     self._variants[shapes] = variant
+                    if is_open and self._specialize is not None:
+                        self._uses[shapes] = 0
                     while len(self._variants) > _VARIANT_CACHE_SIZE:
-                        self._variants.popitem(last=False)
+                        dropped, _ = self._variants.popitem(last=False)
+                        self._uses.pop(dropped, None)
                 return variant
             finally:
                 self._end(shapes)
@@ -332,16 +372,24 @@ class SpecializingModel(InProcessModel):
         with self._lock:
             self._pending.pop(what).finish()
 
-    def _prepared(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
-        known = {
-            index: shape
-            for index, shape in zip(self._model.main.inputs, shapes, strict=True)
-            if shape is not None
-        }
+    def _prepared(
+        self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
+    ) -> tuple[PreparedWithOperands, bool]:
+        """Returns a new variant, and whether it is from code for any lengths."""
+        known = known_shapes(self._model, shapes)
         try:
-            return self._from_open(shapes, known, options) or self._prepare(self._model, known, options)
+            variant = self._from_open(shapes, known, options)
+            if variant is not None:
+                return variant, True
+            return self._prepare(self._model, known, options), False
         except BadData as error:
             raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
+
+    def replace_variant(self, shapes: tuple[Shape | None, ...], variant: PreparedWithOperands) -> None:
+        """Replaces the variant for some shapes by a faster one, if it is still there."""
+        with self._lock:
+            if shapes in self._variants:
+                self._variants[shapes] = variant
 
     def _from_open(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
@@ -392,3 +440,17 @@ class SpecializingModel(InProcessModel):
         with self._lock:
             last = next(reversed(self._variants.values()), None)
         return () if last is None else last.profile()
+
+
+def _specialized(
+    prepared: "weakref.ref[SpecializingModel]",
+    model: Model,
+    specialize: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands],
+    shapes: tuple[Shape | None, ...],
+    cancellation: Cancellation,
+) -> None:
+    """Compiles a model for shapes, and replaces its variant. Does not keep the prepared model alive."""
+    variant = specialize(model, known_shapes(model, shapes), ExecuteOptions(cancellation=cancellation))
+    found = prepared()
+    if found is not None:
+        found.replace_variant(shapes, variant)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.op import Number, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math import angles, vector_math
@@ -212,7 +213,9 @@ def _division(v: Vector, expression: Apply, element: str, values: list[str]) -> 
         return rounded(v, element, quotient, "trunc" if expression.op is Op.TRUNCATE_DIVIDE else "floor")
     dividend, divisor = expression.arguments
     is_whole = kind is Scalar.INDEX and dividend.low >= 0 and divisor.low > 0
-    known = int(divisor.value) if isinstance(divisor, Constant) else None
+    known = None
+    if isinstance(divisor, Constant) and not isinstance(divisor.value, Extent):
+        known = int(divisor.value)
     return divide(
         v,
         element,

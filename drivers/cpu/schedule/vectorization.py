@@ -342,12 +342,16 @@ def _vectorizes_reduction(kernel: Kernel, target: Target) -> bool:
     native, inner = target.lanes(_LANE_BYTES), kernel.axes[-1]
     beside = along = 0.0
     for fold in (each for each in walk(*kernel.roots) if isinstance(each, Reduce)):
-        count = math.prod(each.extent for each in fold.axes)
-        idle = native / min(native, inner.extent)
+        count = math.prod(estimate(each.extent) for each in fold.axes)
+        idle = native / min(native, estimate(inner.extent))
         beside += count * (1 + _reads(fold, inner)) * idle
         along += _HORIZONTAL_STEPS * native
         along += min(
-            count * (1 + _reads(fold, each)) * -(-each.extent // native) * native / max(1, each.extent)
+            count
+            * (1 + _reads(fold, each))
+            * -(-estimate(each.extent) // native)
+            * native
+            / max(1, estimate(each.extent))
             for each in fold.axes
         )
     return along < beside

@@ -21,6 +21,31 @@ def integers(call: Call, name: str, shape: Shape) -> Array:
     return call.array(name)
 
 
+def slice_range(part: slice, length: int) -> tuple[int, int, int]:
+    """Returns the first index, the number of indices and the step of a slice of a dimension.
+
+    It is `range(*part.indices(length))`, but the length need not be an int: a compiler may infer
+    shapes with lengths that it does not know.
+    """
+    step = 1 if part.step is None else part.step
+    low, high = (0, length) if step > 0 else (-1, length - 1)
+
+    def clamped(index: int | None, default: int) -> int:
+        if index is None:
+            return default
+        if index < 0:
+            index += length
+            return index if index >= low else low
+        return index if index <= high else high
+
+    start, stop = (
+        clamped(part.start, low if step > 0 else high),
+        clamped(part.stop, high if step > 0 else low),
+    )
+    count = -((start - stop) // step)
+    return start, count if count > 0 else 0, step
+
+
 def one_scale(many: str, one: str) -> Check:
     """Returns a check that arguments `many`, if quantised, have scale and zero point of `one`."""
 

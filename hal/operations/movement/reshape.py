@@ -23,7 +23,7 @@ def _reshape(call: Call) -> tuple[Shape, ...]:
     if rank > MAX_RANK:
         raise BadData(f"{name} has {rank} lengths; at most {MAX_RANK} are allowed")
     target = call.array("shape").tolist()
-    if min(target, default=0) < -1 or target.count(-1) > 1:
+    if any(length < -1 for length in target) or target.count(-1) > 1:
         raise BadData(f"{name} is {target}; lengths from 0, and -1 at most once, are expected")
     elements = math.prod(shape)
     if -1 in target:

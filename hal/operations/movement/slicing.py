@@ -5,7 +5,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.machinery.arguments import integers, one_scale
+from neurald.hal.operations.machinery.arguments import integers, one_scale, slice_range
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axis, same_scale
@@ -72,7 +72,7 @@ def strided_parts(call: Call) -> tuple[tuple[slice, ...], Shape]:
             None if open_end >> axis & 1 else ends[axis],
             stride,
         )
-        taken = len(range(*part.indices(length)))
+        _, taken, _ = slice_range(part, length)
         parts.append(part)
         if not shrink >> axis & 1:
             lengths.append(taken)

@@ -49,7 +49,7 @@ def _fill_shape(call: Call) -> tuple[Shape, ...]:
     if rank > MAX_RANK:
         raise BadData(f"{call.name('dimensions')} has {rank} numbers; at most {MAX_RANK} are allowed")
     shape = tuple(call.array("dimensions").tolist())
-    if min(shape, default=0) < 0:
+    if any(length < 0 for length in shape):
         raise BadData(f"{call.name('dimensions')} is {list(shape)}; no number may be negative")
     return (shape,)
 

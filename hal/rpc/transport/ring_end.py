@@ -208,7 +208,11 @@ class RingEnd:
     def _rest(self, now: float) -> None:
         """Makes waits yield no core for a while."""
         is_again = now < self._rest_until + 2 * self._rest_s
-        self._rest_s = min(2 * self._rest_s, _MAX_REST_S) if is_again else _FIRST_REST_S
+        if self._usual_wait_s > _BRIEF_WAIT_S:
+            # Polling saves little of a long wait, and a new attempt may cost as much again.
+            self._rest_s = _MAX_REST_S
+        else:
+            self._rest_s = min(2 * self._rest_s, _MAX_REST_S) if is_again else _FIRST_REST_S
         self._rest_until = now + self._rest_s
 
     def note_wait(self, taken_s: float) -> None:

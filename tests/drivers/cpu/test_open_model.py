@@ -230,6 +230,37 @@ def reshaped() -> nd.Model:
     return net.finish(net.add(Op.FULLY_CONNECTED, product, (0, 16)))
 
 
+def reshaped_by_its_shape() -> nd.Model:
+    net = Net()
+    source = net.input((0, 4, 6))
+    one, zero, no = net.constant([1], INT32), net.constant([0], INT32), net.number(0)
+    shape = net.add(Op.TFLITE_SHAPE, [source], (3,), INT32)
+    rows = net.add(Op.TFLITE_SLICE, [shape, zero, one], (1,), INT32)
+    lengths = [rows, net.constant([24], INT32), no]
+    wanted = net.add(Op.TFLITE_CONCATENATION, lengths, (2,), INT32)
+    flat = net.add(Op.RESHAPE, [source, wanted], (0, 24))
+    few = net.add(Op.FULLY_CONNECTED, [flat, net.floats(16, 24), net.floats(16), no], (0, 16))
+    twice = net.add(Op.TFLITE_MUL, [rows, net.constant([2], INT32), no], (1,), INT32)
+    lengths = [twice, net.constant([8], INT32), no]
+    halves = net.add(Op.TFLITE_CONCATENATION, lengths, (2,), INT32)
+    return net.finish(net.add(Op.RESHAPE, [few, halves], (0, 8)))
+
+
+def filled_like_its_input() -> nd.Model:
+    net = Net()
+    source = net.input((0, 5))
+    shape = net.add(Op.TFLITE_SHAPE, [source], (2,), INT32)
+    ones = net.add(Op.FILL, [shape, net.number(3, nd.OperandType.FLOAT32)], (0, 5))
+    return net.finish(net.add(Op.ADD, [source, ones, net.number(0)], (0, 5)))
+
+
+def sliced() -> nd.Model:
+    net = Net()
+    numbers = [net.constant([0, 1], INT32), net.constant([0, -1], INT32), net.constant([2, 2], INT32)]
+    masks = [net.number(value) for value in (0, 1, 0)]
+    return net.finish(net.add(Op.STRIDED_SLICE, [net.input((0, 9)), *numbers, *masks], (0, 4)))
+
+
 MODELS: Mapping[str, Callable[[], nd.Model]] = {
     make.__name__: make
     for make in (
@@ -253,13 +284,16 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
         padded,
         attention,
         reshaped,
+        reshaped_by_its_shape,
+        filled_like_its_input,
+        sliced,
     )
 }
 #: The least length that the code of a model supports, if it depends on the length in a coarse way,
 #: for example on whether it fills a vector.
 LEAST = {
+    "sliced": 3,
     "attention": 32,
-    "quantized_fully_connected": 14,
 }
 
 

@@ -1,7 +1,7 @@
 """Executions that depend on others, on one device or several, in this process and in daemons."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -28,12 +28,17 @@ def addresses() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(params=["in process", "two daemons", "mixed"])
-def compilations(request: pytest.FixtureRequest, addresses: tuple[str, str]) -> list[nd.Compilation]:
-    """Compiles the same addition for two devices."""
+def devices(request: pytest.FixtureRequest, addresses: tuple[str, str]) -> Sequence[nd.Device]:
     cpu = nd.devices()[0]
     first, second = map(nd.connect, addresses)
-    devices = {"in process": (cpu, cpu), "two daemons": (first, second), "mixed": (first, cpu)}
-    return [nd.CompilationBuilder(add_model(), [device]).finish() for device in devices[request.param]]
+    found = {"in process": (cpu, cpu), "two daemons": (first, second), "mixed": (first, cpu)}
+    return found[request.param]
+
+
+@pytest.fixture
+def compilations(devices: Sequence[nd.Device]) -> list[nd.Compilation]:
+    """Compiles the same addition for two devices."""
+    return [nd.CompilationBuilder(add_model(), [device]).finish() for device in devices]
 
 
 def execution_on(
@@ -61,6 +66,52 @@ def test_chains_over_devices(compilations: list[nd.Compilation]) -> None:
     events[-1].wait()
     np.testing.assert_array_equal(values(memory, 10), np.full(SHAPE, 2**10))
     assert all(event.is_done for event in events)
+
+
+def test_outputs_of_open_dimensions_take_what_fits(devices: Sequence[nd.Device]) -> None:
+    compilations = [nd.CompilationBuilder(add_model((0, 3)), [device]).finish() for device in devices]
+    memory = nd.Memory.allocate(4096)
+    table = np.frombuffer(memory.view(0, 4096), np.float32).reshape(4, 256)
+    for rows in (5, 2, 21, 1, 16, 5):
+        table[0, : 3 * rows] = np.arange(3 * rows)
+        size = rows * 12
+        events: list[Event] = []
+        for number, compilation in enumerate(compilations):
+            execution = nd.Execution(compilation)
+            for index in range(2):
+                execution.set_input_from_memory(index, memory, number * 1024, size, (rows, 3))
+            execution.set_output_from_memory(0, memory, (number + 1) * 1024, 1024 - 1024 % 12)
+            events.append(execution.start_compute_with_dependencies(events))
+            last = execution
+        events[-1].wait()
+        assert last.output_shapes() == [(rows, 3)]
+        np.testing.assert_array_equal(table[2, : 3 * rows], 4 * table[0, : 3 * rows])
+    execution = nd.Execution(compilations[0])
+    for index in range(2):
+        execution.set_input_from_memory(index, memory, 0, 60, (5, 3))
+    execution.set_output_from_memory(0, memory, 1024, 48)
+    event = execution.start_compute_with_dependencies([])
+    assert error_code(event.wait) is nd.ResultCode.OUTPUT_INSUFFICIENT_SIZE
+    assert execution.output_shapes() == [(5, 3)]
+
+
+def test_bursts_with_outputs_of_open_dimensions(devices: Sequence[nd.Device]) -> None:
+    for device in devices:
+        compilation = nd.CompilationBuilder(add_model((0, 3)), [device]).finish()
+        memory = nd.Memory.allocate(4096)
+        table = np.frombuffer(memory.view(0, 4096), np.float32).reshape(4, 256)
+        with compilation.create_burst() as burst:
+            for rows in (5, 2, 21, 5, 1, 16):
+                table[0, : 3 * rows] = np.arange(3 * rows)
+                execution = nd.Execution(compilation, reusable=True)
+                for index in range(2):
+                    execution.set_input_from_memory(index, memory, 0, rows * 12, (rows, 3))
+                execution.set_output_from_memory(0, memory, 1024, 1020)
+                for _ in range(3):
+                    table[1] = 0
+                    execution.compute(burst=burst)
+                    assert execution.output_shapes() == [(rows, 3)]
+                    np.testing.assert_array_equal(table[1, : 3 * rows], 2 * table[0, : 3 * rows])
 
 
 def test_joins(compilations: list[nd.Compilation]) -> None:
@@ -141,16 +192,17 @@ def test_invalid_dependencies_are_refused() -> None:
     assert error_code(lambda: start([])) is nd.ResultCode.BAD_STATE
 
 
-def test_outputs_must_be_fully_specified() -> None:
+def test_strings_have_no_maximum_size() -> None:
     builder = nd.ModelBuilder()
-    ends = [builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (0, 3)) for _ in range(2)]
-    builder.add_operation(nd.OperationType.RELU, inputs=ends[:1], outputs=ends[1:])
+    ends = [builder.add_operand(nd.OperandType.TENSOR_STRING, (2,)) for _ in range(2)]
+    times = builder.add_operand(nd.OperandType.TENSOR_INT32, (1,))
+    builder.set_operand_value(times, np.ones(1, np.int32))
+    builder.add_operation(nd.OperationType.TFLITE_TILE, inputs=[ends[0], times], outputs=ends[1:])
     builder.identify_inputs_and_outputs(ends[:1], ends[1:])
     execution = nd.Execution(nd.CompilationBuilder(builder.finish(), [nd.devices()[0]]).finish())
-    execution.set_input(0, np.ones(SHAPE, np.float32))
-    execution.set_output(0, np.ones(SHAPE, np.float32))
+    execution.set_input(0, np.array(["a", "b"], object))
+    execution.set_output(0, np.empty(2, object))
     assert error_code(lambda: execution.start_compute_with_dependencies([])) is nd.ResultCode.BAD_DATA
-    execution.compute()
 
 
 @sweep("where", ["in process", "daemon"])

@@ -309,18 +309,16 @@ def test_dimensions_that_an_output_does_not_have(mode: str) -> None:
         assert refused(results(execution)) == every(results(execution), Code.BAD_STATE)
 
 
-def test_outputs_of_open_shape_in_every_mode_but_fenced() -> None:
+def test_outputs_of_open_shape_in_every_mode() -> None:
     compilation = compiled_add((0, 3))
     for mode in MODES:
         execution = nd.Execution(compilation)
         for index in range(2):
             execution.set_input(index, np.ones((4, 3), np.float32))
         execution.set_output(0, GOOD.copy())
-        code = Code.BAD_DATA if mode == "fenced" else Code.OUTPUT_INSUFFICIENT_SIZE
-        assert error_code(compute, execution, mode) is code
-        if mode != "fenced":
-            assert execution.output_shapes() == [(4, 3)]
-            assert error_code(execution.duration, nd.Duration.IN_DRIVER) is Code.BAD_STATE
+        assert error_code(compute, execution, mode) is Code.OUTPUT_INSUFFICIENT_SIZE
+        assert execution.output_shapes() == [(4, 3)]
+        assert error_code(execution.duration, nd.Duration.IN_DRIVER) is Code.BAD_STATE
 
 
 @sweep("mode", MODES)

@@ -97,7 +97,9 @@ def counted(environment: dict[str, str]) -> int:
 def test_each_shape_is_compiled_once_for_all_processes(
     driver: str, is_remote: bool, environment: dict[str, str]
 ) -> None:
-    for rows, total in (((1, 4), 2), ((4, 1), 2), ((4, 2, 1), 3)):
+    # The CPU device compiles once for one row, and once for any other number of rows.
+    others = 2 if "cpu" in driver else 3
+    for rows, total in (((1, 4), 2), ((4, 1), 2), ((4, 2, 1), others)):
         with served(driver, is_remote, environment) as where:
             outcome, is_stored, reason = run(where, environment, "unspecified", *rows)
         assert (outcome, is_stored) == ("miss", "False"), reason

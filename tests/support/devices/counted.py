@@ -25,13 +25,15 @@ def create_cpu() -> Device:
     """Creates the CPU device."""
     from neurald.drivers.cpu.preparation import Preparation
 
-    prepare = Preparation.prepare
+    def counting(method: Any) -> Any:
+        def counted(self: Preparation, *arguments: Any) -> Any:
+            _note()
+            return method(self, *arguments)
 
-    def counted(self: Preparation, *arguments: Any) -> Any:
-        _note()
-        return prepare(self, *arguments)
+        return counted
 
-    setattr(Preparation, "prepare", counted)  # noqa: B010 - a type checker knows that it is a method
+    for name in ("prepare", "open"):
+        setattr(Preparation, name, counting(getattr(Preparation, name)))
     device = create_plain_cpu()
     assert isinstance(device, CpuDevice)
     return device

@@ -18,6 +18,7 @@ from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.arguments import slice_range
 from neurald.hal.operations.machinery.call import Call
 
 #: Maximum number of values that a kernel concatenates; larger concatenations are split into groups.
@@ -88,9 +89,9 @@ def sliced(builder: Builder, source: Value, parts: Sequence[slice | None], shape
             steps.append((0, 0))
             lengths.append(1)
             continue
-        begin, end, step = part.indices(next(rest))
+        begin, length, step = slice_range(part, next(rest))
         steps.append((begin, step))
-        lengths.append(len(range(begin, end, step)))
+        lengths.append(length)
     for length in rest:
         steps.append((0, 1))
         lengths.append(length)

@@ -23,6 +23,8 @@ _MAX_VECTORS = 8
 _MAX_UNROLLED_PRODUCTS = 30
 #: With at most this many positions the epilogue is unrolled, rather than looped over spilled sums.
 _MAX_UNROLLED_POSITIONS = 3
+#: Rows of a unit if an open number of rows is small. An open length is never less.
+_FEW_ROWS = 2
 #: Cycles per tile besides its steps, with spilled sums and without; and per vector, in pairs and
 #: single.
 _SPILLED_TILE_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0, 3.6, 5.0
@@ -295,6 +297,19 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     )
 
 
+def plan_of_few_rows(plan: ProductPlan) -> ProductPlan | None:
+    """Returns the plan for fewer rows than a unit of another plan has; None if there are enough.
+
+    The number of rows must be open. The packed weights are the same.
+    """
+    height = plan.height
+    if not isinstance(height, Extent) or height.range()[0] >= plan.rows:
+        return None
+    unit = min(plan.rows, _FEW_ROWS)
+    block = plan.layout.block // unit
+    return replace(plan, rows=unit, block=block, layout=replace(plan.layout, unit=unit, block=block * unit))
+
+
 def _pitch(rows: WindowDimension, columns: WindowDimension, row: int, pixel: int) -> int:
     """Returns the distance of rows, as a multiple of that of neighbouring positions; 0 if it is none.
 
@@ -332,8 +347,8 @@ def _unit_rows(scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> int
     else:
         most = max(1, max_pixels(scheme, vectors) // width)
     if isinstance(height, Extent):
-        # The last unit is whole as well, so there must be enough rows for one.
-        return most if height >= most else 1 << (height.bit_length() - 1)
+        # Fewer rows are computed with another plan, see `plan_of_few_rows`.
+        return most
     most = min(height, most)
     return -(-height // -(-height // most))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extent import Extent, at_least
 from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, Selection
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -21,7 +21,7 @@ from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dot_products
 from neurald.drivers.cpu.kernels.int8.depthwise import DepthwiseWriter
 from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
-from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of, plan_of_few_rows
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.results import is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
@@ -174,14 +174,28 @@ def _new_routine(
 ) -> Routine:
     """Returns the routine of a product."""
     writer = TiledProductWriter(plan, epilogue, arguments, zero=zero, sums=sums)
-    writer.write()
+    few = plan_of_few_rows(plan)
+    work_items, scratch_bytes = plan.work_items, writer.scratch_bytes
+    if few is None:
+        writer.write()
+    else:
+        code = writer.code
+        other = TiledProductWriter(few, epilogue, arguments, zero=zero, sums=sums, code=code)
+        has_enough = code.value(f"icmp sge i64 {plan.height}, {plan.rows}")
+        with code.when(has_enough):
+            writer.write()
+        with code.when(code.value(f"xor i1 {has_enough}, true")):
+            other.write()
+        is_used = at_least(plan.height, plan.rows)
+        work_items = is_used * plan.work_items + (1 - is_used) * few.work_items
+        scratch_bytes = max(scratch_bytes, other.scratch_bytes)
     return Routine(
         text=function_text(writer.code, arguments),
         arguments=arguments,
-        work_items=plan.work_items,
+        work_items=work_items,
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
-        scratch_bytes=writer.scratch_bytes,
+        scratch_bytes=scratch_bytes,
         label=f"{plan.scheme.label}, {plan.pixels} positions by {plan.vectors} vectors of {plan.scheme.lanes}",
         operations=kernel.operations,
         subroutines=frozenset(writer.code.subroutines),

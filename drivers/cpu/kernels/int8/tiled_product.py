@@ -33,6 +33,7 @@ class TiledProductWriter:
         arguments: output, input, packed weights, and values that the body reads.
         zero: the input's zero point.
         sums: True if sums of window inputs are needed too.
+        code: receives the instructions; None for those of a new function.
     """
 
     def __init__(
@@ -43,13 +44,14 @@ class TiledProductWriter:
         *,
         zero: int,
         sums: bool,
+        code: Instructions | None = None,
     ) -> None:
         self._plan, self._epilogue, self._has_sums = plan, epilogue, sums
         self._scheme, self._product = plan.scheme, plan.product
         self._names = pointer_names(arguments)
         source, weights = (self._names[each] for each in arguments[1:3])
         self._weights = weights
-        self.code = Instructions(parameter_names(arguments))
+        self.code = code or Instructions(parameter_names(arguments))
         self._results = ResultWriter(self.code, plan, epilogue, self._names, head=weights)
         self._single = Vector(self.code, plan.scheme.target, 1)
         self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)

@@ -122,8 +122,8 @@ def lengths(call: Call, name: str) -> Shape:
     (rank,) = call.shape(name)
     if rank > MAX_RANK:
         raise BadData(f"{call.name(name)} has {rank} lengths; at most {MAX_RANK} are allowed")
-    shape = tuple(int(length) for length in call.array(name))
-    if min(shape, default=0) < 0:
+    shape = tuple(call.array(name).tolist())
+    if any(length < 0 for length in shape):
         raise BadData(f"{call.name(name)} is {list(shape)}; no length may be negative")
     return shape
 

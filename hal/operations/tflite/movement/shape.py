@@ -65,7 +65,8 @@ def _unpack_reference(call: Call) -> tuple[Array, ...]:
 
 
 def _count_shape(call: Call) -> tuple[Shape, ...]:
-    require_representable(call, max(call.shape("input"), default=0), "output")
+    for length in call.shape("input"):
+        require_representable(call, length, "output")
     return ((len(call.shape("input")),),)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.machinery.arguments import integers
+from neurald.hal.operations.machinery.arguments import integers, slice_range
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axis
@@ -139,7 +139,7 @@ def _strided_shape(call: Call) -> tuple[Shape, ...]:
     rest = iter(call.shape("input"))
     result = []
     for part, goes in zip(parts, gone, strict=True):
-        taken = 1 if part is None else len(range(*part.indices(next(rest))))
+        taken = 1 if part is None else slice_range(part, next(rest))[1]
         if not goes:
             result.append(taken)
     return ((*result, *rest),)

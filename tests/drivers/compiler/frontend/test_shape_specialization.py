@@ -1,6 +1,9 @@
 """Models with unspecified shapes are compiled once for each set of shapes, with a bounded cache."""
 
-from collections.abc import Mapping
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,14 +11,18 @@ import pytest
 from support.opencl.models import FLOAT, Models, request_of
 
 import neurald as nd
+from neurald.drivers.compiler.frontend import shape_specialization
 from neurald.drivers.compiler.frontend.shape_specialization import (
     SpecializingModel,
     is_specified,
+    open_shapes,
+    usual_shapes,
     with_assumed_shapes,
+    with_shapes,
 )
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.device import ExecuteOptions, PrepareOptions
-from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient, OpFailed
 from neurald.hal.model.types import Model
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -41,7 +48,7 @@ class Compiler:
         self.shapes.append(shapes)
         if any(13 in shape for shape in shapes.values()):
             raise BadData("13 rows are no good")
-        return self.cpu.prepare_model(model, PrepareOptions())
+        return self.cpu.prepare_model(with_shapes(model, shapes), PrepareOptions())
 
 
 def executed(prepared: SpecializingModel, rows: int) -> None:
@@ -111,3 +118,174 @@ def test_operands_artifact_and_profile() -> None:
     for index, is_output in ((1, False), (-1, True)):
         with pytest.raises(BadData, match="the model has 1"):
             prepared.operand(index, is_output=is_output)
+
+
+class Opened:
+    """Supports some numbers of rows."""
+
+    def __init__(self, rows: range) -> None:
+        self.rows = rows
+        self.cpu = nd.devices()[0]
+        self.found: list[int] = []
+
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> Any:
+        shape = shapes[0] or ()
+        if shape[0] not in self.rows:
+            return None
+        self.found.append(shape[0])
+        return self.cpu.prepare_model(open_model(shape[0]), PrepareOptions())
+
+
+class OpenModels:
+    """Opens models for ranges of rows, in order."""
+
+    def __init__(self, *ranges: range | None) -> None:
+        self.ranges = ranges
+        self.examples: list[int] = []
+
+    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        ((rows, _),) = shapes.values()
+        self.examples.append(rows)
+        found = self.ranges[number]
+        return None if found is None else Opened(found)
+
+
+def test_new_shapes_need_no_compilation_if_code_for_any_lengths_covers_them() -> None:
+    compiler, open_models = Compiler(), OpenModels(range(2, 1000))
+    prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False, open_models=open_models)
+    for rows in (40, 2, 999, 40, 3):
+        executed(prepared, rows)
+    assert compiler.shapes == []
+    # The example is long enough to be usual, and a multiple of nothing.
+    (example,) = open_models.examples
+    assert example >= 64
+    assert all(example % factor for factor in (2, 3, 5, 7))
+    for rows in (1, 0):
+        executed(prepared, rows)
+    (index,) = open_model().main.inputs
+    assert compiler.shapes == [{index: (1, 3)}, {index: (0, 3)}]
+
+
+def test_shapes_that_no_open_model_covers_are_compiled() -> None:
+    compiler, open_models = Compiler(), OpenModels(range(8, 100), range(2, 8), range(100, 300), None)
+    prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False, open_models=open_models)
+    for rows in (9, 2, 3, 150, 299, 500, 600):
+        executed(prepared, rows)
+    assert [shape[0] for shapes in compiler.shapes for shape in shapes.values()] == [500, 600]
+    assert open_models.examples[1:] == [2, 150, 500]
+
+
+def test_a_model_that_cannot_be_opened_is_not_tried_again() -> None:
+    compiler, open_models = Compiler(), OpenModels(None)
+    prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False, open_models=open_models)
+    for rows in (9, 10, 11):
+        executed(prepared, rows)
+    assert len(open_models.examples) == 1
+    assert len(compiler.shapes) == 3
+
+
+def test_frequent_shapes_are_specialised_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_specialization, "_FREQUENT_USES", 4)
+    compiler, specialised, done = Compiler(), Compiler(), threading.Event()
+
+    def specialize(model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        assert threading.current_thread().daemon
+        try:
+            return specialised(model, shapes, limits)
+        finally:
+            done.set()
+
+    prepared = SpecializingModel(
+        open_model(),
+        compiler,
+        owner=None,
+        tolerant=False,
+        open_models=OpenModels(range(2, 1000)),
+        specialize=specialize,
+    )
+    array = np.ones((50, 3), np.float32)
+    request, _ = request_of(open_model(), [array], [(3,)])
+    for _ in range(3):
+        executed(prepared, 50)
+        executed(prepared, 60)
+    assert not specialised.shapes
+    # What repeats executions counts as many.
+    prepared.create_reusable_execution(request)
+    assert done.wait(10)
+    for _ in range(10):
+        executed(prepared, 50)
+    (index,) = open_model().main.inputs
+    assert specialised.shapes == [{index: (50, 3)}]
+    assert compiler.shapes == []
+
+
+def test_known_shapes_never_wait_for_a_compilation() -> None:
+    begun, go = threading.Event(), threading.Event()
+    compiler = Compiler()
+
+    def slow(model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        if any(7 in shape for shape in shapes.values()):
+            begun.set()
+            assert go.wait(20)
+        return compiler(model, shapes, limits)
+
+    prepared = SpecializingModel(open_model(), slow, owner=None, tolerant=False)
+    executed(prepared, 5)
+    threads = [threading.Thread(target=executed, args=(prepared, 7)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(10)
+    executed(prepared, 5)
+    executed(prepared, 6)
+    # Executions with the same shapes wait, within their limits.
+    array = np.ones((7, 3), np.float32)
+    request, _ = request_of(open_model(), [array], [(3,)])
+    with pytest.raises(MissedDeadlineTransient):
+        prepared.execute(request, ExecuteOptions(deadline_s=time.monotonic() + 0.05))
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(Cancelled):
+        prepared.execute(request, ExecuteOptions(cancellation=cancellation))
+    go.set()
+    for thread in threads:
+        thread.join(20)
+    assert [shape[0] for shapes in compiler.shapes for shape in shapes.values()] == [5, 6, 7]
+
+
+def test_a_thousand_lengths_in_random_order_keep_few_variants() -> None:
+    compiler, opened = Compiler(), Opened(range(2, 2000))
+
+    class Models:
+        def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+            return opened
+
+    prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False, open_models=Models())
+    opened.for_shapes = lambda shapes: Fake()  # type: ignore[method-assign]
+    chosen = random.Random(1)
+    for _ in range(2000):
+        prepared._variant(((chosen.randint(2, 1200), 3),), ExecuteOptions())
+    assert len(prepared._variants) == 8
+    assert compiler.shapes == []
+
+
+class Fake:
+    """Takes the place of a prepared model that is not executed."""
+
+
+def test_open_shapes_share_a_symbol_where_lengths_are_equal() -> None:
+    builder = nd.ModelBuilder()
+    inputs = [builder.add_operand(FLOAT, dimensions) for dimensions in ((0, 0), (0, 4), (0, 0))]
+    outputs = [builder.add_operand(FLOAT, dimensions) for dimensions in ((0, 0), (0, 4), (0, 0))]
+    for source, result in zip(inputs, outputs, strict=True):
+        builder.add_operation(_Op.ABS, [source], [result])
+    builder.identify_inputs_and_outputs(inputs, outputs)
+    model = builder.finish()
+    first, second, third = model.main.inputs
+    shapes: dict[int, Shape] = {first: (5, 6), second: (5, 4), third: (7, 1)}
+    scope, opened = open_shapes(model, shapes)
+    assert scope.hints == (5, 6, 7)
+    five, six, seven = scope.symbols
+    assert opened == {first: (five, six), second: (five, 4), third: (seven, 1)}
+    usual = usual_shapes(model, shapes)
+    assert usual[first][0] == usual[second][0] != usual[third][0]
+    assert usual[third][1] == 1

@@ -1,0 +1,121 @@
+"""Does work that may be of use later, one piece at a time, in a thread of its own.
+
+The thread starts with the first piece and ends when there is none for a while. In a forked child
+and at the exit of the process, nothing is left of it.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
+
+_LOG = logging.getLogger(__name__)
+
+#: A piece of work, which ends early when it is cancelled.
+Work: TypeAlias = Callable[[Cancellation], None]
+
+#: Number of pieces that may wait; further ones are refused.
+_MAX_WAITING: Final = 16
+#: Time after which a thread without work ends.
+_IDLE_S: Final = 5.0
+#: Time that the exiting process waits for the thread.
+_EXIT_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    work: Work
+    cancellation: Cancellation
+    #: Memory is charged to the account of who submitted it.
+    context: Context
+
+
+class BackgroundWorker:
+    """A queue of pieces of work, and the thread that does them.
+
+    Args:
+        idle: called by the thread before it ends.
+    """
+
+    def __init__(self, idle: Callable[[], None] = lambda: None) -> None:
+        self._idle = idle
+        self._lock = forkable_lock()
+        self._start()
+        os.register_at_fork(after_in_child=self._start)
+        atexit.register(self.close)
+
+    def _start(self) -> None:
+        """Starts afresh, without a thread."""
+        self._pieces: queue.Queue[_Piece | None] = queue.Queue(_MAX_WAITING)
+        self._current: _Piece | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def submit(self, work: Work) -> Cancellation | None:
+        """Adds a piece of work.
+
+        Returns:
+            What cancels it; None if too much is waiting, or if the process is about to exit.
+        """
+        piece = _Piece(work, Cancellation(), copy_context())
+        with self._lock:
+            if self._is_closed:
+                return None
+            try:
+                self._pieces.put_nowait(piece)
+            except queue.Full:
+                return None
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="neurald background", daemon=True)
+                self._thread.start()
+        return piece.cancellation
+
+    def _run(self) -> None:
+        while True:
+            try:
+                piece = self._pieces.get(timeout=_IDLE_S)
+            except queue.Empty:
+                with self._lock:
+                    if not self._pieces.empty():
+                        continue
+                    self._thread = None
+                self._idle()
+                return
+            if piece is None or self._is_closed:
+                return
+            if piece.cancellation.is_cancelled:
+                continue
+            self._current = piece
+            try:
+                piece.context.run(piece.work, piece.cancellation)
+            except Exception as error:
+                _LOG.info("work in the background failed: %s: %s", type(error).__name__, error)
+            finally:
+                self._current = None
+
+    def close(self) -> None:
+        """Cancels all work and ends the thread. Further work is refused."""
+        with self._lock:
+            self._is_closed = True
+            thread, current = self._thread, self._current
+        if current is not None:
+            current.cancellation.cancel()
+        if thread is None:
+            return
+        # If it is full, the thread looks whether it is closed before the next piece.
+        with contextlib.suppress(queue.Full):
+            self._pieces.put_nowait(None)
+        thread.join(_EXIT_S)
+
+
+#: The worker of this process.
+worker: Final = BackgroundWorker()

@@ -1,0 +1,84 @@
+"""Compiles models of this process in a process of low priority, while they are executed."""
+
+import atexit
+import os
+import time
+from typing import Final
+
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions
+from neurald.hal.model.types import Model
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.rpc.wire.device import encode_prepare_options
+from neurald.hal.rpc.wire.model import encode_model
+from neurald.hal.sync.cancellation import Cancellation
+
+_lock: Final = forkable_lock()
+#: By driver.
+_pools: dict[str, CompilePool] = {}
+#: The compilations that run.
+_running: set[Cancellation] = set()
+#: How long these may take to end after they were cancelled.
+_END_S: Final = 1.0
+
+
+class BackgroundCompiler:
+    """Implements `neurald.hal.device.Compiler` for a model of this process.
+
+    Args:
+        driver: from which `neurald.hal.registry.create_device` creates the device.
+        device: the device, which implements `neurald.hal.compiling.contract.CompilesApart`.
+        model: the model.
+    """
+
+    def __init__(self, driver: str, device: Device, model: Model) -> None:
+        self._driver, self._device, self._model = driver, device, model
+
+    def compile(
+        self,
+        shapes: InputShapes | None = None,
+        *,
+        is_open: bool = False,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> CompileResult:
+        """See `Compiler.compile`."""
+        with _lock:
+            pool = _pools.get(self._driver)
+            if pool is None:
+                pool = _pools[self._driver] = CompilePool(self._driver, self._device, Limits())
+        options = encode_prepare_options(PrepareOptions())
+        job = pool.job(encode_model(self._model), self._model.pools, shapes, options, is_open=is_open)
+        stop = cancellation or Cancellation()
+        _running.add(stop)
+        try:
+            return pool.run(job, self._model.pools, deadline_s, stop)
+        finally:
+            _running.discard(stop)
+
+
+def end_processes() -> None:
+    """Cancels all compilations and ends their processes, which are started again when needed."""
+    for stop in list(_running):
+        stop.cancel()
+    end_s = time.monotonic() + _END_S
+    while _running and time.monotonic() < end_s:
+        time.sleep(0.01)
+    with _lock:
+        pools = list(_pools.values())
+        _pools.clear()
+    for pool in pools:
+        pool.close()
+
+
+def _forget() -> None:
+    """Leaves the compiling processes to the parent, after a fork."""
+    for pool in _pools.values():
+        pool.forget()
+    _pools.clear()
+    _running.clear()
+
+
+atexit.register(end_processes)
+os.register_at_fork(after_in_child=_forget)

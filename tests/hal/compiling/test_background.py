@@ -1,0 +1,70 @@
+"""Models of this process are compiled in another one, which ends with it."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from support.daemon.processes import python_path
+from support.models.small import add_model
+
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.hal.compiling.background import BackgroundCompiler, end_processes
+from neurald.hal.errors import Cancelled
+from neurald.hal.sync.cancellation import Cancellation
+
+
+def test_models_are_compiled_in_another_process() -> None:
+    device = CpuDevice()
+    model = add_model((0, 3))
+    shapes = dict.fromkeys(model.main.inputs, (4, 3))
+    compiler = BackgroundCompiler("cpu", device, model)
+    for _ in range(2):
+        compiled = compiler.compile(shapes)
+        assert compiled.artifact is not None
+        native = device._restored(compiled.artifact, 1)
+        given = np.arange(12, dtype=np.float32).reshape(4, 3)
+        np.testing.assert_array_equal(native.run_arrays([given, given])[0], 2 * given)
+        end_processes()
+
+
+def test_a_cancelled_compilation_ends() -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    model = add_model((0, 3))
+    with pytest.raises(Cancelled):
+        BackgroundCompiler("cpu", CpuDevice(), model).compile(
+            dict.fromkeys(model.main.inputs, (4, 3)), cancellation=cancellation
+        )
+    end_processes()
+
+
+_EXITS_MEANWHILE = """
+import numpy as np
+from support.models.small import add_model
+import neurald as nd
+from neurald.drivers.compiler.frontend import shape_specialization
+
+shape_specialization._FREQUENT_USES = 2
+compilation = nd.CompilationBuilder(add_model((0, 3)), [nd.devices()[0]]).finish()
+given = np.ones((40, 3), np.float32)
+for _ in range(5):
+    (found,) = compilation.run(given, given)
+assert (found == 2).all()
+"""
+
+
+def test_a_process_exits_while_it_compiles_in_the_background() -> None:
+    started = time.monotonic()
+    result = subprocess.run(
+        [sys.executable, "-c", _EXITS_MEANWHILE],
+        env={"PYTHONPATH": python_path(), "NEURALD_CACHE_DIR": "", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert time.monotonic() - started < 50
