@@ -10,6 +10,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import reduction_axis
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
@@ -191,10 +192,11 @@ def _choice(kernel: Kernel, target: Target) -> _Choice:
         kernel = join_axes(kernel, len(kernel.axes) - 2)
         choices.append(kernel)
     found = []
+    seen: set[Shape] = set()
     for choice in reversed(choices):
         lanes = _lanes(choice, target)
         found.append(_Choice(choice, lanes, None, _element_ns(choice, lanes, target)))
-        found.extend(_written_out(choice, target))
+        found.extend(_written_out(choice, target, seen))
     return min(found, key=lambda choice: choice.element_ns)
 
 
@@ -206,14 +208,23 @@ def _can_join_rows(kernel: Kernel) -> bool:
     return stride_along(kernel.output_offset, outer) == inner.extent
 
 
-def _written_out(kernel: Kernel, target: Target) -> Iterator[_Choice]:
-    """Yields ways that write out the loop over rows, if they avoid gathers or conditions."""
+def _written_out(kernel: Kernel, target: Target, seen: set[Shape]) -> Iterator[_Choice]:
+    """Yields ways that write out the loop over rows, if they avoid gathers or conditions.
+
+    Args:
+        kernel: the kernel.
+        target: the target of the code.
+        seen: shapes of the kernel that were tried; this adds further ones.
+    """
     if kernel.has_reduction or kernel.contraction is not None:
         return
     types = {kernel.output.type, *(each.type for each in walk(*kernel.roots))} - {Scalar.INDEX, Scalar.BOOL}
     native = target.lanes(min(_LANE_BYTES, max((each.size_bytes for each in types), default=1)))
     for each in _with_long_rows(kernel, native):
         along = each.axes[-1]
+        if each.shape in seen:
+            continue
+        seen.add(each.shape)
         if isinstance(along.extent, Extent) or not 1 < along.extent <= _MAX_ROW_LENGTH:
             continue
         row, expressions = LaneConstants(along), list(walk(*each.roots))

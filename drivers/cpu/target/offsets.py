@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from weakref import WeakKeyDictionary
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load
 from neurald.drivers.compiler.ir.extent import estimate
@@ -9,10 +10,16 @@ from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 
+#: Offsets of loads, which are needed often.
+_offsets: "WeakKeyDictionary[Load, Expression]" = WeakKeyDictionary()
+
 
 def offset_of(load: Load) -> Expression:
     """Returns the offset of the loaded element in its value, in elements."""
-    return linearize(load.index, load.value.shape)
+    known = _offsets.get(load)
+    if known is None:
+        known = _offsets[load] = linearize(load.index, load.value.shape)
+    return known
 
 
 def stride_along(offset: Expression, along: Axis) -> int | None:

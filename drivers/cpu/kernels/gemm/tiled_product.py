@@ -32,6 +32,9 @@ from neurald.drivers.cpu.kernels.gemm.operand_packing import (
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
+#: Inputs beyond this size would come from the last-level cache again for each panel. Weights up to
+#: this size come from the second-level cache instead for each tile.
+_MAX_STREAMED_INPUT_BYTES, _MAX_STREAMED_WEIGHT_BYTES = 1 << 20, 1280 << 10
 #: Weights up to this size stay in the second-level cache while tiles go through them.
 _MAX_RESIDENT_BYTES = 384 << 10
 #: Weights up to this size stay in the first-level cache; and inputs up to this size stay in the
@@ -124,11 +127,14 @@ def _new_routine(
 def _is_panel_major(product: WindowedProduct) -> bool:
     """Returns True if a panel of weights is used for all positions before the next one.
 
-    The next panel is then prefetched, so it does not matter if the weights come from memory.
+    The next panel is then prefetched, so it does not matter if the weights come from memory. But
+    inputs are not, so they should be in the second-level cache.
     """
     weights = estimate(product.channels * product.terms) * _FLOAT_BYTES
     inputs = estimate(product.source.count) * _FLOAT_BYTES
     is_resident = inputs <= _MAX_RESIDENT_INPUT_BYTES
+    if inputs > _MAX_STREAMED_INPUT_BYTES and weights <= _MAX_STREAMED_WEIGHT_BYTES:
+        return False
     return weights > _MAX_RESIDENT_BYTES or (weights > _MAX_NEAR_BYTES and is_resident)
 
 
