@@ -307,7 +307,7 @@ _COMPILER = (
     Mutant(
         name="fusion-recomputes-reductions",
         file="drivers/compiler/passes/fusion.py",
-        text="return not is_recomputed and not is_in_reduction",
+        text="return (not is_recomputed and not is_in_reduction) or self._joins_rows(producer, reader)",
         replacement="return True",
         breaks="A reduction is computed again for every element that reads it.",
         tests=("tests/drivers/compiler/passes/test_fusion.py",),

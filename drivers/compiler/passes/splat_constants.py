@@ -23,7 +23,7 @@ def replace_splat_constants(graph: Graph) -> bool:
     """Replaces loads from splat constants in `Compute` nodes. Returns True if there were any."""
     scalars = {
         value: scalar
-        for value in {value for node in graph.nodes if isinstance(node, Compute) for value in node.inputs}
+        for value in {value for node in graph.nodes for value in _loaded(node)}
         if value.constant is not None and (scalar := _splat_scalar(value, value.constant)) is not None
     }
     if not scalars:
@@ -40,7 +40,7 @@ def replace_splat_constants(graph: Graph) -> bool:
     memory: dict[Expression, Expression] = {}
 
     def replaced(node: Node) -> Node:
-        if not isinstance(node, Compute) or not any(value in scalars for value in node.inputs):
+        if not isinstance(node, Compute) or scalars.keys().isdisjoint(_loaded(node)):
             return node
         return dataclasses.replace(
             node,
@@ -52,6 +52,14 @@ def replace_splat_constants(graph: Graph) -> bool:
 
     graph.nodes = [replaced(node) for node in graph.nodes]
     return True
+
+
+def _loaded(node: Node) -> set[Value]:
+    """Returns the values of which a `Compute` node loads elements; none for other nodes."""
+    if not isinstance(node, Compute):
+        return set()
+    # What limits the number of elements is read, but not by a load that could be replaced.
+    return {*node.inputs} - ({node.limit.count} if node.limit is not None else set())
 
 
 def _splat_scalar(value: Value, array: Array) -> Constant | None:

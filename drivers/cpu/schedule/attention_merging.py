@@ -2,8 +2,9 @@
 
 After fusion, an attention is a product of queries and keys, whose epilogue may scale and mask the
 scores; a kernel that computes weights from each row of scores, such as a softmax; and a product of
-weights and values. If nothing else reads the scores and the weights, one kernel computes all of it
-and stores neither. It does not matter how the rows are written: every expression is kept.
+weights and values. If keys and values are not constant, and nothing else reads the scores and the
+weights, one kernel computes all of it and stores neither. It does not matter how the rows are
+written: every expression is kept.
 
 Kernels that only move elements of queries, keys and values are not needed any more, since their
 elements are read where they come from; nor are those that only move elements of the result.
@@ -263,7 +264,11 @@ class _Parts:
             for each, along in ((query, (m, k)), (key, (n, k)), (value, (n, d)))
         ]
         query_, key_, value_ = found
-        return None if query_ is None or key_ is None or value_ is None else (query_, key_, value_)
+        if query_ is None or key_ is None or value_ is None:
+            return None
+        # Products with constants are faster on their own, since those are packed only once.
+        is_constant = any(each.value.constant is not None for each in (key_, value_))
+        return None if is_constant else (query_, key_, value_)
 
 
 def _float_product(kernel: Kernel) -> MatrixProduct | None:

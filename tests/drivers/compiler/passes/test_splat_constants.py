@@ -1,11 +1,13 @@
 """Loads from splat constants are replaced by their scalars."""
 
+from dataclasses import replace
+
 import numpy as np
 from support.compiler.graphs import GraphBuilder, changes
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, load, select
-from neurald.drivers.compiler.ir.graph import Compute
+from neurald.drivers.compiler.ir.graph import Compute, RowLimit
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.passes.splat_constants import replace_splat_constants
 
@@ -73,4 +75,14 @@ def test_contractions_are_not_changed() -> None:
     b = GraphBuilder()
     weights = b.constant(np.ones((3, 8), np.float32))
     graph = b.finish(b.matrix_product(b.input(2, 8), weights))
+    assert not changes(graph, replace_splat_constants)
+
+
+def test_a_constant_number_of_rows_changes_nothing() -> None:
+    b = GraphBuilder()
+    source, rows = b.input(7), b.constant(np.array(3, np.int32))
+    graph = b.finish(b.compute((7,), lambda i: load(source, (i,)) + 1))
+    (node,) = graph.nodes
+    assert isinstance(node, Compute)
+    graph.nodes = [replace(node, limit=RowLimit(count=rows, bound=7))]
     assert not changes(graph, replace_splat_constants)

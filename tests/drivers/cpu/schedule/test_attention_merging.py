@@ -58,6 +58,19 @@ def test_small_sizes(sizes: tuple[int, int, int, int, int]) -> None:
     check(graph, merged(graph))
 
 
+@sweep("is_key", [True, False])
+def test_products_with_constants_stay_apart(*, is_key: bool) -> None:
+    builder = GraphBuilder()
+    query, other = builder.input(3, 4), builder.input(3, 4)
+    weights = builder.weights(3, 4)
+    key, value = (weights, other) if is_key else (other, weights)
+    scores = builder.matrix_product(query, key)
+    graph = builder.finish(builder.matrix_product(softmax(builder, scores), value, right_transposed=True))
+    fused = merged(graph)
+    assert not count(fused)
+    check(graph, fused)
+
+
 def products(*, reads_scores: bool = False, reads_weights: bool = False, is_output: bool = False) -> Graph:
     """Returns an attention whose scores or weights are also used elsewhere."""
     builder = GraphBuilder()
