@@ -13,11 +13,11 @@ import neurald as nd
 _THREADS = 16
 _SHAPE = (64,)
 #: Permitted lead of the thread with the most executions over that with the fewest: as a factor, and
-#: in executions. In short runs the factor only detects starvation: a busy machine may not run some
-#: threads at all for most of the time.
+#: in executions. In short runs each thread must only get a turn in time: a busy machine may not run
+#: some threads at all for most of the time.
 _MAX_AHEAD = 1.5
-_MAX_AHEAD_IN_SHORT_RUNS = 100.0
 _SLACK = 40
+_TURN_S = 30.0
 #: Time slice of a thread. Short executions keep the GIL, so that the interpreter shares it among the
 #: threads, in random order. Its usual slices are so long that some threads get none in a short run.
 _SLICE_S = 1e-4
@@ -58,18 +58,22 @@ class CrowdedThreads(Attack):
             self.expect(np.array_equal(result, 2 * values), "a result is another thread's")
 
     def stop(self) -> None:
-        self._is_over.set()
         self._begin.set()
+        seen = [tuple(counts) for counts in self._counts]
+        end_s = time.monotonic() + _TURN_S
+        while not all(map(all, self._counts)) and time.monotonic() < end_s:
+            time.sleep(0.01)
+        self._is_over.set()
         for thread in self._threads:
             thread.join(30)
         sys.setswitchinterval(self._slice_s)
         self.expect(not any(thread.is_alive() for thread in self._threads), "a thread waits for ever")
-        for where, counts in zip(("daemon", "process"), self._counts, strict=True):
+        for where, counts, before in zip(("daemon", "process"), self._counts, seen, strict=True):
             self.outcomes[f"{where}: executions"] += sum(counts)
-            fewest, most = min(counts), max(counts)
-            factor = _MAX_AHEAD if self.intensity >= 1 else _MAX_AHEAD_IN_SHORT_RUNS
+            self.expect(all(counts), f"{where}: a thread had no execution within {_TURN_S} s")
+            fewest, most = min(before), max(before)
             self.expect(
-                most <= fewest * factor + _SLACK,
+                self.intensity < 1 or most <= fewest * _MAX_AHEAD + _SLACK,
                 f"{where}: one thread had {most} executions, another {fewest}",
             )
 

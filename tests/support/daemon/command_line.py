@@ -1,6 +1,7 @@
 """Runs the command line in this process, or as a separate process."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,8 @@ def start(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":
         text=True,
         **options,
     )
+
+
+#: Exit statuses of a process that Ctrl-C ended, for `subprocess`: a second signal may arrive when the
+#: interpreter has already restored the system's handler. A shell shows 130 for both.
+INTERRUPTED = (130, -signal.SIGINT)
