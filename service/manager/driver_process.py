@@ -34,8 +34,7 @@ class DriverProcess:
 
     Attributes:
         last_lines: the last lines that it wrote.
-        started_s: when it was started, on the loop's clock.
-        ready_s: when it became ready; None before.
+        ready_s: when it became ready, on the loop's clock; None before.
 
     Raises:
         OSError: it cannot be started.
@@ -55,7 +54,6 @@ class DriverProcess:
         self._killing: asyncio.TimerHandle | None = None
         self._partial = b""
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self.started_s = self._loop.time()
         self.ready_s: float | None = None
         self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
             _command(settings, address),
@@ -89,11 +87,6 @@ class DriverProcess:
             return f"signal {signal.Signals(-status).name}"
         except ValueError:
             return f"signal {-status}"
-
-    @property
-    def is_clean_exit(self) -> bool:
-        """True if the process has ended with status 0."""
-        return self._process.returncode == 0
 
     def stop(self, within_s: float) -> None:
         """Asks the process to end, and kills it unless it does so in time."""

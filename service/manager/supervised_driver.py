@@ -83,11 +83,6 @@ class SupervisedDriver:
         """The address at which clients find it."""
         return str(self._address)
 
-    @property
-    def state(self) -> DriverState:
-        """What it does."""
-        return self._state
-
     def status(self) -> DriverStatus:
         """Describes it."""
         process = self._process
@@ -253,7 +248,7 @@ class SupervisedDriver:
             if each is not None:
                 self._cancel_timer(f"start {each.pid}")
                 self._leave(each)
-        self._refuse(reason or "it was stopped")
+        self._refuse(reason)
         self._enter(DriverState.DRAINING, reason)
 
     def _leave(self, process: DriverProcess) -> None:

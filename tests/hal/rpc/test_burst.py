@@ -45,26 +45,6 @@ ONES = np.ones(3, np.float32)
 
 
 @pytest.fixture
-def device() -> AddingDevice:
-    return AddingDevice()
-
-
-@pytest.fixture
-def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
-    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
-    remote = connect(str(server.address))
-    yield remote
-    remote.close()
-
-
-@pytest.fixture
 def prepared(remote: RemoteDevice) -> RemotePreparedModel:
     return remote.prepare_model(addition(ONES), NOW)
 

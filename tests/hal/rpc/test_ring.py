@@ -44,24 +44,12 @@ ONES = np.ones(3, np.float32)
 
 
 @pytest.fixture
-def device() -> AddingDevice:
-    return AddingDevice()
-
-
-@pytest.fixture
 def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
     server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     yield server
     server.stop()
     wait_until(lambda: ring_threads() == 0)
-
-
-@pytest.fixture
-def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
-    remote = connect(str(server.address))
-    yield remote
-    remote.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.process.address import Address
 from neurald.hal.rpc.client import array_calls
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
@@ -26,26 +24,6 @@ from neurald.hal.rpc.server.server import DeviceServer
 NOW = PrepareOptions()
 #: Enough elements for outputs that are not copied.
 MANY = 40_000
-
-
-@pytest.fixture
-def device() -> AddingDevice:
-    return AddingDevice()
-
-
-@pytest.fixture
-def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
-    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
-    remote = connect(str(server.address))
-    yield remote
-    remote.close()
 
 
 def prepared_with(remote: RemoteDevice, elements: int) -> RemotePreparedModel:

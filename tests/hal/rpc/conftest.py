@@ -1,0 +1,31 @@
+"""Fixtures of the tests of remote devices: a device, a daemon in this process, and its client."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.models.addition import AddingDevice
+
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server.server import DeviceServer
+
+
+@pytest.fixture
+def device() -> AddingDevice:
+    return AddingDevice()
+
+
+@pytest.fixture
+def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
+    remote = connect(str(server.address))
+    yield remote
+    remote.close()
