@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.certificates import issue, issue_at, make_authority, make_old_authority
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
-
-pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
-
-from support.certificates import issue, issue_at, make_authority, make_old_authority
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, UnavailableDevice
@@ -26,6 +23,9 @@ from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.hal.rpc.wire.device import Access
 from neurald.service.certificates.authority import Authority
+
+pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
+
 
 ANYWHERE = "127.0.0.1:0"
 
@@ -78,13 +78,13 @@ def test_a_client_with_a_certificate_is_served(authority: Authority) -> None:
 
 
 def test_each_client_is_a_user_of_its_own(authority: Authority) -> None:
-    with served(issue(authority, "gpu", ["127.0.0.1"])) as server:
-        with (
-            connected(server, issue(authority, "laptop")),
-            connected(server, issue(authority, "desk")),
-        ):
-            users = {session.user for session in server.handler.sessions.all()}
-            assert users == {"certificate laptop", "certificate desk"}
+    with (
+        served(issue(authority, "gpu", ["127.0.0.1"])) as server,
+        connected(server, issue(authority, "laptop")),
+        connected(server, issue(authority, "desk")),
+    ):
+        users = {session.user for session in server.handler.sessions.all()}
+        assert users == {"certificate laptop", "certificate desk"}
 
 
 def test_others_are_refused_with_the_reason(authority: Authority, tmp_path: Path) -> None:
