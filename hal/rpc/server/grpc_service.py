@@ -4,6 +4,7 @@ An `Error` is reported with its code and text; any other exception is logged wit
 reported without any detail.
 """
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -27,12 +28,14 @@ from neurald.hal.errors import (
     Error,
     OpFailed,
     OutOfMemory,
+    ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
     UnavailableDevice,
     error_for,
 )
-from neurald.hal.rpc.server.handler import DeviceHandler
+from neurald.hal.rpc.server.handler import DeviceHandler, RunWithData
 from neurald.hal.rpc.transport.certificate import Certificate
+from neurald.hal.rpc.transport.message_scan import count_parts
 from neurald.hal.rpc.transport.status import CHUNK_BYTES, abort, parse, set_status, token_of
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -41,6 +44,10 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
+#: The largest first message of an execution with data: a request, and 1 MiB of content.
+_MAX_FIRST_BYTES = CHUNK_BYTES + (1 << 18)
+#: How many nested messages and byte strings it may have, those of some thousand arguments.
+_MAX_REQUEST_PARTS = 20_000
 #: The time that the threads that serve all clients spend on a byte of memory sent over gRPC.
 _BYTE_S = 1e-3 / CHUNK_BYTES
 
@@ -101,6 +108,7 @@ class GrpcService:
             "Watch": grpc.unary_stream_rpc_method_handler(_without_thread(self._watch), None, _encode),
             "WriteMemory": grpc.stream_unary_rpc_method_handler(self._write_memory, None, _encode),
             "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
+            "ExecuteWithData": grpc.stream_stream_rpc_method_handler(self._execute_with_data, None, _encode),
         }
         contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
         for name, answer in unary.items():
@@ -172,6 +180,48 @@ class GrpcService:
         else:
             return
         abort(context, failure)
+
+    def _execute_with_data(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Message]:
+        try:
+            session = self.session(context)
+            with session.call(), self._handler.admission.interpreter.working(session.token):
+                received = self._receive_with_data(session, parts, context)
+                replies = self._handler.run_with_data(session, received)
+                # The request has run when its first reply is there, and may take long until then.
+                first = next(replies)
+                with self._streams.open(session, context) as stream:
+                    for reply in itertools.chain((first,), replies):
+                        yield reply
+                        size = reply.ByteSize()
+                        stream.moves(size)
+                        step(is_interpreted=True, beside_s=size * _BYTE_S)
+        except Exception as error:
+            failure = _failure(error)
+        else:
+            return
+        abort(context, failure)
+
+    def _receive_with_data(
+        self, session: Session, parts: Iterator[bytes], context: grpc.ServicerContext
+    ) -> RunWithData:
+        """Receives a request with its data."""
+
+        def moving(stream: Stream) -> Iterator[device_pb2.ExecuteWithDataRequest]:
+            for part in parts:
+                stream.moves(len(part))
+                yield parse(device_pb2.ExecuteWithDataRequest, part)
+                step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
+
+        with self._streams.open(session, context) as stream:
+            data = next(parts, b"")
+            if len(data) > _MAX_FIRST_BYTES:
+                raise ResourceExhaustedPersistent(
+                    f"ExecuteWithData begins with {len(data)} bytes; at most {_MAX_FIRST_BYTES} are allowed"
+                )
+            stream.moves(len(data))
+            count_parts(device_pb2.ExecuteWithDataRequest, data, _MAX_REQUEST_PARTS)
+            first = parse(device_pb2.ExecuteWithDataRequest, data)
+            return self._handler.receive_with_data(session, first, moving(stream), _cancellation(context))
 
     def _open_session(
         self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
