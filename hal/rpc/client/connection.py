@@ -35,7 +35,7 @@ from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.ring_pool import IDLE_S, RingPool
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
-from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker
+from neurald.hal.rpc.transport.data_chunks import PackedChunk, Packer, Unpacker
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,
@@ -74,14 +74,22 @@ class Traffic:
 
     def sent(self, message: Message) -> None:
         """Counts a message to the daemon."""
+        self.sent_bytes(message.ByteSize())
+
+    def sent_bytes(self, size_bytes: int) -> None:
+        """Counts a message of that size to the daemon; to encode a large one for its size takes long."""
         with self._lock:
             self.messages_sent += 1
-            self.bytes_sent += message.ByteSize()
+            self.bytes_sent += size_bytes
 
     def received(self, message: Message) -> None:
         """Counts a message from the daemon."""
+        self.received_bytes(message.ByteSize())
+
+    def received_bytes(self, size_bytes: int) -> None:
+        """Counts a message of that size from the daemon."""
         with self._lock:
-            self.bytes_received += message.ByteSize()
+            self.bytes_received += size_bytes
 
 
 class Connection:
@@ -301,9 +309,10 @@ class Connection:
                 for part in self._exchange(first, chunks, contents, results, deadline_s, cancellation):
                     if part is None:  # the daemon ended the call without a message
                         break
-                    self._traffic.received(part)
-                    reply = reply or part.reply
                     self._unpack(part, unpacker)
+                    if reply is None:
+                        reply = part.reply
+                        self._traffic.received(reply)
         except grpc.FutureCancelledError:
             raise Cancelled("the execution was cancelled while it was under way") from None
         if reply is None or (not unpacker.is_complete and _is_sufficient(reply)):
@@ -313,6 +322,7 @@ class Connection:
     def _unpack(self, part: device_pb2.ExecuteWithDataReply, unpacker: Unpacker) -> None:
         try:
             for chunk in part.chunks:
+                self._traffic.received_bytes(len(chunk.content))
                 unpacker.add(chunk)
         except BadData as error:
             raise OpFailed(f"invalid reply from the daemon at {self._address}: {error}") from None
@@ -320,7 +330,7 @@ class Connection:
     def _exchange(
         self,
         first: device_pb2.ExecuteWithDataRequest,
-        chunks: Iterator[device_pb2.DataChunk],
+        chunks: Iterator[PackedChunk],
         contents: Sequence[Memory],
         results: Sequence[Memory],
         deadline_s: float | None,
@@ -329,10 +339,13 @@ class Connection:
         """Sends a request with its data, and yields the replies."""
         timeout_s = _timeout(deadline_s)
         is_short = all(sum(pool.size for pool in pools) <= CHUNK_BYTES for pools in (contents, results))
+        self._require_sendable(first)
         if is_short:
-            first.chunks.extend(chunks)
-            self._require_sendable(first)
-            self._traffic.sent(first)
+            size = first.ByteSize()
+            for chunk in chunks:
+                first.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                size += len(chunk.content)
+            self._traffic.sent_bytes(size)
             if cancellation is None:
                 yield self._execute_at_once(first, timeout=timeout_s, metadata=self._metadata)
                 return
@@ -345,11 +358,11 @@ class Connection:
             self._traffic.sent(first)
             yield first
             for chunk in chunks:
-                message = device_pb2.ExecuteWithDataRequest(chunks=(chunk,))
-                self._traffic.sent(message)
+                message = device_pb2.ExecuteWithDataRequest()
+                message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                self._traffic.sent_bytes(len(chunk.content))
                 yield message
 
-        self._require_sendable(first)
         call = self._stub.ExecuteWithData(messages(), timeout=timeout_s, metadata=self._metadata)
         if cancellation is not None:
             cancellation.call_on_cancel(call.cancel)
@@ -429,7 +442,7 @@ class Connection:
             for offset in range(0, memory.size, CHUNK_BYTES):
                 chunk = memory.view(offset, min(CHUNK_BYTES, memory.size - offset))
                 part = (
-                    device_pb2.WriteMemoryRequest(packed=packer.pack(chunk))
+                    device_pb2.WriteMemoryRequest(packed=packer.pack(chunk).message)
                     if self.carries_data
                     else device_pb2.WriteMemoryRequest(chunk=chunk.tobytes())
                 )

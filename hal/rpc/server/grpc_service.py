@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
@@ -23,6 +23,7 @@ from neurald.hal.admission.peer_user import peer_user
 from neurald.hal.admission.session import Session
 from neurald.hal.admission.streams import Stream, StreamLimiter
 from neurald.hal.errors import (
+    BadData,
     BadState,
     DeadObject,
     Error,
@@ -44,8 +45,8 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
-#: The largest first message of an execution with data: a request, and 1 MiB of content.
-_MAX_FIRST_BYTES = CHUNK_BYTES + (1 << 18)
+#: The largest message of an execution with data: a request, and 1 MiB of content.
+_MAX_DATA_MESSAGE_BYTES = CHUNK_BYTES + (1 << 18)
 #: How many nested messages and byte strings it may have, those of some thousand arguments.
 _MAX_REQUEST_PARTS = 20_000
 #: The time that the threads that serve all clients spend on a byte of memory sent over gRPC.
@@ -192,7 +193,8 @@ class GrpcService:
                 with self._streams.open(session, context) as stream:
                     for reply in itertools.chain((first,), replies):
                         yield reply
-                        size = reply.ByteSize()
+                        # `ByteSize` would encode the message.
+                        size = sum(len(chunk.content) for chunk in reply.chunks)
                         stream.moves(size)
                         step(is_interpreted=True, beside_s=size * _BYTE_S)
         except Exception as error:
@@ -209,18 +211,13 @@ class GrpcService:
         def moving(stream: Stream) -> Iterator[device_pb2.ExecuteWithDataRequest]:
             for part in parts:
                 stream.moves(len(part))
-                yield parse(device_pb2.ExecuteWithDataRequest, part)
+                yield _with_data(part)
                 step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
 
         with self._streams.open(session, context) as stream:
             data = next(parts, b"")
-            if len(data) > _MAX_FIRST_BYTES:
-                raise ResourceExhaustedPersistent(
-                    f"ExecuteWithData begins with {len(data)} bytes; at most {_MAX_FIRST_BYTES} are allowed"
-                )
             stream.moves(len(data))
-            count_parts(device_pb2.ExecuteWithDataRequest, data, _MAX_REQUEST_PARTS)
-            first = parse(device_pb2.ExecuteWithDataRequest, data)
+            first = _with_data(data)
             return self._handler.receive_with_data(session, first, moving(stream), _cancellation(context))
 
     def _open_session(
@@ -327,6 +324,25 @@ class _SessionWatch:
         if error is not None:
             set_status(self._context, error)
         self._send(None)
+
+
+def _with_data(data: bytes) -> device_pb2.ExecuteWithDataRequest:
+    """Decodes a message of an execution with data, whose size is that of its chunks.
+
+    Raises:
+        BadData: the bytes are not a message, or have fields that are not known here.
+        ResourceExhaustedPersistent: the message is too large, or has too many parts.
+    """
+    if len(data) > _MAX_DATA_MESSAGE_BYTES:
+        raise ResourceExhaustedPersistent(
+            f"a message of ExecuteWithData has {len(data)} bytes; at most {_MAX_DATA_MESSAGE_BYTES} are allowed"
+        )
+    # This refuses unknown fields, too.
+    count_parts(device_pb2.ExecuteWithDataRequest, data, _MAX_REQUEST_PARTS)
+    try:
+        return device_pb2.ExecuteWithDataRequest.FromString(data)
+    except DecodeError:
+        raise BadData(f"ExecuteWithData: the {len(data)} bytes received are not a valid message") from None
 
 
 def _cancellation(context: grpc.ServicerContext) -> Cancellation:

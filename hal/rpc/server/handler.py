@@ -371,12 +371,15 @@ class DeviceHandler:
         chunks = Packer(received.bytes_per_s).chunks(results)
         with self.admission.track():
             if sum(memory.size for memory in results) <= CHUNK_BYTES:
-                message.chunks.extend(chunks)
+                for chunk in chunks:
+                    message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
                 yield message
                 return
             yield message
             for chunk in chunks:
-                yield device_pb2.ExecuteWithDataReply(chunks=(chunk,))
+                message = device_pb2.ExecuteWithDataReply()
+                message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                yield message
 
     def _validated(
         self,

@@ -9,7 +9,7 @@ faster than zlib compresses them are not sampled.
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -46,19 +46,19 @@ class Packer:
         self._bytes_per_s = bytes_per_s if 0 < bytes_per_s <= _MAX_RATE else 0.0
         self._unsampled = 0
 
-    def chunks(self, memories: Iterable[Memory]) -> Iterator[device_pb2.DataChunk]:
+    def chunks(self, memories: Iterable[Memory]) -> Iterator["PackedChunk"]:
         """Yields the content of memories, one after the other."""
         for memory in memories:
             for offset in range(0, memory.size, CHUNK_BYTES):
                 yield self.pack(memory.view(offset, min(CHUNK_BYTES, memory.size - offset)))
 
-    def pack(self, content: memoryview) -> device_pb2.DataChunk:
+    def pack(self, content: memoryview) -> "PackedChunk":
         """Returns a chunk of at most 1 MiB."""
         if self._is_worthwhile(content):
             packed = zlib.compress(content, _LEVEL)
             if len(packed) < len(content):
-                return device_pb2.DataChunk(content=packed, unpacked_bytes=len(content))
-        return device_pb2.DataChunk(content=content.tobytes())
+                return PackedChunk(packed, len(content))
+        return PackedChunk(content.tobytes(), 0)
 
     def _is_worthwhile(self, content: memoryview) -> bool:
         """Returns whether compressing makes a chunk arrive earlier."""
@@ -78,6 +78,18 @@ class Packer:
             return True
         self._unsampled = _PAUSE
         return False
+
+
+class PackedChunk(NamedTuple):
+    """The fields of a message `DataChunk`, since copying a message takes several copies of its bytes."""
+
+    content: bytes
+    unpacked_bytes: int
+
+    @property
+    def message(self) -> device_pb2.DataChunk:
+        """The chunk as a message."""
+        return device_pb2.DataChunk(content=self.content, unpacked_bytes=self.unpacked_bytes)
 
 
 class Unpacker:

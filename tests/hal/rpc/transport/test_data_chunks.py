@@ -35,7 +35,7 @@ def test_content_arrives_unchanged(sizes: list[int], rate: float, variety: int) 
     unpacker = Unpacker(targets)
     for chunk in Packer(rate).chunks(sources):
         assert len(chunk.content) <= CHUNK_BYTES
-        unpacker.add(device_pb2.DataChunk.FromString(chunk.SerializeToString()))
+        unpacker.add(device_pb2.DataChunk.FromString(chunk.message.SerializeToString()))
     unpacker.require_complete()
     for source, target in zip(sources, targets, strict=True):
         assert target.view().tobytes() == source.view().tobytes()
