@@ -20,8 +20,8 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution,
 from neurald.hal.errors import Cancelled, Error, MissedDeadlineTransient, OpFailed, ResultCode, error_for
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.execution.pending import PendingExecution, may_submit, submitted
+from neurald.hal.process.turn import Turn
 from neurald.hal.sync.fence import Fence, wait_any
-from neurald.hal.sync.turn import Turn
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient

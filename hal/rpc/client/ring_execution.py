@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import DeadObject, Error, OpFailed
 from neurald.hal.process.background import BACKGROUND
+from neurald.hal.process.turn import Turn
 from neurald.hal.rpc.client.ring import Ring, RingRequest
-from neurald.hal.sync.turn import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from neurald.hal.errors import BadState
-from neurald.hal.sync.turn import Turn
+from neurald.hal.process.turn import Turn
 
 
 def test_a_turn_is_taken_by_one_thread_at_a_time() -> None:
