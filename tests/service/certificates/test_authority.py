@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-x509 = pytest.importorskip("cryptography.x509", reason="certificates need neurald[tls]")
+pytest.importorskip("cryptography", reason="certificates need neurald[tls]")
 
+from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from support.certificates import make_authority
 
