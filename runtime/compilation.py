@@ -215,7 +215,11 @@ class CompilationBuilder:
             BadState: the compilation is finished.
         """
         self._require_open()
-        self._startup = member(startup, Startup, "the startup")
+        if not isinstance(startup, Startup):
+            raise BadData(
+                f"the startup is {shown(startup)}; Startup.INSTANT or Startup.OPTIMIZED is expected"
+            )
+        self._startup = startup
 
     def set_progress_callback(self, callback: ProgressCallback | None) -> None:
         """Sets a function that is called while a step is prepared for longer than a second.

@@ -407,7 +407,7 @@ class _CachedPreparation:
             left_s = self._options.deadline_s - time.monotonic()
             wait_s = min(wait_s, left_s * (1 - _MIN_COMPILE_SHARE))
         # After the wait the model is compiled even without the lock; at worst it is compiled twice.
-        with self._cache.lock(self._key, wait_s):
+        with self._cache.lock(self._key, wait_s, self._options.cancellation):
             yield
 
     def load(self, started: float) -> PreparedStep | Miss:
