@@ -160,13 +160,15 @@ class CompilePool:
                         break
                     report_progress(received.percent / 100)
             except OSError as error:
-                if not stop.is_cancelled:
+                if not (stop.is_cancelled or self._is_closed):
                     logger.warning("the compiler process does not answer: %s", error)
                 received = None
             if isinstance(received, tuple):
                 return _compiled_from(*received)
         if stop.is_cancelled:
             raise Cancelled("the compilation was cancelled")
+        if self._is_closed:
+            raise Cancelled("the compiler processes were ended during the compilation")
         if received is None:
             raise OpFailed("the compiler process has ended; prepare the model again")
         if received.signal == signal.SIGXCPU:
