@@ -7,14 +7,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from support.certificates import make_authority
-
-from neurald.hal.errors import BadData, BadState
-from neurald.hal.rpc.transport.certificate import Revocations
-from neurald.hal.rpc.transport.tls_files import TlsFiles
-from neurald.service.certificates.authority import Authority, soon_expiring
 
 x509 = pytest.importorskip("cryptography.x509", reason="certificates need neurald[tls]")
+
+from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: E402
+from support.certificates import make_authority  # noqa: E402
+
+from neurald.hal.errors import BadData, BadState  # noqa: E402
+from neurald.hal.rpc.transport.certificate import Revocations  # noqa: E402
+from neurald.hal.rpc.transport.tls_files import TlsFiles  # noqa: E402
+from neurald.service.certificates.authority import Authority, soon_expiring  # noqa: E402
 
 
 @pytest.fixture
@@ -53,12 +55,8 @@ def test_certificates_are_for_one_purpose_and_a_short_time(authority: Authority)
     client = certificate(authority.issue("laptop"))
     daemon = certificate(authority.issue("gpu", ["gpu.example", "10.0.0.7", "[::1]", "*.lab.example"]))
     usage = x509.ExtendedKeyUsage
-    assert list(client.extensions.get_extension_for_class(usage).value) == [
-        x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH
-    ]
-    assert list(daemon.extensions.get_extension_for_class(usage).value) == [
-        x509.oid.ExtendedKeyUsageOID.SERVER_AUTH
-    ]
+    assert list(client.extensions.get_extension_for_class(usage).value) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert list(daemon.extensions.get_extension_for_class(usage).value) == [ExtendedKeyUsageOID.SERVER_AUTH]
     names = daemon.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["gpu.example", "*.lab.example"]
     assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.7", "::1"]
