@@ -229,6 +229,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/client/connection.py": "tests/hal/rpc/client/test_device.py",
     "hal/rpc/client/connection_life.py": "tests/hal/rpc/test_death.py",
     "hal/rpc/client/fenced_execution.py": "tests/hal/execution/test_fenced_execution.py",
+    "hal/execution/pending.py": "tests/hal/rpc/client/test_ring_execution.py",
     "hal/rpc/client/ring.py": "tests/hal/rpc/test_ring.py",
     "hal/rpc/client/ring_peer.py": "tests/hal/rpc/test_burst_death.py",
     "hal/rpc/client/ring_pool.py": "tests/hal/rpc/test_ring.py",
