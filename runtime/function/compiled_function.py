@@ -53,7 +53,7 @@ class CompiledFunction:
     def __init__(
         self,
         compilation: Compilation,
-        signatures: SignatureTable,
+        signatures: "SignatureTable[CompiledFunction]",
         name: str,
         *,
         converts: bool,

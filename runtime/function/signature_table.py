@@ -1,16 +1,23 @@
 """The functions of a file's signatures, compiled when they are first used."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.fork import forkable_lock
 
-if TYPE_CHECKING:
-    from neurald.runtime.function.compiled_function import CompiledFunction
+
+class Closable(Protocol):
+    """What is released by a call."""
+
+    def close(self) -> None:
+        """Releases it."""
 
 
-class SignatureTable(Mapping[str, "CompiledFunction"]):
+_FunctionT = TypeVar("_FunctionT", bound=Closable)
+
+
+class SignatureTable(Mapping[str, _FunctionT]):
     """Maps the names of signatures to functions. Thread-safe.
 
     Args:
@@ -18,14 +25,14 @@ class SignatureTable(Mapping[str, "CompiledFunction"]):
         compiled: compiles a signature.
     """
 
-    def __init__(self, names: Sequence[str], compiled: "Callable[[str], CompiledFunction]") -> None:
+    def __init__(self, names: Sequence[str], compiled: Callable[[str], _FunctionT]) -> None:
         self._names = tuple(names)
         self._compiled = compiled
-        self._functions: dict[str, CompiledFunction] = {}
+        self._functions: dict[str, _FunctionT] = {}
         self._lock = forkable_lock()
         self._is_closed = False
 
-    def __getitem__(self, name: str) -> "CompiledFunction":
+    def __getitem__(self, name: str) -> _FunctionT:
         if name not in self._names:
             raise KeyError(name)
         with self._lock:
