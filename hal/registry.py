@@ -6,19 +6,17 @@ is written `module:factory`. A daemon that listens in the runtime directory is a
 available; there is no broker.
 """
 
-import errno
 import importlib
+import importlib.util
 import os
 import re
-import socket
 import stat
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
-from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.runtime_directory import runtime_directory
 
 if TYPE_CHECKING:
@@ -42,6 +40,14 @@ _FACTORY = re.compile(r"[\w.]+:[\w.]+")
 def driver_names() -> tuple[str, ...]:
     """Returns the names of all installed drivers, the built-in ones first."""
     return (*BUILT_IN, *sorted(_installed().keys() - BUILT_IN.keys()))
+
+
+def default_drivers() -> tuple[str, ...]:
+    """Returns the installed drivers of devices that applications do not have by themselves."""
+    found = [name for name in driver_names() if name not in BUILT_IN]
+    if importlib.util.find_spec("pyopencl") is not None:
+        found.insert(0, "opencl")
+    return tuple(found)
 
 
 def create_device(driver: str) -> Device:
@@ -115,15 +121,3 @@ def running_daemons() -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(f"unix://{path}" for path in paths if is_served(path))
-
-
-def is_served(path: Path) -> bool:
-    """Returns whether a process accepts connections at a UNIX socket."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)  # it connects at once, unless the queue of the server is full
-        try:
-            probe.connect(str(path))
-        except OSError as error:
-            # A server also exists if its queue is full, or if it uses another type of socket.
-            return error.errno in (errno.EAGAIN, errno.EPROTOTYPE)
-    return True

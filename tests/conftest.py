@@ -66,6 +66,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(directory))
         patch.setenv("NEURALD_SECRET_FILE", str(directory / "secret"))
+        # Tests of starting drivers on demand turn it on in directories of their own.
+        patch.setenv("NEURALD_AUTOSTART", "0")
         yield
 
 

@@ -5,7 +5,9 @@ import re
 import tempfile
 from pathlib import Path
 
+from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
+from neurald.hal.process.private_directory import make_directory, open_private
 
 _kept: Path | None = None
 
@@ -28,6 +30,26 @@ def runtime_directory() -> Path:
     if base.startswith("/"):
         return Path(base) / "neurald"
     return Path(tempfile.gettempdir()) / f"neurald-{os.getuid()}"
+
+
+def prepare_directory(directory: Path) -> None:
+    """Creates the directory of a socket with access for its user only.
+
+    Raises:
+        BadState: other users could replace the directory, or it cannot be used.
+    """
+    is_ours = directory == runtime_directory()
+    try:
+        make_directory(directory)
+        descriptor = open_private(directory, may_be_link=not is_ours)
+        try:
+            status = os.fstat(descriptor)
+            if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
+                os.fchmod(descriptor, 0o700)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
 
 
 def address_of(driver: str, listen: str | None) -> Address:

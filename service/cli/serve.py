@@ -32,6 +32,25 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    exit_when_idle: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="End when no driver has run for this long. Managers that applications start do. "
+            "[default: never]",
+            show_default=False,
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the log to this file instead of stderr. At 1 MiB it becomes FILE.1 and a new one "
+            "begins.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Supervises drivers until SIGTERM or Ctrl-C.
 
@@ -40,16 +59,22 @@ def serve(
     """
     import asyncio
     import sys
+    import time
     from functools import partial
 
     from neurald.service.console.output import printable
+    from neurald.service.manager.bounded_log import BoundedLog
     from neurald.service.manager.configuration import load_configuration
     from neurald.service.manager.manager import Manager
 
+    file = None if log is None else BoundedLog(log)
     load = partial(load_configuration, config, tuple(driver or ()), idle)
     configuration = load()
 
     def write(line: str) -> None:
+        if file is not None:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(line)}")
+            return
         sys.stderr.write(printable(line) + "\n")
         sys.stderr.flush()
 
@@ -58,6 +83,6 @@ def serve(
         write(f"supervising {names} in {directory}")
 
     async def run() -> None:
-        await Manager(configuration, load, write).run(ready)
+        await Manager(configuration, load, write, exit_when_idle_s=exit_when_idle).run(ready)
 
     asyncio.run(run())

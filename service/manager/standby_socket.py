@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.process.activation import GREETING, START
+from neurald.hal.process.activation import GREETING, STATE
 
 #: Maximum number of clients that wait, and the time in which each has to send its request.
 _MAX_CLIENTS: Final = 256
@@ -24,11 +24,15 @@ class StandbySocket:
     Args:
         path: of the driver's socket.
         activate: starts the driver; returns the line that tells a client what came of it.
+        describe: returns the line for a client that only asks whether the driver can be started.
     """
 
-    def __init__(self, path: Path, activate: Callable[[], Awaitable[bytes]]) -> None:
+    def __init__(
+        self, path: Path, activate: Callable[[], Awaitable[bytes]], describe: Callable[[], bytes]
+    ) -> None:
         self._path = path
         self._activate = activate
+        self._describe = describe
         self._server: asyncio.Server | None = None
         self._opening = asyncio.Lock()
         self._clients: set[asyncio.Task[None]] = set()
@@ -76,9 +80,9 @@ class StandbySocket:
             with contextlib.suppress(OSError, TimeoutError):
                 writer.write(GREETING)
                 async with asyncio.timeout(_REQUEST_S):
-                    request = await reader.read(len(START))
+                    request = await reader.read(len(STATE))
                 if request:
-                    writer.write(await self._activate())
+                    writer.write(self._describe() if request == STATE else await self._activate())
                     async with asyncio.timeout(_REQUEST_S):
                         await writer.drain()
         finally:

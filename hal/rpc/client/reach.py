@@ -3,6 +3,7 @@
 There may be no listener, a forbidden socket, a stopped process, or an unknown host.
 """
 
+import contextlib
 import errno
 import os
 import socket
@@ -82,7 +83,18 @@ def require_trusted(connection: socket.socket, what: str) -> None:
 
 def _require_running(probe: socket.socket, address: Address) -> None:
     """Raises UnavailableDevice at once if the listening process is stopped."""
-    pid, _, _ = _PEER.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    require_running(peer_process(probe), address)
+
+
+def peer_process(connection: socket.socket) -> int:
+    """Returns the id of the process at the other end of a UNIX socket."""
+    pid: int
+    pid, _, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return pid
+
+
+def require_running(pid: int, address: Address) -> None:
+    """Raises UnavailableDevice if a daemon's process is stopped."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -91,3 +103,14 @@ def _require_running(probe: socket.socket, address: Address) -> None:
         raise UnavailableDevice(
             f"the daemon at {address} does not answer: its process is stopped; kill -CONT {pid} continues it"
         )
+
+
+def is_replaced(pid: int, address: Address) -> bool:
+    """Returns whether another process than `pid` listens at a daemon's socket by now."""
+    if address.path is None:
+        return False
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        probe.connect(str(address.path))
+        return peer_process(probe) != pid
+    return False

@@ -7,13 +7,12 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
+from neurald.hal.registry import default_drivers
 from neurald.service.cli.config import config
 from neurald.service.manager.configuration import (
-    CONFIG_VARIABLE,
     DEFAULT,
-    DRIVERS_VARIABLE,
     IDLE_VARIABLE,
-    default_drivers,
     limit_arguments,
     load_configuration,
 )
