@@ -212,8 +212,8 @@ def _launch(directory: Path, deadline_s: float) -> None:
             os.close(kept)
         while True:
             left_s = deadline_s - time.monotonic()
-            found, _, _ = select.select([ready, alive], [], [], max(0.0, left_s))
-            if ready in found and b"READY=1" in ready.recv(4096).split(b"\n"):
+            found, _, _ = select.select([ready.fileno(), alive], [], [], max(0.0, left_s))
+            if ready.fileno() in found and b"READY=1" in ready.recv(4096).split(b"\n"):
                 return
             if alive in found:
                 raise UnavailableDevice(f"the service manager has ended: {_last_line(log)}")

@@ -12,7 +12,6 @@ import pytest
 from support.daemon.on_demand import OnDemand, on_demand, variables
 
 from neurald.hal.errors import BadData, UnavailableDevice
-from neurald.hal.process import autostart
 from neurald.hal.process.autostart import (
     AUTOSTART_VARIABLE,
     autostart_settings,
@@ -114,7 +113,7 @@ def test_a_manager_that_cannot_start_says_why(folder: Path, monkeypatch: pytest.
         environment.configure(watchdog_s='"soon"')
         with pytest.raises(UnavailableDevice, match="watchdog_s"):
             ensure_manager(time.monotonic() + 60)
-        monkeypatch.setattr(autostart.sys, "executable", "/nonexistent/python")
+        monkeypatch.setattr("sys.executable", "/nonexistent/python")
         with pytest.raises(UnavailableDevice, match="no service manager can be started: No such file"):
             ensure_manager(time.monotonic() + 60)
 

@@ -1,22 +1,25 @@
 """The drivers that start on demand, and when packages are looked at for them."""
 
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
-from neurald.runtime.devices import installed
+from neurald.runtime.devices import installed, kept_file
 from neurald.runtime.devices.installed import drivers_on_demand
 
 
 @pytest.fixture(autouse=True)
-def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How often packages were looked at."""
     for name in (CONFIG_VARIABLE, DRIVERS_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(AUTOSTART_VARIABLE, "1")
-    for name in ("XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"):
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     calls: list[int] = []
 
@@ -26,7 +29,10 @@ def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(installed, "default_drivers", look)
     installed._installed.cache_clear()
-    return calls
+    # The path of a test's own directory may be too long for a socket.
+    with tempfile.TemporaryDirectory() as directory:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        yield calls
 
 
 def names() -> list[str]:
@@ -38,7 +44,7 @@ def test_packages_are_looked_at_when_they_have_changed(
 ) -> None:
     place = tmp_path / "packages"
     place.mkdir()
-    monkeypatch.setattr(installed.sys, "path", [*installed.sys.path, str(place), str(tmp_path / "none")])
+    monkeypatch.setattr("sys.path", [*sys.path, str(place), str(tmp_path / "none")])
     assert names() == names() == ["gpu", "npu"]
     installed._installed.cache_clear()  # as in another process
     assert names() == ["gpu", "npu"]
@@ -72,7 +78,7 @@ def test_a_path_that_is_too_long_for_a_socket_is_left_out(monkeypatch: pytest.Mo
 
 
 def test_a_damaged_file_is_replaced(looked: list[int]) -> None:
-    installed.kept_file.write("installed.json", b'{"key": 1}')
+    kept_file.write("installed.json", b'{"key": 1}')
     assert names() == ["gpu", "npu"]
     installed._installed.cache_clear()
     assert names() == ["gpu", "npu"]

@@ -143,7 +143,7 @@ def test_a_failure_is_remembered_until_it_is_time_to_try_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1e9
-    monkeypatch.setattr(measurements.time, "time", lambda: now_s)
+    monkeypatch.setattr("time.time", lambda: now_s)
     store_failure(_ADDRESS, "there is no platform")
     assert load(_ADDRESS) == Failure(reason="there is no platform", is_due=False)
     now_s += RETRY_S
