@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
+
 
 def serve(
     driver: Annotated[
@@ -20,6 +22,14 @@ def serve(
         typer.Option(
             metavar="SECONDS",
             help="Stop a driver that has had no clients for this long; 0 never does. [default: 300]",
+            show_default=False,
+        ),
+    ] = None,
+    drain: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long running calls of a driver may take when it is stopped. [default: 30]",
             show_default=False,
         ),
     ] = None,
@@ -51,6 +61,8 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
 ) -> None:
     """Supervises drivers until SIGTERM or Ctrl-C.
 
@@ -58,31 +70,24 @@ def serve(
     again after a pause, and one that keeps dying is not. SIGHUP loads the configuration again.
     """
     import asyncio
-    import sys
-    import time
     from functools import partial
 
-    from neurald.service.console.output import printable
-    from neurald.service.manager.bounded_log import BoundedLog
-    from neurald.service.manager.configuration import load_configuration
+    from neurald.service.logs.setup import notice, start_log
+    from neurald.service.manager.configuration import Flags, load_configuration
     from neurald.service.manager.manager import Manager
 
-    file = None if log is None else BoundedLog(log)
-    load = partial(load_configuration, config, tuple(driver or ()), idle)
+    flags = Flags(
+        drivers=tuple(driver or ()), idle_s=idle, drain_s=drain, log_level=log_level, log_format=log_format
+    )
+    load = partial(load_configuration, config, flags)
     configuration = load()
-
-    def write(line: str) -> None:
-        if file is not None:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(line)}")
-            return
-        sys.stderr.write(printable(line) + "\n")
-        sys.stderr.flush()
+    start_log(configuration.log_format, configuration.log_level, log)
 
     def ready(directory: str) -> None:
         names = ", ".join(configuration.drivers) or "no drivers"
-        write(f"supervising {names} in {directory}")
+        notice(f"supervising {names} in {directory}")
 
     async def run() -> None:
-        await Manager(configuration, load, write, exit_when_idle_s=exit_when_idle).run(ready)
+        await Manager(configuration, load, exit_when_idle_s=exit_when_idle).run(ready)
 
     asyncio.run(run())

@@ -15,7 +15,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.fork import at_fork, forkable_lock
-from neurald.hal.rpc.client.reach import peer_process, require_trusted
+from neurald.hal.process.peer import peer_of
+from neurald.hal.rpc.client.reach import require_trusted
 from neurald.hal.rpc.transport.channel_messages import (
     CONSTANT,
     FENCE,
@@ -55,7 +56,7 @@ class ChannelClient:
     def peer(self) -> int:
         """The id of the daemon's process; 0 if the socket is closed."""
         with contextlib.suppress(OSError):
-            return peer_process(self._connection)
+            return peer_of(self._connection).process
         return 0
 
     def forked(self) -> None:

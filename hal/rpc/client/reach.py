@@ -7,14 +7,13 @@ import contextlib
 import errno
 import os
 import socket
-import struct
 import time
 from pathlib import Path
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.peer import peer_of
 
-_PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
 _NO_LISTENER = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK, errno.ENOTDIR)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
 
@@ -73,7 +72,7 @@ def require_trusted(connection: socket.socket, what: str) -> None:
         connection: to the socket.
         what: names the socket in messages.
     """
-    _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    user = peer_of(connection).user
     if user not in (os.geteuid(), 0) and os.geteuid() != 0:
         raise UnavailableDevice(
             f"the process at {what} belongs to user {user}; a daemon of your own (user {os.geteuid()}) or of "
@@ -83,14 +82,7 @@ def require_trusted(connection: socket.socket, what: str) -> None:
 
 def _require_running(probe: socket.socket, address: Address) -> None:
     """Raises UnavailableDevice at once if the listening process is stopped."""
-    require_running(peer_process(probe), address)
-
-
-def peer_process(connection: socket.socket) -> int:
-    """Returns the id of the process at the other end of a UNIX socket."""
-    pid: int
-    pid, _, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return pid
+    require_running(peer_of(probe).process, address)
 
 
 def require_running(pid: int, address: Address) -> None:
@@ -112,5 +104,5 @@ def is_replaced(pid: int, address: Address) -> bool:
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         probe.connect(str(address.path))
-        return peer_process(probe) != pid
+        return peer_of(probe).process != pid
     return False

@@ -1,6 +1,5 @@
 """A log file of bounded size, which takes the place of stderr."""
 
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ MAX_BYTES: Final = 1 << 20
 
 
 class BoundedLog:
-    """Writes what this process writes to stderr to a file, with one predecessor.
+    """A stream for a log's handler. All else that the process writes to stderr goes there, too.
 
     Args:
         path: of the file, with access for this user only.
@@ -38,11 +37,17 @@ class BoundedLog:
         os.dup2(descriptor, sys.stderr.fileno())
         os.close(descriptor)
 
-    def write(self, line: str) -> None:
-        """Writes a line. A full disk loses it, and nothing else."""
-        with contextlib.suppress(OSError):
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
-            if os.fstat(sys.stderr.fileno()).st_size >= self._max_bytes:
-                self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-                self._open()
+    def write(self, text: str) -> int:
+        """Writes text; returns how many characters there were."""
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Ends a message, and begins a new file if this one is full.
+
+        Raises:
+            OSError: the disk is full, for example.
+        """
+        sys.stderr.flush()
+        if os.fstat(sys.stderr.fileno()).st_size >= self._max_bytes:
+            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+            self._open()

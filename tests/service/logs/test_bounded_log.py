@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.errors import BadState
-from neurald.service.manager.bounded_log import BoundedLog
+from neurald.service.logs.bounded_log import BoundedLog
 
 _PROGRAM = """
 import os, sys
 from pathlib import Path
-from neurald.service.manager.bounded_log import BoundedLog
+from neurald.service.logs.bounded_log import BoundedLog
 log = BoundedLog(Path(sys.argv[1]), 1000)
 for number in range(300):
-    log.write(f"line {number}")
+    log.write(f"line {number}\\n")
+    log.flush()
 os.write(2, b"by the process itself\\n")
 """
 
