@@ -96,13 +96,20 @@ def is_standing_by(address: Address) -> bool:
     return False
 
 
-def is_served(path: Path) -> bool:
-    """Returns whether a process accepts connections at a UNIX socket."""
+def is_served(path: Path, *, or_forbidden: bool = False) -> bool:
+    """Returns whether a process accepts connections at a UNIX socket.
+
+    Args:
+        path: of the socket.
+        or_forbidden: the result if this user may not connect.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)  # it connects at once, unless the queue of the server is full
         try:
             probe.connect(str(path))
         except OSError as error:
+            if error.errno == errno.EACCES:
+                return or_forbidden
             # A server also exists if its queue is full, or if it uses another type of socket.
             return error.errno in (errno.EAGAIN, errno.EPROTOTYPE)
     return True

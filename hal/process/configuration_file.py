@@ -18,16 +18,19 @@ _SYSTEM_FILE: Final = Path("/etc/neurald/neurald.toml")
 _MAX_FILE_BYTES: Final = 1 << 20
 
 
-def configuration_path(chosen: Path | None = None) -> tuple[Path, bool]:
+def configuration_path(chosen: Path | None = None, *, is_system: bool = False) -> tuple[Path, bool]:
     """Returns the path of the configuration file, and whether somebody chose it.
 
     Args:
         chosen: on the command line.
+        is_system: whether the machine's service reads it.
     """
     if chosen is not None:
         return chosen, True
     if named := os.environ.get(CONFIG_VARIABLE):
         return Path(named), True
+    if is_system:
+        return _SYSTEM_FILE, False
     base = os.environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if base.startswith("/") else Path(os.path.expanduser("~/.config"))  # noqa: PTH111 - never raises
     own = folder / "neurald" / "neurald.toml"

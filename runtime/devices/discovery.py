@@ -58,8 +58,9 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
         elif isinstance(answer, Error):
             # The application already knows that a daemon to which it was connected is gone, and
             # that a driver cannot start is no news after the first time.
-            is_news = daemon.address in found and not daemon.starts_manager
-            _LOGGER.log(logging.WARNING if is_news else logging.DEBUG, "ignoring a driver daemon: %s", answer)
+            is_news = daemon.address in found and not daemon.starts_manager and daemon.fails_anew(answer)
+            level = logging.WARNING if is_news else logging.DEBUG
+            _LOGGER.log(level, "ignoring a driver daemon: %s", answer)
         elif devices.setdefault(answer.name, answer) is not answer:
             _LOGGER.debug(
                 "ignoring the daemon at %s, because another device has the name of its device", daemon.address

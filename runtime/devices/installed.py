@@ -17,10 +17,11 @@ import msgspec
 
 from neurald._version import __version__
 from neurald.hal.errors import BadData
+from neurald.hal.process.activation import is_served
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import autostart_settings
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.registry import default_drivers
 from neurald.runtime.devices import kept_file
 
@@ -40,6 +41,8 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
 def drivers_on_demand() -> tuple[Address, ...]:
     """Returns the addresses of the drivers that a manager would start; none if none may be started.
 
+    Those that the machine's service serves to this user are left to it.
+
     Raises:
         BadData: NEURALD_AUTOSTART is neither 0 nor 1.
     """
@@ -49,8 +52,11 @@ def drivers_on_demand() -> tuple[Address, ...]:
             _LOGGER.warning("drivers are not started on demand: %s", settings.obstacle)
         return ()
     names = _installed(_key()) if settings.drivers is None else settings.drivers
+    machine = machine_directory() if machine_user() is not None else None
     addresses = []
     for name in names[:_MAX_DRIVERS]:
+        if machine is not None and is_served(machine / f"{name}.sock"):
+            continue  # the machine's service admits this user
         if _NAME.fullmatch(name):
             try:
                 addresses.append(Address.parse(f"unix://{runtime_directory() / name}.sock"))
