@@ -88,6 +88,27 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The link to the daemon of a device on another host, as measured.
+
+    Attributes:
+        latency_s: the time of a call without data.
+        bytes_per_s: how fast data moves.
+    """
+
+    latency_s: float
+    bytes_per_s: float
+
+
+class HasLink(Protocol):
+    """An optional interface of a `Device` that may be on another host."""
+
+    def link(self) -> Link | None:
+        """Returns its link; None if there is none, or if it cannot be measured now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CacheFilesNeeded:
     """How many cache files a prepared model of a device needs. (0, 0) means that it caches nothing.
 

@@ -10,6 +10,7 @@ from neurald.runtime.partitioning.convexity import check_groups
 from neurald.runtime.partitioning.grouping_android import group_into_steps
 from neurald.runtime.partitioning.groups import Group
 from neurald.runtime.partitioning.limits import Placements, check_full_delegation, split_within_limits
+from neurald.runtime.partitioning.links import LinkCosts
 from neurald.runtime.partitioning.options import ANDROID, TENGINE, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import apply_overrides
 from neurald.runtime.partitioning.placement import (
@@ -115,7 +116,9 @@ def partition(
             return not unsupported_reasons(model, nesting, candidates, operation_id)[cpu]
         return not candidates[cpu].unsupported_reason(operation_id)
 
-    placements, groups = split_within_limits(candidates, partitioning, split, can_fall_back)
+    placements, groups = split_within_limits(
+        candidates, partitioning, split, can_fall_back, LinkCosts(model, candidates).excess
+    )
     check_groups(model, groups)
     if partitioning.require_full_delegation:
         check_full_delegation(model, candidates, placements)
