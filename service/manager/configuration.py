@@ -55,7 +55,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         users, groups: whom it serves besides the manager's own user: names or numbers. None takes
             the manager's value.
         limits: of clients, as for `neurald driver --limit`.
-        sandbox, writable: as for `neurald driver`.
+        sandbox, writable, readable: as for `neurald driver`.
         environment: variables of its process, in addition to those of the manager.
     """
 
@@ -70,6 +70,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     limits: dict[str, str | int] = {}
     sandbox: SandboxMode = SandboxMode.AUTO
     writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     environment: dict[str, str] = {}
 
 

@@ -104,6 +104,8 @@ class SupervisedDriver:
             reason=self._reason,
             process=process.pid if process is not None else None,
             sessions=self._sessions if process is not None else None,
+            sandbox=process.sandbox if process is not None else None,
+            sandbox_missing=process.sandbox_missing if process is not None else (),
             starts=self._starts,
             deaths=self._deaths,
             last_exit=self._last_exit,
@@ -165,6 +167,7 @@ class SupervisedDriver:
         if process is None:
             return any(each.pid == pid for each in self._leaving)
         if notifications.READY in values and process.ready_s is None:
+            process.describe_sandbox(values)
             self._became_ready(process)
         if process is not self._process or process.ready_s is None:
             return True

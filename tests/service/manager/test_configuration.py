@@ -119,7 +119,10 @@ def test_users_of_the_machine(file: Path) -> None:
     [
         ("users = ['no one']\n[drivers.cpu]", r"of the driver cpu: there is no user 'no one'"),
         ("[drivers.cpu]\ngroups = ['no one']", r"of the driver cpu: there is no group 'no one'"),
-        ("groups = []\nsocket_mode = '777'\n[drivers.cpu]", r"of the driver cpu: '777' is not the mode of a socket"),
+        (
+            "groups = []\nsocket_mode = '777'\n[drivers.cpu]",
+            r"of the driver cpu: '777' is not the mode of a socket",
+        ),
         ("group = 'no one'\ngroups = []\n[drivers.cpu]", r"group \(.*neurald\.toml\): there is no group"),
     ],
     ids=range(4),
