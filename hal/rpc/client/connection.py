@@ -251,7 +251,10 @@ class Connection:
                 else:
                     future = call.future(message, timeout=timeout_s, metadata=self._metadata)
                     cancellation.call_on_cancel(future.cancel)
-                    reply = future.result()
+                    try:
+                        reply = future.result()
+                    finally:
+                        cancellation.forget(future.cancel)
         except grpc.FutureCancelledError:
             self._release(tokens)
             raise Cancelled(f"the execution was cancelled while {method} was under way") from None
