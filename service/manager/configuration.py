@@ -169,7 +169,7 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         LogFormat.AUTO,
     )
     choice.sources["system"] = "--system" if flags.system else DEFAULT
-    group = choice.of_file("group", content.group, SERVICE_GROUP)
+    group: str | int = choice.of_file("group", content.group, SERVICE_GROUP)
     socket_mode = choice.of_file("socket_mode", content.socket_mode, "0660" if flags.system else "0600")
     shared |= {
         "log_level": level or LogLevel.NOTICE,

@@ -279,7 +279,7 @@ class SupervisedDriver:
 
     def _leave(self, process: DriverProcess) -> None:
         self._leaving.add(process)
-        process.stop(self.settings.drain_s + _STOP_SLACK_S)
+        process.stop((self.settings.drain_s or 0.0) + _STOP_SLACK_S)
 
     def _is_silent(self) -> None:
         self._abort(f"it was silent for {self.settings.watchdog_s:g} s")

@@ -31,7 +31,7 @@ class Systemd:
         self._refused = refused
         (folder / "systemd").mkdir()
         monkeypatch.setattr(installer, "_RUNNING", folder / "systemd")
-        monkeypatch.setattr(installer.subprocess, "run", self._run)
+        monkeypatch.setattr(subprocess, "run", self._run)
 
     def _run(self, command: list[str], **options: Any) -> "subprocess.CompletedProcess[str]":
         self.commands.append(" ".join(command))
