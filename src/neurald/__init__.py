@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from neurald.runtime.compilation import Compilation as Compilation
     from neurald.runtime.compilation import CompilationBuilder as CompilationBuilder
     from neurald.runtime.devices.discovery import connect as connect
-    from neurald.runtime.devices.discovery import devices as devices
     from neurald.runtime.devices.discovery import open_device as open_device
     from neurald.runtime.devices.discovery import supported_operations as supported_operations
+    from neurald.runtime.devices.listing import devices as devices
     from neurald.runtime.execution.burst import Burst as Burst
     from neurald.runtime.execution.event import Event as Event
     from neurald.runtime.execution.execution import Execution as Execution
@@ -81,7 +81,7 @@ _HOMES = {
     "StepTier": "runtime.plan.status",
     "Verdict": "hal.device",
     "connect": "runtime.devices.discovery",
-    "devices": "runtime.devices.discovery",
+    "devices": "runtime.devices.listing",
     "forbid": "runtime.partitioning.overrides",
     "load_tflite": "runtime.tflite",
     "open_device": "runtime.devices.discovery",

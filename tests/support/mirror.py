@@ -248,6 +248,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/sync/cancellation.py": "tests/hal/admission/test_admission_queue.py",
     "hal/types.py": "tests/test_package.py",
     "hal/validation/request_rules.py": "tests/hal/validation/test_model_rules.py",
+    "runtime/devices/listing.py": "tests/runtime/devices/test_measuring.py",
     "runtime/devices/daemons.py": "tests/runtime/devices/test_introspection.py",
     "runtime/devices/discovery.py": "tests/runtime/devices/test_introspection.py",
     "runtime/execution/arguments.py": "tests/runtime/execution/test_execution.py",
