@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.configuration_file import CONFIG_VARIABLE
 from neurald.service.cli.install_service import install_service, uninstall_service
 from neurald.service.installation import installer
 from neurald.service.installation.installer import install, uninstall, unit_files, unit_paths
-from neurald.service.manager.configuration import CONFIG_VARIABLE, Flags, load_configuration
+from neurald.service.manager.configuration import Flags, load_configuration
 
 
 @pytest.fixture(autouse=True)
