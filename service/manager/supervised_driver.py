@@ -154,6 +154,7 @@ class SupervisedDriver:
             self.settings = settings
         if sharing is not None:
             self.sharing = sharing
+            self._standby.set_mode(sharing.socket_mode)
         self._policy.forget()
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
