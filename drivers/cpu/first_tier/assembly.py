@@ -1,6 +1,7 @@
 """Assembles an executable from operations that are bound to the kernels of the first tier."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -9,7 +10,7 @@ from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocati
 from neurald.drivers.cpu.first_tier.binding import BoundCall, Constant, Temporary
 from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
-from neurald.hal.memory.arena_planner import Lifespan, plan_memory
+from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.types import Model, Operand, byte_size
 
@@ -17,32 +18,47 @@ from neurald.hal.model.types import Model, Operand, byte_size
 _LABEL: Final = "first tier"
 
 
-def assemble(
-    model: Model, calls: Sequence[tuple[int, BoundCall]], target: str
-) -> tuple[Executable, np.ndarray]:
-    """Returns the executable of a model, and the contents of its constants.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Operations of a model that run together.
+
+    Attributes:
+        model: the model.
+        inputs, outputs: operands that other operations, or the client, compute or need.
+        calls: the kernels in order, each with the position of its operation. All operands that they
+            access are fully specified.
+    """
+
+    model: Model
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    calls: Sequence[tuple[int, BoundCall]]
+
+
+def assemble(part: Part, target: str) -> tuple[Executable, np.ndarray]:
+    """Returns the executable of a part, and the contents of its constants.
 
     Args:
-        model: all of its operands are fully specified.
-        calls: the kernels in order, each with the position of its operation.
+        part: the part.
         target: name of the target.
     """
-    return _Assembly(model, [call for _, call in calls]).executable([number for number, _ in calls], target)
+    return _Assembly(part).executable(target)
 
 
 class _Assembly:
-    """The memory of a model, and its calls."""
+    """The memory of a part, and its calls."""
 
-    def __init__(self, model: Model, calls: Sequence[BoundCall]) -> None:
-        self._model, self._calls = model, calls
-        main = model.main
+    def __init__(self, part: Part) -> None:
+        self._part, self._model = part, part.model
+        self._calls = [call for _, call in part.calls]
+        operands = part.model.main.operands
         #: Values in the arena, by what is read or written, with their sizes.
         self._sizes: dict[int | Temporary, int] = {
-            index: _size(main.operands[index]) for index in (*main.inputs, *main.outputs)
+            index: _size(operands[index]) for index in (*part.inputs, *part.outputs)
         }
         self._constants: dict[int | Constant, int] = {}
         self._constants_bytes = 0
-        for call in calls:
+        for call in self._calls:
             for each in call.arguments:
                 self._add(each)
         self._offsets = self._planned()
@@ -65,15 +81,15 @@ class _Assembly:
 
     def _planned(self) -> Mapping[int | Temporary, int]:
         """Returns the offsets of values in the arena."""
-        main, end = self._model.main, len(self._calls)
+        part, end = self._part, len(self._calls)
         uses: dict[int | Temporary, list[int]] = {key: [] for key in self._sizes}
         for number, call in enumerate(self._calls):
             for each in call.arguments:
                 if not isinstance(each, Constant) and each in uses:
                     uses[each].append(number)
-        for index in main.inputs:
+        for index in part.inputs:
             uses[index].append(0)
-        for index in main.outputs:
+        for index in part.outputs:
             uses[index].append(end)
         keys = list(self._sizes)
         plan = plan_memory(
@@ -87,6 +103,8 @@ class _Assembly:
                 for number, key in enumerate(keys)
             ],
             alignment=ALIGNMENT,
+            # Far less work than all of them, and nearly always the best one.
+            strategies=(Strategy.SIZE,),
         )
         self._arena_bytes, self._unshared_bytes = plan.size_bytes, plan.unshared_bytes
         return {key: plan.offsets[number] for number, key in enumerate(keys)}
@@ -96,13 +114,13 @@ class _Assembly:
             return BufferLocation(Base.CONSTANTS, self._constants[argument])  # type: ignore[index]
         return BufferLocation(Base.ARENA, self._offsets[argument])
 
-    def executable(self, positions: Sequence[int], target: str) -> tuple[Executable, np.ndarray]:
+    def executable(self, target: str) -> tuple[Executable, np.ndarray]:
         """See `assemble`."""
         kernels: list[KernelCall] = []
         words: list[int] = []
         users: dict[int, list[int]] = {}
         number = 0
-        for position, call in zip(positions, self._calls, strict=True):
+        for position, call in self._part.calls:
             for place, each in enumerate(call.arguments):
                 if isinstance(each, int):
                     users.setdefault(each, []).append(number + place)
@@ -121,16 +139,16 @@ class _Assembly:
                 )
             )
             words += map(int, call.words)
-        main = self._model.main
+        part = self._part
         read = {each for call in self._calls for each in call.arguments[1:] if isinstance(each, int)}
         executable = Executable(
             target=target,
             calls=tuple(kernels),
-            inputs=tuple(self._port(index) for index in main.inputs),
-            outputs=tuple(self._port(index) for index in main.outputs),
-            input_arguments=tuple(tuple(users.get(index, ())) for index in main.inputs),
+            inputs=tuple(self._port(index) for index in part.inputs),
+            outputs=tuple(self._port(index) for index in part.outputs),
+            input_arguments=tuple(tuple(users.get(index, ())) for index in part.inputs),
             output_arguments=tuple(
-                () if index in read else tuple(users.get(index, ())) for index in main.outputs
+                () if index in read else tuple(users.get(index, ())) for index in part.outputs
             ),
             arena_bytes=self._arena_bytes,
             constants_bytes=self._constants_bytes,

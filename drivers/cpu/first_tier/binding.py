@@ -14,12 +14,18 @@ import numpy as np
 from neurald.drivers.cpu.first_tier.layout import BLOCK, SCALES, Tiles
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.types import Model, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.arithmetic.fixed_point import quantize_multipliers
+from neurald.hal.operations.arithmetic.fixed_point import (
+    multiply,
+    quantize_multiplier,
+    quantize_multipliers,
+    single_ratio,
+)
 from neurald.hal.operations.arithmetic.quantized import activate, quantized_limits
 from neurald.hal.operations.convolution import convolution, depthwise_convolution
 from neurald.hal.operations.convolution.windowing import Window
+from neurald.hal.operations.elementwise.arithmetic import addend_shift
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.layout import is_nchw
 from neurald.hal.validation.shape_inference import bind_operations
@@ -30,6 +36,9 @@ _BYTES: Final = frozenset((OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_Q
 _PRODUCTS_PER_NS: Final = 50
 _ELEMENTS_PER_NS: Final = 1
 _MAX_INT32: Final = (1 << 31) - 1
+#: The largest magnitude of an 8-bit weight without its zero point, and of biases that are usual.
+_MAX_WEIGHT: Final = 255
+_MAX_BIAS: Final = 1 << 29
 #: Maximum number of entries of a table, which is a part of the model's constants.
 _MAX_TABLE: Final = 1 << 24
 
@@ -103,6 +112,7 @@ class Binder:
         self._model = model
         self._graph = model.main
         self._tiles = tiles
+        self._bindings = bind_operations(model.main)
         self._tables: dict[object, Constant] = {}
         self._lookups: dict[object, Constant] = {}
 
@@ -121,9 +131,8 @@ class Binder:
             if operands[index].type.is_tensor and operands[index].dimensions is not None
         ):
             return None
-        binding = bind_operations(self._graph)[position]
         call = Call(
-            binding,
+            self._bindings[position],
             operands,
             lambda index: operands[index].dimensions,
             lambda index: self._model.constant(operands[index]),
@@ -227,21 +236,18 @@ class Binder:
         epilogue = self._epilogue(call, weights.reshape(channels, -1), panels * width)
 
         def fill(target: Array) -> None:
-            whole, odd = divmod(depth, group)
+            given = weights
+            if depth < terms * group:
+                given = np.zeros((channels, taps, terms * group), weights.dtype)
+                given[:, :, :depth] = weights
+            # Terms are moved as a whole.
+            given = np.ascontiguousarray(given).view(np.uint32).reshape(channels, taps, terms)
             for panel in range(panels):
-                part = weights[panel * width : (panel + 1) * width]
-                count = len(part)
-                even = part[:, :, : whole * group].reshape(count, taps, whole, group)
-                target[panel, :, :whole, :count] = even.transpose(1, 2, 0, 3)
-                if odd:
-                    target[panel, :, whole, :count, 0] = part[:, :, -1].T
+                part = given[panel * width : (panel + 1) * width]
+                target[panel, :, :, : len(part)] = part.transpose(1, 2, 0)
 
-        packed = Constant(
-            dtype=np.dtype(np.float32 if is_float else np.int16),
-            shape=(panels, taps, terms, width, group),
-            fill=fill,
-        )
-        zeros = Constant(dtype=packed.dtype, shape=(terms * group,), fill=None)
+        packed = Constant(dtype=np.dtype(np.uint32), shape=(panels, taps, terms, width), fill=fill)
+        zeros = Constant(dtype=packed.dtype, shape=(terms,), fill=None)
         kind = "float" if is_float else "int"
         calls.append(
             BoundCall(
@@ -306,19 +312,14 @@ class Binder:
         filter_, given = call.operand("filter"), call.operand("input")
         scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
         multipliers = np.array(scales, np.float64) * given.scale / output.scale
-        mantissas, exponents = quantize_multipliers(multipliers)
-        if (exponents > 0).any():
-            raise NotBound("a multiplier is not below 1")
-        right = -exponents
         parameters = np.zeros((SCALES, padded), np.int64)
-        parameters[3] = 31
-        parameters[0, :channels] = mantissas
-        parameters[1, :channels] = np.where(right, (1 << 30) + (np.int64(1 << 30) << right), 1 << 30)
-        parameters[2, :channels] = np.where(right, -1 << 31, 0)
-        parameters[3, :channels] = 31 + right
+        parameters[-1] = 31
+        mantissas, parameters[:, :channels] = _requantization(multipliers)
+        both = np.zeros((2, padded), np.int32)
+        both[0], both[1, :channels] = added, mantissas
         low, high = quantized_limits(output, call.activation)
         return _Epilogue(
-            constants=(Constant.of(added), Constant.of(parameters)),
+            constants=(Constant.of(both), Constant.of(parameters)),
             words=(output.zero_point, low, high, padded),
         )
 
@@ -341,22 +342,38 @@ class Binder:
                     cost_ns=elements / _ELEMENTS_PER_NS / 4,
                 )
             ]
-        names = ("input1", "input2")
-        types = {call.operand(name).type for name in names} | {output.type}
-        if not types <= _BYTES:
+        first, second = (call.operand(name) for name in ("input1", "input2"))
+        if not {first.type, second.type, output.type} <= _BYTES:
             raise NotBound("the types have no kernel")
-        grid = np.arange(256, dtype=np.uint8)
-        given = {
-            call.index("input1"): np.repeat(grid, 256).view(call.operand("input1").type.dtype),
-            call.index("input2"): np.tile(grid, 256).view(call.operand("input2").type.dtype),
-        }
-        if len(given) < len(names):
-            raise NotBound("an operand is used twice")
+        if call.binding.type is OperationType.MUL:
+            function, tables = "first_byte_product", [_byte_values(each) for each in (first, second)]
+            rescale = single_ratio(first.scale, second.scale, output.scale)
+        else:
+            function, shift = "first_byte_sum", addend_shift(output)
+            largest = 2.0 * max(first.scale, second.scale)
+            tables = [
+                multiply(_byte_values(each) << shift, *quantize_multiplier(each.scale / largest))
+                for each in (first, second)
+            ]
+            if call.binding.type is OperationType.SUB:
+                tables[1] = -tables[1]
+            rescale = largest / ((1 << shift) * output.scale)
+        (mantissa,), parameters = _requantization(np.array([rescale]))
         return [
             BoundCall(
-                function="first_lookup_pair",
-                arguments=(call.index("output"), *operands, self._lookup(call, given)),
-                words=(elements,),
+                function=function,
+                arguments=(
+                    call.index("output"),
+                    *operands,
+                    *(Constant.of(table.astype(np.int32)) for table in tables),
+                ),
+                words=(
+                    elements,
+                    mantissa,
+                    *parameters[:, 0],
+                    output.zero_point,
+                    *quantized_limits(output, call.activation),
+                ),
                 work_items=-(-elements // BLOCK),
                 cost_ns=elements / _ELEMENTS_PER_NS,
             )
@@ -430,12 +447,32 @@ class Binder:
         ]
 
 
+def _requantization(multipliers: Array) -> tuple[Array, Array]:
+    """Returns the mantissas and the `SCALES` other parameters of multipliers.
+
+    Raises:
+        NotBound: a multiplier is not below 1.
+    """
+    mantissas, exponents = quantize_multipliers(multipliers)
+    if (exponents > 0).any():
+        raise NotBound("a multiplier is not below 1")
+    right = -exponents
+    addends = np.where(right, (1 << 30) + (np.int64(1 << 30) << right), 1 << 30)
+    return mantissas, np.stack((addends, np.where(right, -1 << 31, 0), 31 + right))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Epilogue:
     """The constants and words of an epilogue."""
 
     constants: tuple[Constant, ...]
     words: tuple[int, ...]
+
+
+def _byte_values(operand: Operand) -> Array:
+    """Returns the integers that the 256 bytes of an operand stand for, without its zero point."""
+    values = np.arange(256, dtype=np.uint8).view(operand.type.dtype)
+    return values.astype(np.int64) - operand.zero_point
 
 
 def _limits(call: Call) -> tuple[int, int]:
@@ -466,6 +503,10 @@ def _centred(call: Call, filter_: Array) -> Array:
 def _fits(call: Call, weights: Array, bias: Array) -> bool:
     """Returns True if no sum of products exceeds 32 bits."""
     largest = depthwise_convolution.largest(call)
+    if largest * _MAX_WEIGHT * (weights.size // len(weights)) + _MAX_BIAS <= _MAX_INT32 and (
+        int(bias.max(initial=0)) <= _MAX_BIAS and int(bias.min(initial=0)) >= -_MAX_BIAS
+    ):
+        return True
     sums = np.abs(weights).reshape(len(weights), -1).sum(axis=1, dtype=np.int64)
     return bool((largest * sums + np.abs(bias.astype(np.int64)) <= _MAX_INT32).all())
 
@@ -525,5 +566,6 @@ _WRITERS: Final[Mapping[OperationType, Callable[[Binder, Call], list[BoundCall]]
     OperationType.LOGISTIC: Binder.unary,
     OperationType.TANH: Binder.unary,
     OperationType.HARD_SWISH: Binder.unary,
+    OperationType.TFLITE_QUANTIZE: Binder.unary,
     OperationType.RESHAPE: Binder.copy,
 }

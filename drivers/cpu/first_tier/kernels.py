@@ -9,12 +9,12 @@ Integers are multiplied as 16-bit values without their zero points, which is exa
 types, and needs no correction at borders.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.emit.vector_memory import masked_load, store
+from neurald.drivers.cpu.emit.vector_memory import gather, masked_load, store
 from neurald.drivers.cpu.first_tier.layout import BLOCK, FUNCTIONS, SCALES, tiles_of
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
@@ -37,7 +37,8 @@ def library_units(target: Target) -> list[Unit]:
         _widen(_Kernel(target, "first_widen_signed"), "sext"),
         _widen(_Kernel(target, "first_widen_unsigned"), "zext"),
         _lookup(_Kernel(target, "first_lookup")),
-        _lookup_pair(_Kernel(target, "first_lookup_pair")),
+        _bytes(_Kernel(target, "first_byte_sum"), "add"),
+        _bytes(_Kernel(target, "first_byte_product"), "mul"),
         _copy(_Kernel(target, "first_copy")),
         _binary(_Kernel(target, "first_add"), "fadd"),
         _binary(_Kernel(target, "first_subtract"), "fsub"),
@@ -150,22 +151,42 @@ class _Epilogue:
             store(v, "i8", self._requantized(v, total, channel), "%out", at, mask)
 
     def _requantized(self, v: Vector, total: str, channel: str) -> str:
-        """See `neurald.hal.operations.arithmetic.fixed_point`."""
         kernel = self._kernel
+        code = kernel.code
+        at = code.value(f"getelementptr i32, ptr %bias, i64 {kernel.sum(self._padded, channel)}")
+        mantissa = code.load(f"load {v.type('i32')}, ptr {at}, align {WORD_BYTES}")
+        # Written beside the product, which is a shorter instruction for factors of 32 bits.
+        mantissa = code.fresh(f"sext {v.type('i32')} {mantissa} to {v.type('i64')}")
         parameters = []
         for number in range(SCALES):
             at = kernel.sum(kernel.product(self._padded, str(number)), channel)
-            pointer = kernel.code.value(f"getelementptr i64, ptr %scales, i64 {at}")
-            parameters.append(kernel.code.load(f"load {v.type('i64')}, ptr {pointer}, align 8"))
-        mantissa, addend, below_zero, shift = parameters
-        wide = v.binary("mul", "i64", v.cast("sext", "i32", total, "i64"), mantissa)
-        is_below = v.binary("ashr", "i64", wide, v.number("i64", 63))
-        wide = v.binary("add", "i64", wide, addend)
-        wide = v.binary("add", "i64", wide, v.binary("and", "i64", is_below, below_zero))
-        zero_point, low, high = (v.splat("i64", each) for each in self._limits)
-        wide = v.binary("add", "i64", v.binary("ashr", "i64", wide, shift), zero_point)
-        wide = v.call("llvm.smin", "i64", v.call("llvm.smax", "i64", wide, low), high)
-        return v.cast("trunc", "i64", wide, "i8")
+            pointer = code.value(f"getelementptr i64, ptr %scales, i64 {at}")
+            parameters.append(code.load(f"load {v.type('i64')}, ptr {pointer}, align 8"))
+        return _requantized(v, total, mantissa, parameters, self._limits)
+
+
+def _requantized(
+    v: Vector, total: str, mantissa: str, parameters: Sequence[str], limits: Sequence[str]
+) -> str:
+    """Returns 32-bit sums as bytes; see `neurald.hal.operations.arithmetic.fixed_point`.
+
+    Args:
+        v: of their width.
+        total: the sums.
+        mantissa: of the multipliers.
+        parameters: what is added, what is added below zero, and the shift.
+        limits: scalars: the zero point, the lower and the upper limit.
+    """
+    addend, below_zero, shift = parameters
+    wide = v.binary("mul", "i64", v.cast("sext", "i32", total, "i64"), mantissa)
+    is_below = v.binary("ashr", "i64", wide, v.number("i64", 63))
+    wide = v.binary("add", "i64", wide, addend)
+    wide = v.binary("add", "i64", wide, v.binary("and", "i64", is_below, below_zero))
+    wide = v.binary("ashr", "i64", wide, shift)
+    zero_point, low, high = (v.splat("i64", each) for each in limits)
+    wide = v.binary("add", "i64", wide, zero_point)
+    wide = v.call("llvm.smin", "i64", v.call("llvm.smax", "i64", wide, low), high)
+    return v.cast("trunc", "i64", wide, "i8")
 
 
 def clamped(v: Vector, value: str, low: str, high: str) -> str:
@@ -332,18 +353,28 @@ def _lookup(kernel: _Kernel) -> Unit:
     return kernel.unit()
 
 
-def _lookup_pair(kernel: _Kernel) -> Unit:
-    """Writes a function of two bytes, given by its 65,536 results; see `_lookup`."""
+def _bytes(kernel: _Kernel, operation: str) -> Unit:
+    """Writes an operation on two integers, which tables give for bytes.
+
+    Words: elements, then the mantissa, the other parameters of requantisation, the zero point and the
+    limits. A work item is a block of elements.
+    """
     code = kernel.code
-    first, last = _blocks(kernel)
-    with code.loop(first, last, may_be_empty=True) as loop:
-        index = "0"
-        for name in ("%input", "%other"):
-            at = code.value(f"getelementptr i8, ptr {name}, i64 {loop.index}")
-            byte = code.value(f"zext i8 {kernel.loaded('i8', at, 1)} to i64")
-            index = kernel.sum(multiple(code, index, 256), byte)
-        entry = code.value(f"getelementptr i8, ptr %lookup, i64 {index}")
-        store(kernel.single, "i8", kernel.loaded("i8", entry, 1), "%out", loop.index)
+    mantissa, *parameters = (kernel.word(number) for number in range(1, 2 + SCALES))
+    limits = [kernel.word(number) for number in range(2 + SCALES, 5 + SCALES)]
+
+    def write(v: Vector, index: str) -> None:
+        factors = []
+        for name, table in (("%input", "%first"), ("%other", "%second")):
+            at = code.value(f"getelementptr i8, ptr {name}, i64 {index}")
+            byte = v.cast("zext", "i8", kernel.loaded(v.type("i8"), at, 1), "i32")
+            factors.append(gather(v, "i32", table, "i32", byte))
+        total = v.binary(operation, "i32", *factors)
+        splats = [v.splat("i64", each) for each in parameters]
+        result = _requantized(v, total, v.splat("i64", mantissa), splats, limits)
+        store(v, "i8", result, "%out", index)
+
+    _each_element(kernel, Vector(code, kernel.target, kernel.tiles.lanes), *_blocks(kernel), write)
     return kernel.unit()
 
 

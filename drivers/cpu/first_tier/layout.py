@@ -7,12 +7,14 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Elements of a work item of kernels that process elements one by one.
 BLOCK: Final = 4096
-#: Parameters of requantisation for each channel: mantissa, addend, addend below zero, shift.
-SCALES: Final = 4
+#: Parameters of requantisation for each channel, apart from the mantissa: what is added, and what is
+#: added to numbers below zero, before the shift.
+SCALES: Final = 3
 
 _WINDOW: Final = ("out", "input", "weights", "bias", "table", "zeros", "words")
 _INT_WINDOW: Final = ("out", "input", "weights", "bias", "scales", "table", "zeros", "words")
 _BINARY: Final = ("out", "input", "other", "words")
+_BYTES: Final = ("out", "input", "other", "first", "second", "words")
 #: The functions of the library, with the names of their pointers.
 FUNCTIONS: Final = {
     "first_tiles_float": _WINDOW,
@@ -24,7 +26,8 @@ FUNCTIONS: Final = {
     "first_widen_signed": ("out", "input", "words"),
     "first_widen_unsigned": ("out", "input", "words"),
     "first_lookup": ("out", "input", "lookup", "words"),
-    "first_lookup_pair": ("out", "input", "other", "lookup", "words"),
+    "first_byte_sum": _BYTES,
+    "first_byte_product": _BYTES,
     "first_copy": ("out", "input", "words"),
     "first_add": _BINARY,
     "first_subtract": _BINARY,

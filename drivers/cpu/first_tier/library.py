@@ -71,7 +71,7 @@ class Library:
             return self._codes
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until what was begun is compiled; returns True if it is."""
+        """Waits until what was begun is compiled and kept; returns True if it is."""
         return self._ready.wait(timeout_s)
 
     def team(self, threads: int) -> Team:
@@ -107,10 +107,10 @@ class Library:
             codes = link_image(tuple(compilation.finish().values()))
         program = process.step_program(self.target)
         self._codes = codes
-        self._ready.set()
         if variants is not None:
             artifact = write_library(self.target, codes, program.code)
             variants.store(_NAME, artifact, (time.perf_counter() - started) * 1e3)
+        self._ready.set()
 
 
 def write_library(target: Target, codes: tuple[bytes, ...], step_program: bytes) -> Artifact:
