@@ -111,7 +111,7 @@ class _Assembly:
 
     def _location(self, argument: int | Constant | Temporary) -> BufferLocation:
         if isinstance(argument, Constant) or argument in self._constants:
-            return BufferLocation(Base.CONSTANTS, self._constants[argument])  # type: ignore[index]
+            return BufferLocation(Base.CONSTANTS, self._constants[argument])
         return BufferLocation(Base.ARENA, self._offsets[argument])
 
     def executable(self, target: str) -> tuple[Executable, np.ndarray]:

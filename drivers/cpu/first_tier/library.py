@@ -130,7 +130,7 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
     start = len(_MAGIC) + _DIGEST_BYTES
     digest, content = memory[len(_MAGIC) : start], memory[start:]
     expected = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
-    if memory[: len(_MAGIC)] != _MAGIC or digest != expected:
+    if bytes(memory[: len(_MAGIC)]) != _MAGIC or digest != expected:
         raise BadData("the cache file is damaged or no library of the CPU driver")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
