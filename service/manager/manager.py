@@ -14,8 +14,10 @@ import msgspec
 
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.peer import CREDENTIALS
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
+from neurald.service.daemon.admitted_users import group_number
 from neurald.service.daemon.notifications import (
     READY,
     STATUS,
@@ -25,10 +27,14 @@ from neurald.service.daemon.notifications import (
     supervisor_address,
     watchdog_interval_s,
 )
-from neurald.service.daemon.socket_files import lock_socket, prepare_directory, release_socket
+from neurald.service.daemon.socket_files import (
+    lock_socket,
+    prepare_shared_directory,
+    release_socket,
+)
 from neurald.service.logs.choices import NOTICE
 from neurald.service.logs.formatters import DRIVER
-from neurald.service.manager.configuration import Configuration
+from neurald.service.manager.configuration import Configuration, driver_sharing
 from neurald.service.manager.control import (
     MAX_REQUEST_BYTES,
     Done,
@@ -48,6 +54,8 @@ _MAX_NOTIFICATION_BYTES: Final = 4096
 #: How many notifications are read before the loop does other work.
 _MAX_NOTIFICATIONS: Final = 64
 _REQUEST_S: Final = 10.0
+#: How often is checked at most whether drivers are in use.
+_MIN_IDLE_CHECK_S: Final = 0.05
 
 
 class Manager:
@@ -56,13 +64,18 @@ class Manager:
     Args:
         configuration: what to supervise.
         reload: loads the configuration again, for SIGHUP.
+        exit_when_idle_s: ends when no driver has run for this long; None never does.
     """
 
     def __init__(
         self,
         configuration: Configuration,
         reload: Callable[[], Configuration],
+        *,
+        exit_when_idle_s: float | None = None,
     ) -> None:
+        self._exit_when_idle_s = exit_when_idle_s
+        self._busy_s = 0.0
         self._configuration = configuration
         self._reload = reload
         self._directory = runtime_directory()
@@ -70,6 +83,8 @@ class Manager:
         self._files: dict[str, contextlib.ExitStack] = {}
         self._received: dict[Path, socket.socket] = {}
         self._stops = asyncio.Event()
+        #: What is given back when nothing else is left.
+        self._ending = contextlib.ExitStack()
 
     async def run(self, ready: Callable[[str], None]) -> None:
         """Supervises until SIGTERM or SIGINT.
@@ -82,10 +97,13 @@ class Manager:
                 safe, or what a supervisor passed is not valid.
         """
         self._received = received_sockets()
-        prepare_directory(self._directory)
+        if self._configuration.system:
+            prepare_shared_directory(self._directory, group_number(self._configuration.group))
+        else:
+            prepare_directory(self._directory)
         notifier = Notifier(supervisor_address())
         interval_s = watchdog_interval_s()
-        with contextlib.ExitStack() as cleanup:
+        with self._ending, contextlib.ExitStack() as cleanup:
             control = self._directory / MANAGER_SOCKET
             cleanup.enter_context(_locked(control))
             cleanup.enter_context(self._notifications())
@@ -93,7 +111,8 @@ class Manager:
                 for name in self._configuration.drivers:
                     await self._add(name)
                 listener = self._received.get(control)
-                server = await serve_unix(self._serve_operator, listener or _listening(control))
+                mode = int(self._configuration.socket_mode, 8)
+                server = await serve_unix(self._serve_operator, listener or _listening(control, mode))
                 if listener is None:
                     cleanup.callback(control.unlink, missing_ok=True)
                 cleanup.callback(server.close)
@@ -102,6 +121,8 @@ class Manager:
                 self._report_unused()
                 ready(str(self._directory))
                 notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
+                self._busy_s = asyncio.get_running_loop().time()
+                self._end_when_idle()
                 await self._stops.wait()
                 notifier.send(**{STOPPING: 1})
             finally:
@@ -133,6 +154,24 @@ class Manager:
                 driver.kill()
         self._stops.set()
 
+    def _end_when_idle(self) -> None:
+        """Ends the manager once it has been idle for long enough; calls itself until then."""
+        if self._exit_when_idle_s is None or self._stops.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        if not all(driver.is_idle for driver in self._drivers.values()):
+            self._busy_s = loop.time()
+        left_s = self._busy_s + self._exit_when_idle_s - loop.time()
+        if left_s <= 0:
+            with contextlib.ExitStack() as attempt:
+                if attempt.enter_context(starting_manager(None)):
+                    # Until its end, applications wait that need a manager, and then start one.
+                    self._ending.enter_context(attempt.pop_all())
+                    _LOG.info("no driver is in use")
+                    self._stops.set()
+                    return
+        loop.call_later(max(_MIN_IDLE_CHECK_S, left_s / 4), self._end_when_idle)
+
     async def _add(self, name: str) -> None:
         settings = self._configuration.drivers[name]
         with contextlib.ExitStack() as files:
@@ -141,6 +180,7 @@ class Manager:
             driver = SupervisedDriver(
                 name,
                 settings,
+                driver_sharing(settings, self._configuration.socket_mode),
                 self._directory,
                 self._directory / _NOTIFY_SOCKET,
                 self._received.get(self._directory / f"{name}.sock"),
@@ -172,7 +212,7 @@ class Manager:
                 if name not in self._drivers:
                     await self._add(name)
                 elif settings != before.drivers.get(name):
-                    self._drivers[name].restart(settings)
+                    self._drivers[name].restart(settings, driver_sharing(settings, fresh.socket_mode))
             except (Error, OSError) as error:
                 _LOG.error("%s", error, extra={DRIVER: name})
         _LOG.log(NOTICE, "the configuration was loaded again")
@@ -245,20 +285,24 @@ class Manager:
                 connection = writer.get_extra_info("socket")
                 async with asyncio.timeout(_REQUEST_S):
                     line = await reader.readline()
-                if may_control(connection):
-                    writer.write(msgspec.json.encode(self._answer(line)) + b"\n")
-                    async with asyncio.timeout(_REQUEST_S):
-                        await writer.drain()
+                answer = self._answer(line, may_control=may_control(connection))
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                async with asyncio.timeout(_REQUEST_S):
+                    await writer.drain()
         finally:
             writer.close()
 
-    def _answer(self, line: bytes) -> msgspec.Struct:
+    def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
         except msgspec.DecodeError as error:
             return Done(f"the request is not understood: {error}")
         if not isinstance(request, RestartRequest):
             return self.status()
+        if not may_control:
+            return Done(
+                f"permission denied: only user {os.geteuid()} and root may control the service manager"
+            )
         driver = self._drivers.get(request.driver)
         if driver is None:
             return Done(
@@ -307,8 +351,10 @@ def _watchdog(notifier: Notifier, interval_s: float | None) -> Iterator[None]:
             timer.cancel()
 
 
-def _listening(path: Path) -> socket.socket:
+def _listening(path: Path, mode: int) -> socket.socket:
     try:
-        return bind_private(path)
+        opened = bind_private(path)
+        path.chmod(mode)
+        return opened
     except OSError as error:
         raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None
