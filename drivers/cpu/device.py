@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     # A warm start does not import these.
     from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.artifact import ArtifactContents
-    from neurald.drivers.cpu.first_tier.library import Library
+    from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
     from neurald.drivers.cpu.native.native_model import NativeModel
     from neurald.drivers.cpu.open_model import CpuOpenModel, OpenArtifact
     from neurald.drivers.cpu.open_variants import CompileOpen
@@ -154,11 +154,11 @@ class CpuDevice:
         return prepared
 
     @cached_property
-    def first_tier_library(self) -> "Library":
+    def first_tier_library(self) -> "FirstTierLibrary":
         """The kernels of the first tier."""
-        from neurald.drivers.cpu.first_tier.library import Library
+        from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
 
-        return Library(self._target)
+        return FirstTierLibrary(self._target)
 
     def prepare_first_tier(
         self, model: Model, options: PrepareOptions

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
-from neurald.drivers.cpu.first_tier.binding import BoundCall, Constant, Temporary
+from neurald.drivers.cpu.first_tier.binding import BoundCall, BoundConstant, BoundTemporary
 from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
@@ -19,7 +19,7 @@ _LABEL: Final = "first tier"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class BoundPart:
     """Operations of a model that run together.
 
     Attributes:
@@ -35,7 +35,7 @@ class Part:
     calls: Sequence[tuple[int, BoundCall]]
 
 
-def assemble(part: Part, target: str) -> tuple[Executable, np.ndarray]:
+def assemble(part: BoundPart, target: str) -> tuple[Executable, np.ndarray]:
     """Returns the executable of a part, and the contents of its constants.
 
     Args:
@@ -48,44 +48,44 @@ def assemble(part: Part, target: str) -> tuple[Executable, np.ndarray]:
 class _Assembly:
     """The memory of a part, and its calls."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: BoundPart) -> None:
         self._part, self._model = part, part.model
         self._calls = [call for _, call in part.calls]
         operands = part.model.main.operands
         #: Values in the arena, by what is read or written, with their sizes.
-        self._sizes: dict[int | Temporary, int] = {
+        self._sizes: dict[int | BoundTemporary, int] = {
             index: _size(operands[index]) for index in (*part.inputs, *part.outputs)
         }
-        self._constants: dict[int | Constant, int] = {}
+        self._constants: dict[int | BoundConstant, int] = {}
         self._constants_bytes = 0
         for call in self._calls:
             for each in call.arguments:
                 self._add(each)
         self._offsets = self._planned()
 
-    def _add(self, argument: int | Constant | Temporary) -> None:
+    def _add(self, argument: int | BoundConstant | BoundTemporary) -> None:
         """Makes place for an argument."""
-        if isinstance(argument, Temporary):
+        if isinstance(argument, BoundTemporary):
             self._sizes[argument] = argument.size_bytes
-        elif isinstance(argument, Constant):
+        elif isinstance(argument, BoundConstant):
             self._add_constant(argument, argument.size_bytes)
         elif (value := self._model.constant(self._model.main.operands[argument])) is not None:
             self._add_constant(argument, value.nbytes)
         else:
             self._sizes[argument] = _size(self._model.main.operands[argument])
 
-    def _add_constant(self, key: int | Constant, size_bytes: int) -> None:
+    def _add_constant(self, key: int | BoundConstant, size_bytes: int) -> None:
         if key not in self._constants:
             self._constants[key] = self._constants_bytes
             self._constants_bytes += -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
-    def _planned(self) -> Mapping[int | Temporary, int]:
+    def _planned(self) -> Mapping[int | BoundTemporary, int]:
         """Returns the offsets of values in the arena."""
         part, end = self._part, len(self._calls)
-        uses: dict[int | Temporary, list[int]] = {key: [] for key in self._sizes}
+        uses: dict[int | BoundTemporary, list[int]] = {key: [] for key in self._sizes}
         for number, call in enumerate(self._calls):
             for each in call.arguments:
-                if not isinstance(each, Constant) and each in uses:
+                if not isinstance(each, BoundConstant) and each in uses:
                     uses[each].append(number)
         for index in part.inputs:
             uses[index].append(0)
@@ -109,8 +109,8 @@ class _Assembly:
         self._arena_bytes, self._unshared_bytes = plan.size_bytes, plan.unshared_bytes
         return {key: plan.offsets[number] for number, key in enumerate(keys)}
 
-    def _location(self, argument: int | Constant | Temporary) -> BufferLocation:
-        if isinstance(argument, Constant) or argument in self._constants:
+    def _location(self, argument: int | BoundConstant | BoundTemporary) -> BufferLocation:
+        if isinstance(argument, BoundConstant) or argument in self._constants:
             return BufferLocation(Base.CONSTANTS, self._constants[argument])
         return BufferLocation(Base.ARENA, self._offsets[argument])
 
@@ -163,7 +163,7 @@ class _Assembly:
         """Returns the contents of the constants."""
         contents = aligned_zeros(self._constants_bytes, ALIGNMENT)
         for key, offset in self._constants.items():
-            if isinstance(key, Constant):
+            if isinstance(key, BoundConstant):
                 if key.fill is not None:
                     part = contents[offset : offset + key.size_bytes]
                     key.fill(part.view(key.dtype).reshape(key.shape))

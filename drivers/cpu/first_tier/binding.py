@@ -48,7 +48,7 @@ class NotBound(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Constant:
+class BoundConstant:
     """Data that a kernel reads.
 
     Attributes:
@@ -61,7 +61,7 @@ class Constant:
     fill: Callable[[Array], None] | None
 
     @classmethod
-    def of(cls, array: Array) -> "Constant":
+    def of(cls, array: Array) -> "BoundConstant":
         """Returns the constant with the contents of an array."""
 
         def fill(target: Array) -> None:
@@ -76,7 +76,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Temporary:
+class BoundTemporary:
     """Memory between two kernels of an operation."""
 
     size_bytes: int
@@ -94,7 +94,7 @@ class BoundCall:
     """
 
     function: str
-    arguments: tuple[int | Constant | Temporary, ...]
+    arguments: tuple[int | BoundConstant | BoundTemporary, ...]
     words: tuple[int, ...]
     work_items: int
     cost_ns: float
@@ -113,8 +113,8 @@ class Binder:
         self._graph = model.main
         self._tiles = tiles
         self._bindings = bind_operations(model.main)
-        self._tables: dict[object, Constant] = {}
-        self._lookups: dict[object, Constant] = {}
+        self._tables: dict[object, BoundConstant] = {}
+        self._lookups: dict[object, BoundConstant] = {}
 
     def bound(self) -> list[list[BoundCall] | None]:
         """See `bind`."""
@@ -175,7 +175,7 @@ class Binder:
         filter_ = self.constant(call, "filter")
         channels, depth = filter_.shape
         rows = math.prod(call.shape("input")) // depth
-        table = Constant.of(np.arange(rows, dtype=np.int32) * np.int32(self._padded(call, depth)))
+        table = BoundConstant.of(np.arange(rows, dtype=np.int32) * np.int32(self._padded(call, depth)))
         return self._product(call, filter_.reshape(channels, 1, depth), table, rows)
 
     def depthwise(self, call: Call) -> list[BoundCall]:
@@ -193,12 +193,12 @@ class Binder:
         is_float = call.operand("input").type is FLOAT
         calls, source = self._source(call, channels)
         epilogue = self._epilogue(call, weights.T, padded)
-        packed = Constant(
+        packed = BoundConstant(
             dtype=np.dtype(np.float32 if is_float else np.int32),
             shape=(taps, padded),
             fill=_into(weights, (slice(None), slice(channels))),
         )
-        zeros = Constant(
+        zeros = BoundConstant(
             dtype=np.dtype(np.float32 if is_float else np.int16),
             shape=(self._padded(call, channels),),
             fill=None,
@@ -214,7 +214,7 @@ class Binder:
         )
         return calls
 
-    def _product(self, call: Call, filter_: Array, table: Constant, positions: int) -> list[BoundCall]:
+    def _product(self, call: Call, filter_: Array, table: BoundConstant, positions: int) -> list[BoundCall]:
         """Binds sums of products over taps and channels.
 
         Args:
@@ -246,8 +246,8 @@ class Binder:
                 part = given[panel * width : (panel + 1) * width]
                 target[panel, :, :, : len(part)] = part.transpose(1, 2, 0)
 
-        packed = Constant(dtype=np.dtype(np.uint32), shape=(panels, taps, terms, width), fill=fill)
-        zeros = Constant(dtype=packed.dtype, shape=(terms,), fill=None)
+        packed = BoundConstant(dtype=np.dtype(np.uint32), shape=(panels, taps, terms, width), fill=fill)
+        zeros = BoundConstant(dtype=packed.dtype, shape=(terms,), fill=None)
         kind = "float" if is_float else "int"
         calls.append(
             BoundCall(
@@ -264,7 +264,7 @@ class Binder:
         """Returns the number of elements of a pixel that a kernel reads."""
         return depth if call.operand("input").type is FLOAT else -(-depth // 2) * 2
 
-    def _source(self, call: Call, depth: int) -> tuple[list[BoundCall], int | Temporary]:
+    def _source(self, call: Call, depth: int) -> tuple[list[BoundCall], int | BoundTemporary]:
         """Returns what a kernel reads as its input, and the calls that compute it."""
         operand, index = call.operand("input"), call.index("input")
         if operand.type is FLOAT:
@@ -273,7 +273,7 @@ class Binder:
         padded = self._padded(call, depth)
         length, stride = (BLOCK, BLOCK) if padded == depth else (depth, padded)
         rows = -(-elements // length)
-        temporary = Temporary(size_bytes=2 * rows * stride)
+        temporary = BoundTemporary(size_bytes=2 * rows * stride)
         is_signed = operand.type is OperandType.TENSOR_QUANT8_ASYMM_SIGNED
         widen = BoundCall(
             function="first_widen_signed" if is_signed else "first_widen_unsigned",
@@ -284,12 +284,12 @@ class Binder:
         )
         return [widen], temporary
 
-    def _table(self, window: Window, shape: tuple[int, ...], depth: int) -> Constant:
+    def _table(self, window: Window, shape: tuple[int, ...], depth: int) -> BoundConstant:
         """Returns the table of a window on an image; see `neurald.drivers.cpu.first_tier.kernels`."""
         key = window, shape, depth
         known = self._tables.get(key)
         if known is None:
-            known = self._tables[key] = Constant.of(_window_table(window, shape, depth))
+            known = self._tables[key] = BoundConstant.of(_window_table(window, shape, depth))
         return known
 
     def _epilogue(self, call: Call, weights: Array, padded: int) -> "_Epilogue":
@@ -306,7 +306,7 @@ class Binder:
         added = np.zeros(padded, np.float32 if output.type is FLOAT else np.int32)
         added[:channels] = bias
         if output.type is FLOAT:
-            return _Epilogue(constants=(Constant.of(added),), words=_limits(call))
+            return _Epilogue(constants=(BoundConstant.of(added),), words=_limits(call))
         if not _fits(call, weights, bias):
             raise NotBound("sums may exceed 32 bits")
         filter_, given = call.operand("filter"), call.operand("input")
@@ -319,7 +319,7 @@ class Binder:
         both[0], both[1, :channels] = added, mantissas
         low, high = quantized_limits(output, call.activation)
         return _Epilogue(
-            constants=(Constant.of(both), Constant.of(parameters)),
+            constants=(BoundConstant.of(both), BoundConstant.of(parameters)),
             words=(output.zero_point, low, high, padded),
         )
 
@@ -365,7 +365,7 @@ class Binder:
                 arguments=(
                     call.index("output"),
                     *operands,
-                    *(Constant.of(table.astype(np.int32)) for table in tables),
+                    *(BoundConstant.of(table.astype(np.int32)) for table in tables),
                 ),
                 words=(
                     elements,
@@ -379,11 +379,11 @@ class Binder:
             )
         ]
 
-    def _operand(self, call: Call, name: str, shape: tuple[int, ...]) -> int | Constant:
+    def _operand(self, call: Call, name: str, shape: tuple[int, ...]) -> int | BoundConstant:
         """Returns an operand that has a shape; constants are repeated until they have."""
         if call.shape(name) == shape:
             return call.index(name)
-        return Constant.of(np.broadcast_to(self.constant(call, name), shape))
+        return BoundConstant.of(np.broadcast_to(self.constant(call, name), shape))
 
     def unary(self, call: Call) -> list[BoundCall]:
         """Binds functions of one byte."""
@@ -403,7 +403,7 @@ class Binder:
             )
         ]
 
-    def _lookup(self, call: Call, given: Mapping[int, Array]) -> Constant:
+    def _lookup(self, call: Call, given: Mapping[int, Array]) -> BoundConstant:
         """Returns the results of the operation's reference for all values of its inputs."""
         operands = self._graph.operands
 
@@ -426,7 +426,7 @@ class Binder:
         found = self._lookups.get(key)
         if found is None:
             (results,) = DEFINITIONS[call.binding.type].reference(known)
-            found = self._lookups[key] = Constant.of(results.reshape(-1).view(np.uint8))
+            found = self._lookups[key] = BoundConstant.of(results.reshape(-1).view(np.uint8))
         return found
 
     def copy(self, call: Call) -> list[BoundCall]:
@@ -465,7 +465,7 @@ def _requantization(multipliers: Array) -> tuple[Array, Array]:
 class _Epilogue:
     """The constants and words of an epilogue."""
 
-    constants: tuple[Constant, ...]
+    constants: tuple[BoundConstant, ...]
     words: tuple[int, ...]
 
 

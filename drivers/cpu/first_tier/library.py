@@ -37,7 +37,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     step_program: bytes
 
 
-class Library:
+class FirstTierLibrary:
     """The library for a target. Thread-safe.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.first_tier.assembly import Part, assemble
+from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
 from neurald.drivers.cpu.first_tier.binding import bind
 from neurald.drivers.cpu.first_tier.layout import tiles_of
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -48,14 +48,14 @@ def prepare(
     def segment(operations: Sequence[int]) -> NativeSegment:
         inputs, outputs = _boundary(model.main, operations, consumers)
         calls = [(position, call) for position in operations for call in bound[position] or ()]
-        part = Part(model=model, inputs=inputs, outputs=outputs, calls=calls)
+        part = BoundPart(model=model, inputs=inputs, outputs=outputs, calls=calls)
         native = NativeModel(*_with_codes(part, target, codes), team)
         return NativeSegment(operations=tuple(operations), inputs=inputs, outputs=outputs, native=native)
 
     if all(is_native):
         main = model.main
         calls = [(position, call) for position, each in enumerate(bound) for call in each or ()]
-        whole = Part(model=model, inputs=main.inputs, outputs=main.outputs, calls=calls)
+        whole = BoundPart(model=model, inputs=main.inputs, outputs=main.outputs, calls=calls)
         return whole_model(
             NativeModel(*_with_codes(whole, target, codes), team), lambda: ReferenceModel(model)
         )
@@ -70,7 +70,7 @@ def prepare(
 
 
 def _with_codes(
-    part: Part, target: Target, codes: Sequence[bytes]
+    part: BoundPart, target: Target, codes: Sequence[bytes]
 ) -> tuple[Executable, Sequence[bytes], np.ndarray]:
     executable, constants = assemble(part, target.name)
     return executable, codes, constants

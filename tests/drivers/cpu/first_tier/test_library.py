@@ -7,7 +7,7 @@ from support.daemon.forking import in_child
 from support.models.small import add_model
 
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.first_tier.library import Library, read_library, write_library
+from neurald.drivers.cpu.first_tier.library import FirstTierLibrary, read_library, write_library
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.device import Artifact, PrepareOptions
@@ -34,12 +34,12 @@ class Kept:
 
 def test_the_library_is_compiled_in_the_background_and_kept() -> None:
     kept = Kept()
-    library = Library(TARGET)
+    library = FirstTierLibrary(TARGET)
     assert library.codes(kept) is None
     assert library.wait(120)
     codes = library.codes(kept)
     assert codes is not None
-    again = Library(TARGET)
+    again = FirstTierLibrary(TARGET)
     assert again.codes(kept) == codes
     assert again.wait(0)
 
@@ -54,7 +54,7 @@ def test_models_use_the_library_as_soon_as_it_is_there() -> None:
 
 
 def test_a_forked_child_compiles_it_again() -> None:
-    library = Library(TARGET)
+    library = FirstTierLibrary(TARGET)
     library._compiling = -1
 
     def check() -> None:
@@ -81,7 +81,7 @@ def test_damaged_files_are_refused(damage: Any, message: str) -> None:
         read_library(artifact, TARGET)
     kept = Kept()
     kept.artifacts[b"first tier"] = artifact
-    library = Library(TARGET)
+    library = FirstTierLibrary(TARGET)
     assert library.codes(kept) is None
     assert library.wait(120)
     assert kept.artifacts[b"first tier"] is not artifact
