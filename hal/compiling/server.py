@@ -8,7 +8,6 @@ Executions have precedence: this process and its children run at a lower priorit
 """
 
 import contextlib
-import ctypes
 import errno
 import gc
 import logging
@@ -39,13 +38,13 @@ from neurald.hal.compiling.job import (
 from neurald.hal.device import CompileResult, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
+from neurald.hal.process.parent import die_with
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.transport.packet import receive_packet
 from neurald.hal.rpc.wire.device import decode_prepare_options
 from neurald.hal.rpc.wire.model import decode_model
 
 _NICE: Final = 10
-_PR_SET_PDEATHSIG: Final = 1
 #: How many log records of a child are kept, and how many characters of each and of its standard
 #: error.
 _MAX_RECORDS: Final = 200
@@ -195,7 +194,7 @@ class _ForkServer:
 
     def _run_in_child(self, connection: socket.socket, stderr: int, parent: int) -> None:
         os.setpgid(0, 0)
-        _die_with(parent)
+        die_with(parent)
         os.dup2(stderr, 2)
         self._control.close()
         for child in set(self._children.values()):
@@ -218,13 +217,6 @@ class _ForkServer:
         child.connection.close()
         os.close(child.descriptor)
         os.close(child.stderr)
-
-
-def _die_with(parent: int) -> None:
-    """Has the kernel kill this process when its parent ends; exits if it has ended already."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(0)
 
 
 # The following functions run in a child.

@@ -24,6 +24,7 @@ from neurald.service.cli.demo import demo
 from neurald.service.cli.devices import devices
 from neurald.service.cli.driver import driver
 from neurald.service.cli.explain import explain
+from neurald.service.cli.forgive import forgive
 from neurald.service.cli.new_driver import new_driver
 from neurald.service.cli.restart import restart
 from neurald.service.cli.run import run
@@ -144,6 +145,7 @@ app.command(help="Start drivers on demand, and supervise them.")(serve)
 app.command("up", help="The same as `neurald serve`.", hidden=True)(serve)
 app.command(help="Show what the service manager's drivers do, and why.")(status)
 app.command(help="Replace a driver's process without a gap, or end its quarantine.")(restart)
+app.command(help="Let a driver try again what killed it.")(forgive)
 app.command(help="Show the service manager's configuration and where it comes from.")(config)
 app.command(
     help="Check that a device behaves as every device must.\n\nA device of this process is also opened "

@@ -12,9 +12,11 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon.notifications import READY, STATUS, STOPPING, Notifier, supervisor_address
 from neurald.service.daemon.socket_files import lock_socket, prepare_directory, release_socket
 from neurald.service.manager.configuration import Configuration
@@ -59,6 +61,7 @@ class Manager:
         self._drivers: dict[str, SupervisedDriver] = {}
         self._files: dict[str, contextlib.ExitStack] = {}
         self._stops = asyncio.Event()
+        self._investigator = CrashInvestigator(CrashRecords.of_user(), write)
 
     async def run(self, ready: Callable[[str], None]) -> None:
         """Supervises until SIGTERM or SIGINT.
@@ -88,6 +91,7 @@ class Manager:
                 await self._stops.wait()
                 notifier.send(**{STOPPING: 1})
             finally:
+                await self._investigator.close()
                 await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
         notifier.close()
 
@@ -112,7 +116,12 @@ class Manager:
             # A daemon that somebody starts by hand is refused while the manager serves the socket.
             files.enter_context(_locked(self._directory / f"{name}.sock"))
             driver = SupervisedDriver(
-                name, settings, self._directory, self._directory / _NOTIFY_SOCKET, self._write
+                name,
+                settings,
+                self._directory,
+                self._directory / _NOTIFY_SOCKET,
+                self._write,
+                self._investigator,
             )
             try:
                 await driver.open()

@@ -5,15 +5,17 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Final
 
+from neurald.hal.crashes.trail import read_helper_deaths
 from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED
 from neurald.hal.process.address import Address
+from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.standby_socket import StandbySocket
-from neurald.service.manager.state import DriverState, DriverStatus
+from neurald.service.manager.state import DriverState, DriverStatus, PatternStatus
 
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
@@ -33,6 +35,7 @@ class SupervisedDriver:
         directory: of its socket.
         notify: the socket that receives notifications.
         write: receives lines for the manager's log.
+        investigator: records what kills it.
 
     Raises:
         BadData: the path of its socket is too long.
@@ -45,8 +48,10 @@ class SupervisedDriver:
         directory: Path,
         notify: Path,
         write: Callable[[str], None],
+        investigator: CrashInvestigator,
     ) -> None:
         self.name = name
+        self._investigator = investigator
         self.settings = settings
         self._loop = asyncio.get_running_loop()
         self._path = directory / f"{name}.sock"
@@ -97,6 +102,9 @@ class SupervisedDriver:
             deaths=self._deaths,
             last_exit=self._last_exit,
             last_lines=tuple(process.last_lines) if process is not None else self._last_lines,
+            patterns=tuple(
+                PatternStatus.of(each) for each in self._investigator.entries(self.settings.driver)
+            ),
         )
 
     async def open(self) -> None:
@@ -157,6 +165,9 @@ class SupervisedDriver:
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if values.get(notifications.HANGING) == "1":
             self._abort("an execution exceeds its time limit")
+        helpers = values.get(notifications.HELPER_DEATHS, "")
+        if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
+            self._count_helper_deaths(process)
         sessions = values.get(notifications.SESSIONS, "")
         if sessions.isdecimal():
             self._sessions_are(int(sessions[:9]))
@@ -270,6 +281,9 @@ class SupervisedDriver:
         """Is called when one of its processes has ended."""
         self._cancel_timer(f"start {process.pid}")
         self._last_lines = tuple(process.last_lines)
+        # Before a successor starts, which must not be given what killed this one.
+        self._count_helper_deaths(process)
+        self._investigator.process_died(self._crashed, process.end, process.breadcrumbs)
         if process in self._leaving:
             self._leaving.discard(process)
             self._last_exit = process.exit_text
@@ -290,6 +304,22 @@ class SupervisedDriver:
             self._died(f"{cause} ({process.exit_text})", served_s)
         if self._process is None and self._next is None and not self._leaving:
             self._all_ended.set()
+
+    def _count_helper_deaths(self, process: DriverProcess) -> None:
+        process.helper_deaths, deaths = read_helper_deaths(process.breadcrumbs, process.helper_deaths)
+        self._investigator.helpers_died(self._crashed, deaths, process.breadcrumbs)
+
+    @property
+    def _crashed(self) -> CrashedDriver:
+        settings = self.settings
+        return CrashedDriver(
+            name=self.name,
+            driver=settings.driver,
+            address=self.address,
+            sandbox=settings.sandbox,
+            writable=settings.writable,
+            environment=settings.environment,
+        )
 
     def _died(self, reason: str, served_s: float) -> None:
         """Handles a process that ended by itself, or could not be started."""
