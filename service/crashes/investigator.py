@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,10 @@ from neurald.hal.crashes.trail import HelperDeath, read_trail, read_version
 from neurald.hal.errors import BadData, BadState
 from neurald.service.crashes.autopsy import DriverEnd, describe_end, suspects
 from neurald.service.crashes.trial import TrialJob, TrialReport
+from neurald.service.logs.formatters import DRIVER
 from neurald.service.sandbox.mode import SandboxMode
+
+_LOG: Final = logging.getLogger(__name__)
 
 #: How many outlines of models are kept, and of how many bytes a report may be.
 _MAX_OUTLINES: Final = 64
@@ -69,12 +73,10 @@ class CrashInvestigator:
 
     Args:
         records: of this user; None records nothing.
-        write: receives lines for the log.
     """
 
-    def __init__(self, records: CrashRecords | None, write: Callable[[str], None]) -> None:
+    def __init__(self, records: CrashRecords | None) -> None:
         self._records = records
-        self._write = write
         self._outlines: OrderedDict[str, bytes] = OrderedDict()
         #: For a pattern that is not certain, those that were suspected with it.
         self._beside: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
@@ -143,7 +145,7 @@ class CrashInvestigator:
         try:
             entries = self._records.died(driver.driver, version, found, cause)
         except BadState as error:
-            self._write(f"{driver.name}: what killed it is not recorded: {error}")
+            _log(driver, f"what killed it is not recorded: {error}")
             return
         keys = {each.key for each in entries}
         for entry in entries:
@@ -152,9 +154,10 @@ class CrashInvestigator:
             times = "once" if entry.deaths == 1 else f"{entry.deaths} times"
             doubt = "" if entry.is_certain else " or another model"
             refused = "; it is no longer given to it" if entry.is_refused else ""
-            self._write(
-                f"{driver.name}: {entry.pattern.text} ({entry.pattern.digest}){doubt} killed it {times}, "
-                f"by {cause} while {entry.phase}{refused}"
+            _log(
+                driver,
+                f"{entry.pattern.text} ({entry.pattern.digest}){doubt} killed it {times}, "
+                f"by {cause} while {entry.phase}{refused}",
             )
             self._investigate(driver, entry, hangs=hangs)
 
@@ -177,7 +180,7 @@ class CrashInvestigator:
             try:
                 self._conclude(case, await self._try(case))
             except (OSError, BadData, BadState) as error:
-                self._write(f"{case.driver.name}: the search for the operations that kill it failed: {error}")
+                _log(case.driver, f"the search for the operations that kill it failed: {error}")
             finally:
                 self._waiting.discard(case.entry.key)
 
@@ -231,14 +234,12 @@ class CrashInvestigator:
             self._records.narrow(entry, report.pattern, text)
             self._acquit(entry)
             if found < before:
-                self._write(
-                    f"{case.driver.name}: {report.pattern.text} ({report.pattern.digest}) kills it, {text}"
-                )
+                _log(case.driver, f"{report.pattern.text} ({report.pattern.digest}) kills it, {text}")
             return
         text = report.problem or "in a trial the model did not kill, so all of it is refused"
         text = "".join(each if each.isprintable() else " " for each in text)
         self._records.narrow(entry, entry.pattern, text, is_certain=entry.is_certain)
-        self._write(f"{case.driver.name}: {entry.pattern.digest}: {text}")
+        _log(case.driver, f"{entry.pattern.digest}: {text}")
 
     def _acquit(self, guilty: CrashEntry) -> None:
         """Forgets those that were only suspected because they were at work at the same time."""
@@ -247,3 +248,7 @@ class CrashInvestigator:
         innocent = [each for each in self._records.entries() if each.key in beside and not each.is_certain]
         if innocent:
             self._records.remove(innocent)
+
+
+def _log(driver: CrashedDriver, text: str) -> None:
+    _LOG.warning("%s", text, extra={DRIVER: driver.name})

@@ -71,12 +71,13 @@ async def until_done(records: CrashRecords) -> None:
         await asyncio.sleep(0.05)
 
 
-def test_who_was_only_at_work_beside_is_acquitted(memory: int, records: CrashRecords) -> None:
+def test_who_was_only_at_work_beside_is_acquitted(
+    memory: int, records: CrashRecords, caplog: pytest.LogCaptureFixture
+) -> None:
     found = watch(memory)
-    lines: list[str] = []
 
     async def die() -> None:
-        investigator = CrashInvestigator(records, lines.append)
+        investigator = CrashInvestigator(records)
         with at_work(found, chain(ADD, ADD), chain(ADD, MUL)):
             for _ in range(2):
                 investigator.process_died(DRIVER, ABORTED, memory)
@@ -88,14 +89,14 @@ def test_who_was_only_at_work_beside_is_acquitted(memory: int, records: CrashRec
     (entry,) = records.entries()
     assert entry.pattern.text.startswith("MUL")
     assert entry.is_certain
-    assert any("or another model" in line for line in lines)
+    assert "or another model" in caplog.text
 
 
 def test_the_search_can_be_ended(memory: int, records: CrashRecords) -> None:
     found = watch(memory)
 
     async def die() -> None:
-        investigator = CrashInvestigator(records, lambda line: None)
+        investigator = CrashInvestigator(records)
         with at_work(found, chain(ADD, MUL)):
             for _ in range(2):
                 investigator.process_died(DRIVER, ABORTED, memory)
@@ -110,10 +111,9 @@ def test_the_search_can_be_ended(memory: int, records: CrashRecords) -> None:
 def test_deaths_of_helpers_and_of_others(memory: int, records: CrashRecords) -> None:
     found = watch(memory)
     crumb = found.crumb(chain(ADD), b"no model")
-    lines: list[str] = []
 
     async def die() -> None:
-        investigator = CrashInvestigator(records, lines.append)
+        investigator = CrashInvestigator(records)
         found.helper_died(crumb, signal.SIGSEGV, "SIGSEGV")
         _, deaths = read_helper_deaths(memory, 0)
         investigator.helpers_died(DRIVER, deaths, memory)
@@ -126,12 +126,13 @@ def test_deaths_of_helpers_and_of_others(memory: int, records: CrashRecords) -> 
     assert (entry.deaths, entry.phase, entry.cause) == (1, "compiling it", "signal SIGSEGV")
 
 
-def test_records_that_cannot_be_written_change_nothing_else(memory: int, tmp_path: Path) -> None:
+def test_records_that_cannot_be_written_change_nothing_else(
+    memory: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").write_text("")
     found = watch(memory)
-    lines: list[str] = []
-    investigator = CrashInvestigator(CrashRecords(tmp_path / "file" / "crashes.json"), lines.append)
+    investigator = CrashInvestigator(CrashRecords(tmp_path / "file" / "crashes.json"))
     with at_work(found, chain(ADD)):
         investigator.process_died(DRIVER, ABORTED, memory)
-    assert "cannot be written" in lines[0]
-    CrashInvestigator(None, lines.append).process_died(DRIVER, ABORTED, memory)
+    assert "cannot be written" in caplog.text
+    CrashInvestigator(None).process_died(DRIVER, ABORTED, memory)
