@@ -59,8 +59,8 @@ def test_operations_inside_of_control_flow_belong_to_it() -> None:
 
 def test_a_model_of_many_different_operations_has_a_partial_pattern() -> None:
     lines = [(RELU, f"a{number}", f"b{number}") for number in range(MAX_OPERATIONS + 1)]
-    shapes = {name: (number + 1,) for number, (_, *names) in enumerate(lines) for name in names}
-    inputs, outputs = (" ".join(line[place] for line in lines) for place in (1, 2))
+    shapes = {name: (number + 1,) for number, line in enumerate(lines) for name in (line[1], line[2])}
+    inputs, outputs = " ".join(line[1] for line in lines), " ".join(line[2] for line in lines)
     many = model(inputs, lines, outputs, dimensions=shapes)
     found = pattern(many)
     found.check()

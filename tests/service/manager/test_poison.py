@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -161,6 +162,10 @@ def test_an_endless_kernel_is_recognised(tmp_path_factory: pytest.TempPathFactor
         assert (pattern.cause, pattern.phase) == ("a hang", "executing it")
 
 
+def _has_died(managed: Managed, deaths: int) -> bool:
+    return managed.status().deaths > deaths
+
+
 def test_who_is_killed_or_stopped_by_others_refuses_nothing(managed: Managed) -> None:
     compilation = automatic(managed, chain(ADD))
     done = threading.Event()
@@ -178,7 +183,7 @@ def test_who_is_killed_or_stopped_by_others_refuses_nothing(managed: Managed) ->
             assert process is not None
             deaths = managed.status().deaths
             os.kill(process, number)
-            wait_until(lambda deaths=deaths: managed.status().deaths > deaths)
+            wait_until(partial(_has_died, managed, deaths))
             managed.wait_for(DriverState.READY)
     finally:
         done.set()
