@@ -2,8 +2,8 @@
 
 It reads a `TrialJob` from standard input, and writes a `TrialReport` to standard output. Each trial
 runs part of the model on a device of its own in a child process, whose death is the answer. All of
-them run in the sandbox of the driver, at idle priority, with limits of time and memory, and are the
-first that the kernel ends if memory becomes scarce.
+them run in the sandbox of the driver, at the lowest priority, with limits of time and memory, and
+are the first that the kernel ends if memory becomes scarce.
 
 The search is delta debugging (Zeller and Hildebrandt, 2002): it removes operations as long as the
 rest still kills. Weights are not known here, so they are zeros. A death that depends on them, or on
@@ -361,7 +361,7 @@ def main() -> None:
     """Reads a job, and writes a report."""
     os.nice(_LOWEST)
     with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_FIRST_TO_END), encoding="ascii")
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(_MAX_INPUT_BYTES), type=TrialJob)

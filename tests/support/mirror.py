@@ -33,6 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "hal/execution/first_tier.py": "tests/runtime/execution/test_optimization.py",
     "drivers/compiler/frontend/structured_model.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
@@ -274,6 +275,15 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/plan/program_builder.py": "tests/runtime/plan/test_control_flow_plans.py",
     "runtime/plan/report.py": "tests/runtime/test_compilation.py",
     "runtime/plan/shared_values.py": "tests/runtime/plan/test_shared_compilations.py",
+    "runtime/litert/delegate.py": "tests/runtime/litert/test_interpreter.py",
+    "runtime/litert/element_types.py": "tests/runtime/litert/test_tensor_details.py",
+    "runtime/litert/environment.py": "tests/runtime/litert/test_compiled_model.py",
+    "runtime/litert/model_source.py": "tests/runtime/litert/test_interpreter.py",
+    "runtime/litert/options.py": "tests/runtime/litert/test_compiled_model.py",
+    "runtime/litert/runner_table.py": "tests/runtime/litert/test_interpreter.py",
+    "runtime/litert/subgraph_runner.py": "tests/runtime/litert/test_interpreter.py",
+    "runtime/tflite/entry.py": "tests/runtime/litert/test_interpreter.py",
+    "runtime/tflite/content.py": "tests/runtime/tflite/test_load.py",
     "runtime/tflite/callees.py": "tests/runtime/tflite/test_importer.py",
     "runtime/tflite/composite.py": "tests/runtime/tflite/legalization/machinery/test_stablehlo.py",
     "runtime/tflite/evaluation.py": "tests/runtime/tflite/test_importer.py",
