@@ -24,6 +24,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.crashes.breadcrumbs import Breadcrumbs
 from neurald.hal.crashes.guard import CrashGuard
@@ -86,6 +87,7 @@ class Daemon:
             is ready. The caller ensures that no third process does so at the same time.
         tls: serve only clients with a certificate, over encrypted connections; see `DeviceServer`.
         notifier: tells a supervisor about the daemon's state; None if nobody supervises it.
+        sharing: which other users of the machine are served.
 
     Raises:
         BadData: the address is invalid.
@@ -103,6 +105,7 @@ class Daemon:
         takes_over: bool = False,
         tls: TlsFiles | None = None,
         notifier: Notifier | None = None,
+        sharing: Sharing = NOBODY_ELSE,
     ) -> None:
         self._driver = driver
         self._sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
@@ -113,6 +116,7 @@ class Daemon:
         self._takes_over = takes_over
         self._tls = tls
         self._notifier = notifier or Notifier(None)
+        self._sharing = sharing
         # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted
         # thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
@@ -155,6 +159,7 @@ class Daemon:
                 driver=self._driver,
                 takes_over=self._takes_over,
                 watch=watch,
+                sharing=self._sharing,
                 tls=self._tls,
             )
             cleanup.callback(self._server.stop)
@@ -347,6 +352,7 @@ def serve(
     notifier: Notifier | None = None,
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
+    sharing: Sharing = NOBODY_ELSE,
 ) -> int:
     """Runs a daemon in the main thread until SIGTERM or SIGINT.
 
@@ -354,7 +360,7 @@ def serve(
     in time, the function ends the process with status 0 instead of returning.
 
     Args:
-        driver, listen, insecure, limits, drain_s, sandbox, takes_over, tls, notifier: as for
+        driver, listen, insecure, limits, drain_s, sandbox, takes_over, tls, notifier, sharing: as for
             `Daemon`.
         ready: called with the address once the daemon serves.
         until_exit_of: id of a process; the daemon stops when that process ends for any reason.
@@ -375,6 +381,7 @@ def serve(
         takes_over=takes_over,
         tls=tls,
         notifier=notifier,
+        sharing=sharing,
     )
     with contextlib.ExitStack() as cleanup:
         if sandbox is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from neurald.hal.admission.sharing import Sharing
 from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
 from neurald.hal.crashes.breadcrumbs import create_memory
 from neurald.service.console.output import printable
@@ -41,6 +42,7 @@ class DriverProcess:
     Args:
         settings: of the driver.
         address: where it serves.
+        sharing: whom it serves.
         notify: the socket that receives its notifications.
         write: receives what it writes to stderr, line by line, with the level of each line.
         ended: is called once it has ended.
@@ -59,6 +61,7 @@ class DriverProcess:
         self,
         settings: DriverSettings,
         address: str,
+        sharing: Sharing,
         notify: Path,
         write: Callable[[str, int], None],
         ended: Callable[["DriverProcess"], None],
@@ -77,7 +80,7 @@ class DriverProcess:
         self.breadcrumbs = create_memory()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
-                _command(settings, address),
+                _command(settings, address, sharing),
                 env={
                     **os.environ,
                     **settings.environment,
@@ -191,11 +194,16 @@ class DriverProcess:
         os.close(self.breadcrumbs)
 
 
-def _command(settings: DriverSettings, address: str) -> list[str]:
+def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
     command = [sys.executable, "-m", "neurald", "driver", settings.driver, "--listen", address]
     command += ["--take-over", "--until-exit-of", str(os.getpid()), "--drain", f"{settings.drain_s:g}"]
     command += ["--sandbox", settings.sandbox.value]
     command += ["--log-format", LogFormat.JOURNAL, "--log-level", settings.log_level or LogLevel.NOTICE]
+    command += ["--socket-mode", f"{sharing.socket_mode:04o}"]
+    for user in sorted(sharing.users):
+        command += ["--allow-user", str(user)]
+    for group in sorted(sharing.groups):
+        command += ["--allow-group", str(group)]
     for limit in limit_arguments(settings):
         command += ["--limit", limit]
     for path in settings.writable:

@@ -53,6 +53,8 @@ class Managed:
         options: of `neurald serve`.
         settings: of the driver, in addition to its factory and environment.
         driver: the factory; None for that of `create_adder`.
+        name: of the driver.
+        directory: of the sockets, if it is not the user's runtime directory.
     """
 
     def __init__(
@@ -62,12 +64,13 @@ class Managed:
         settings: Mapping[str, object] | None = None,
         name: str = "adder",
         driver: str = "support.daemon.managed:create_adder",
+        directory: Path | None = None,
     ) -> None:
         self.name = name
         self._driver = driver
         self.behaviour = folder / "behaviour"
         self.behaviour.write_text("")
-        self.directory = folder / "neurald"
+        self.directory = directory or folder / "neurald"
         self.file = folder / "neurald.toml"
         self._log = folder / "log"
         self.configure(**(settings or {}))
