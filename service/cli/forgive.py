@@ -7,39 +7,45 @@ import typer
 
 def forgive(
     driver: Annotated[
-        str | None,
+        str,
         typer.Argument(
             metavar="[DRIVER]",
-            help="Only what killed this driver: its name, as in `neurald status`, or module:factory. "
-            "[default: all drivers]",
+            help="Only what killed this driver, a name as in `neurald status`. [default: all drivers]",
             show_default=False,
         ),
-    ] = None,
+    ] = "",
     pattern: Annotated[
-        str | None,
+        str,
         typer.Argument(
             metavar="[PATTERN]",
             help="Only the pattern whose identifier begins with this; `neurald status` shows them.",
             show_default=False,
         ),
-    ] = None,
+    ] = "",
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system",
+            help="Ask the machine's service manager, also if this user has one.",
+        ),
+    ] = False,
 ) -> None:
     """Forgets what killed a driver, so that it is given such models again.
 
     A pattern of operations that killed a driver twice is no longer given to this version of it.
     """
     from neurald.hal.crashes.records import CrashRecords
-    from neurald.hal.errors import BadState
+    from neurald.hal.errors import UnavailableDevice
     from neurald.service.console.output import printable, write_line
-    from neurald.service.manager.configuration import driver_of
+    from neurald.service.crashes.investigator import forgive_in
+    from neurald.service.manager.control import forgive_patterns
 
-    records = CrashRecords.of_user()
-    if records is None:
-        raise BadState("there are no records of what killed drivers, since this user has no home directory")
-    drivers = () if driver is None else (driver, driver_of(driver))
-    gone = records.forgive(drivers, pattern or "")
-    if not gone and (driver is not None or pattern is not None):
-        known = ", ".join(f"{each.driver} {each.pattern.digest}" for each in records.entries()) or "none"
-        raise BadState(f"no such pattern is known; known are: {known}")
+    try:
+        gone = forgive_patterns(driver, pattern, system=system)
+    except UnavailableDevice:
+        if system:
+            raise
+        # Daemons without a manager read the same records.
+        gone = forgive_in(CrashRecords.of_user(), (driver,) if driver else (), pattern)
     for each in gone:
-        write_line(printable(f"forgiven: {each.driver} {each.pattern.digest}: {each.pattern.text}"))
+        write_line(printable(f"forgiven: {each}"))

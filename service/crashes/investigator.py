@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,6 +89,10 @@ class CrashInvestigator:
         """Returns what is known of a driver, whatever its version."""
         records = self._records
         return () if records is None else tuple(each for each in records.entries() if each.driver == driver)
+
+    def forgive(self, drivers: Sequence[str], pattern: str) -> tuple[str, ...]:
+        """Forgets patterns, and describes them; see `forgive_in`."""
+        return forgive_in(self._records, drivers, pattern)
 
     def process_died(self, driver: CrashedDriver, end: DriverEnd, breadcrumbs: int) -> None:
         """Records the death of a driver's process.
@@ -248,6 +252,27 @@ class CrashInvestigator:
         innocent = [each for each in self._records.entries() if each.key in beside and not each.is_certain]
         if innocent:
             self._records.remove(innocent)
+
+
+def forgive_in(records: CrashRecords | None, drivers: Sequence[str], pattern: str) -> tuple[str, ...]:
+    """Forgets patterns, and describes them.
+
+    Args:
+        records: of a user; None for a user without a home directory.
+        drivers: only what killed these; empty for all.
+        pattern: only those whose identifier begins with this.
+
+    Raises:
+        BadState: there are no such patterns although some were named, or the records cannot be
+            written.
+    """
+    if records is None:
+        raise BadState("there are no records of what killed drivers, since the user has no home directory")
+    gone = records.forgive(drivers, pattern)
+    if not gone and (drivers or pattern):
+        known = ", ".join(f"{each.driver} {each.pattern.digest}" for each in records.entries()) or "none"
+        raise BadState(f"no such pattern is known; known are: {known}")
+    return tuple(f"{each.driver} {each.pattern.digest}: {each.pattern.text}" for each in gone)
 
 
 def _log(driver: CrashedDriver, text: str) -> None:

@@ -243,18 +243,6 @@ def _complete(
     return settings
 
 
-def driver_of(name: str) -> str:
-    """Returns the driver that the configuration file gives a name; the name itself if none.
-
-    Raises:
-        BadState: the file cannot be read.
-        BadData: the file is not valid.
-    """
-    path, is_chosen = _path(None)
-    settings = (_read(path, must_exist=is_chosen).drivers or {}).get(name)
-    return name if settings is None or not settings.driver else settings.driver
-
-
 def default_drivers() -> tuple[str, ...]:
     """Returns the installed drivers of devices that applications do not have by themselves."""
     found = [name for name in driver_names() if name not in BUILT_IN]
