@@ -15,6 +15,7 @@ from typing import Final
 from neurald.hal.admission.sharing import Sharing
 from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
 from neurald.hal.crashes.breadcrumbs import create_memory
+from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.service.console.output import printable
 from neurald.service.crashes.autopsy import (
     DriverEnd,
@@ -86,6 +87,8 @@ class DriverProcess:
                     **settings.environment,
                     SOCKET_VARIABLE: str(notify),
                     BREADCRUMBS_VARIABLE: str(self.breadcrumbs),
+                    # A driver must not start the manager of others.
+                    AUTOSTART_VARIABLE: "0",
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
