@@ -133,7 +133,7 @@ def compile_model(
         for unit in first:
             compilation.add(unit)
         if structured is not None:
-            scope = structured.scope if structured.scope.symbols else None
+            scope = structured.scope if structured.has_changing_lengths else None
         compiler = _Compiler(target, generate, compilation, scope)
         if structured is None:
             names = _Names(model.main, positions)
@@ -301,7 +301,8 @@ def _assembled(
             locations=locations(each.routine),
             work_items=estimate(each.routine.work_items),
             cost_ns=each.routine.cost_ns,
-            messages=tuple(f"{each.names.text(each.kernel)}: {text}" for _, text in each.kernel.requirements),
+            messages=each.reasons
+            or tuple(f"{each.names.text(each.kernel)}: {text}" for _, text in each.kernel.requirements),
             label=each.routine.label + (", in every turn of a loop" if number in step.repeated else ""),
             operations=each.names.positions(each.routine.operations or each.kernel.operations),
         )

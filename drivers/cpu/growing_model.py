@@ -1,6 +1,7 @@
 """A model compiled as a whole in which lengths change while it runs, such as a list that grows."""
 
 import ctypes
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from neurald.hal.execution.reference_model import ReferenceModel
+
+_LOG = logging.getLogger(__name__)
 
 
 class GrowingModel(CpuPreparedModel):
@@ -89,10 +92,9 @@ class GrowingModel(CpuPreparedModel):
         )
         taken = [started]
         try:
-            self.native.run(
-                binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s
-            )
-        except LengthsRefused:
+            self.native.run(binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s)
+        except LengthsRefused as error:
+            _LOG.info("an execution runs on references: %s", error)
             return self.on_references(request, options)
         if not options.measure:
             return ExecutionResult(output_shapes=tuple(shapes))

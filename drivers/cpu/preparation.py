@@ -325,9 +325,7 @@ class Preparation:
         opened = compiled.opened
         if opened is not None:
             opened = msgspec.structs.replace(opened, template=executable) if opened.sizings else None
-        return NativeModel(
-            executable, link_image(compiled.codes), compiled.constants, team, opened=opened
-        )
+        return NativeModel(executable, link_image(compiled.codes), compiled.constants, team, opened=opened)
 
 
 def _closed_segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:

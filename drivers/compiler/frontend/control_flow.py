@@ -15,14 +15,15 @@ Each graph that control flow runs is inlined where it runs, with operands of its
   of a list, becomes an update of that slice.
 - Operations that depend on nothing that changes in the loop move out of it.
 - Loops with a short trip count that follows from constants are unrolled: their counters and
-  slices are then constants.
+  slices are then constants. The same is done, within wider limits, if the shapes change in every
+  turn.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import chain, count, repeat
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ from neurald.drivers.compiler.frontend.symbolic_integers import (
 )
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.extent import (
+    MIN_LENGTH,
     Extent,
     ExtentScope,
     has_extents,
@@ -79,12 +81,16 @@ from neurald.hal.operations.movement.concatenation import concatenation_axis
 from neurald.hal.validation.shape_inference import declared_shape, merge
 
 CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
-#: Limits on unrolling a loop. Each turn adds kernels to compile.
+#: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are known
+#: then. Each turn adds kernels to compile.
 _MAX_TURNS, _MAX_OPERATIONS = 4, 128
+_MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS = 128, 1024
 #: Limits on the dimensions of a loop's values that change, and on the lengths in an operand.
 _MAX_OPENED, _MAX_LENGTHS = 64, 16
-#: The smallest length for which code is generated where lengths are not known.
-_HINT = 65
+#: Lengths for which code is generated: those of a loop's values are at least the first one, and those
+#: that follow from data are less, because the latter are often limited by the former. Where this is
+#: wrong, the others are tried.
+_HINT, _DATA_HINTS = 129, (127, 9, 3, 2)
 #: Number of attempts to find the unchanged values of a loop before all count as changed.
 _MAX_ATTEMPTS = 3
 #: Limit on inlined operations, including those of attempts: nested loops multiply them. It grows
@@ -97,6 +103,7 @@ _RESHAPES = (OperationType.RESHAPE, OperationType.TFLITE_RESHAPE)
 _SLICES = (OperationType.SLICE, OperationType.TFLITE_SLICE)
 _STRIDED_SLICES = (OperationType.STRIDED_SLICE, OperationType.TFLITE_STRIDED_SLICE)
 _CONCATENATIONS = (OperationType.CONCATENATION, OperationType.TFLITE_CONCATENATION)
+
 
 class _NotStructured(Exception):
     """The control flow cannot be compiled; the message says why."""
@@ -206,6 +213,7 @@ class _Structurer:
         self._symbol_levels: dict[int, int] = {}
         self._scope = ExtentScope(())
         self._scope.ignores_empty = True
+        self._data_hint = _DATA_HINTS[0]
         #: The elements of operands that are lengths.
         self._extents: dict[int, Array] = {}
         #: The symbols for elements of operands, with the region that sets them.
@@ -340,7 +348,7 @@ class _Structurer:
         Everything that inlining adds belongs to new operands.
         """
         operands, operations = len(self._operands), len(self._operations)
-        symbols = dict(self._element_symbols)
+        symbols, bounds = dict(self._element_symbols), self._scope.all_bounds()
         ends = [(region, len(region.items), _last_length(region)) for region in self._regions]
 
         def undo() -> None:
@@ -357,13 +365,14 @@ class _Structurer:
                     table.pop(index, None)
             self._element_symbols = dict(symbols)
             self._scope.recorded()
+            self._scope.restore(bounds)
             while self._constants and next(reversed(self._constants.values())) >= operands:
                 self._constants.popitem()
             del self._operands[operands:], self._operations[operations:]
             del self._origins[operations:], self._graphs[operations:]
-            for region, count, length in ends:
-                del region.items[count:]
-                if count and isinstance(last := region.items[-1], list):
+            for region, kept, length in ends:
+                del region.items[kept:]
+                if kept and isinstance(last := region.items[-1], list):
                     del last[length:]
 
         try:
@@ -435,6 +444,8 @@ class _Structurer:
             outputs=tuple(mapping[index] for index in operation.outputs),
             number=operation_number(graph, position),
         )
+        if operation.type not in _CONCATENATIONS:
+            moved = replace(moved, inputs=tuple(self._realized(each) for each in moved.inputs))
         call = self._call(moved)
         if operation.type in CONTROL_FLOW:
             results = (
@@ -487,9 +498,7 @@ class _Structurer:
 
     def _call(self, operation: Operation) -> Call:
         binding = DEFINITIONS[operation.type].bind(operation, self._operands)
-        return Call(
-            binding, self._operands, self._shapes.get, self._value, referenced=self._model.referenced
-        )
+        return Call(binding, self._operands, self._shapes.get, self._value, referenced=self._model.referenced)
 
     def _append(self, operation: Operation, shapes: Sequence[Shape], graph: int, origin: int) -> None:
         """Adds an operation with operands of this model."""
@@ -497,7 +506,10 @@ class _Structurer:
             self._shapes[index] = merge(
                 self._operands[index].dimensions, shape, operand_name(self._operands, index)
             )
-            if not same_shape(self._operands[index].dimensions, shape) and self._operands[index].type.is_tensor:
+            if (
+                not same_shape(self._operands[index].dimensions, shape)
+                and self._operands[index].type.is_tensor
+            ):
                 self._operands[index] = replace(self._operands[index], dimensions=shape)
         operation = self._with_stored_inputs(operation)
         self._add_guards()
@@ -855,18 +867,14 @@ class _Structurer:
             return self._inline(call.graph_index(name), inputs, origin)
         self._require_bool(condition)
         with self._region(repeats=False) as then:
-            first = [
-                self._stored(each) for each in self._inline(call.graph_index("then"), inputs, origin)
-            ]
+            first = [self._stored(each) for each in self._inline(call.graph_index("then"), inputs, origin)]
         with self._region(repeats=False) as otherwise:
-            second = [
-                self._stored(each) for each in self._inline(call.graph_index("else"), inputs, origin)
-            ]
+            second = [self._stored(each) for each in self._inline(call.graph_index("else"), inputs, origin)]
         results: list[int] = []
         joined = [
             self._joined_shape(one, other) for one, other in zip(first, second, strict=True) if one != other
         ]
-        symbols = {key: self._symbol(key) for shape in joined for key in shape if isinstance(key, tuple)}
+        symbols = {key: self._symbol() for shape in joined for key in shape if isinstance(key, tuple)}
         numbers = [(number_of(symbol), key) for key, symbol in symbols.items()]
         if numbers:
             then.items.append(LengthUpdate(lengths=tuple((each, one) for each, (one, _) in numbers)))
@@ -910,8 +918,18 @@ class _Structurer:
                 return self._unrolled(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
             except (_NotUnrolled, _ShapeChanges):
                 pass
+        try:
+            with self._attempt():
+                stored = [self._stored(each) for each in inputs]
+                return self._repeated(call, stored, origin, opens=False)
+        except _ShapeChanges:
+            pass
+        try:
+            return self._unrolled(call, inputs, origin, _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS)
+        except (_NotUnrolled, _ShapeChanges):
+            pass
         with self._attempt():
-            return self._repeated(call, [self._stored(each) for each in inputs], origin)
+            return self._repeated(call, [self._stored(each) for each in inputs], origin, opens=True)
 
     def _is_nested(self, call: Call) -> bool:
         """Returns True if there is control flow in a loop. Unrolling it would multiply the inner one."""
@@ -944,8 +962,12 @@ class _Structurer:
                     raise _NotUnrolled("a loop has too many operations to be unrolled")
             raise _NotUnrolled("a loop has too many turns to be unrolled")
 
-    def _repeated(self, call: Call, inputs: Sequence[int], origin: int) -> Sequence[int]:
-        """Inlines a loop once."""
+    def _repeated(self, call: Call, inputs: Sequence[int], origin: int, *, opens: bool) -> Sequence[int]:
+        """Inlines a loop once.
+
+        Raises:
+            _ShapeChanges: a shape changes from turn to turn, and `opens` is False.
+        """
         body_graph = call.graph_index("body")
         carried = len(self._model.referenced[body_graph].outputs)
         # What changed when the loop was last inlined changes again: without this, the attempts of
@@ -984,15 +1006,22 @@ class _Structurer:
                     changing |= found if attempts < _MAX_ATTEMPTS else set(range(carried))
                     continue
                 if self._open_more(changing, values, results, opened):
+                    if not opens:
+                        opened.clear()
+                        raise _ShapeChanges("a value of a loop changes its shape")
                     undo()
                     continue
                 break
         self._require_bool(test)
         following = {
-            opened[n, d]: self._shape(results[n])[d] for n in sorted(changing) for d in self._dimensions(n, opened)
+            opened[n, d]: self._shape(results[n])[d]
+            for n in sorted(changing)
+            for d in self._dimensions(n, opened)
         }
         first = {
-            opened[n, d]: self._shape(inputs[n])[d] for n in sorted(changing) for d in self._dimensions(n, opened)
+            opened[n, d]: self._shape(inputs[n])[d]
+            for n in sorted(changing)
+            for d in self._dimensions(n, opened)
         }
         if first:
             copies = [
@@ -1021,10 +1050,12 @@ class _Structurer:
 
     # ----------------------------------------------------------------- lengths
 
-    def _symbol(self, what: Hashable) -> Any:
+    def _symbol(self, *, is_data: bool = False) -> Any:
         """Adds a symbol that the current region sets."""
         used = set(self._scope.hints)
-        hint = next(each for each in count(_HINT, 2) if each not in used and all(each % f for f in (3, 5, 7)))
+        below = chain(range(self._data_hint, MIN_LENGTH, -2), repeat(MIN_LENGTH))
+        candidates = below if is_data else count(_HINT, 2)
+        hint = next(each for each in candidates if each == MIN_LENGTH or each not in used)
         symbol = self._scope.add_symbol(hint, 0)
         self._symbol_levels[number_of(symbol)] = len(self._regions) - 1
         return symbol
@@ -1033,7 +1064,7 @@ class _Structurer:
         self, inputs: Sequence[int], opened: Mapping[tuple[int, int], Hashable]
     ) -> dict[Hashable, Any]:
         """Adds the symbols of a loop, which the current region gets."""
-        symbols = {key: self._symbol(key) for key in dict.fromkeys(opened.values())}
+        symbols = {key: self._symbol() for key in dict.fromkeys(opened.values())}
         for symbol in symbols.values():
             self._symbol_levels[number_of(symbol)] = len(self._regions)
         return symbols
@@ -1076,13 +1107,13 @@ class _Structurer:
             for each, found in changed.items()
         }
         groups: dict[Hashable, set[Hashable]] = {}
-        for each, (old, found) in keys.items():
+        for old, found in keys.values():
             groups.setdefault(old, set()).add(_name(found))
         if changed.keys() == opened.keys() and all(len(names) == 1 for names in groups.values()):
             return False
         if len(opened) > _MAX_OPENED:
             raise _ShapeChanges("too many lengths of a loop change")
-        for each, (old, found) in keys.items():
+        for each, (old, _) in keys.items():
             is_split = len(groups[old]) > 1
             opened[each] = (old, each) if is_split else old
         return True
@@ -1102,7 +1133,7 @@ class _Structurer:
             return known[1]
         if not self._operands[operand].type.is_tensor:
             raise _NotStructured("a length is a scalar operand")
-        symbol = self._symbol(key)
+        symbol = self._symbol(is_data=True)
         region = self._regions[-1]
         update = LengthUpdate(lengths=((number_of(symbol), Element(operand=operand, number=number)),))
         region.items.append(update)
@@ -1125,6 +1156,23 @@ class _Structurer:
 
     def _with_lengths_of_data(self, operation: Operation, graph: int, origin: int) -> None:
         """Adds an operation whose shape follows from integers that are data."""
+        self._with_hints(lambda: self._with_symbols(operation, graph, origin))
+
+    def _with_hints(self, add: Callable[[], None]) -> None:
+        """Adds operations with lengths from data, for which several hints are tried."""
+        for hint in _DATA_HINTS:
+            self._data_hint = hint
+            try:
+                with self._attempt():
+                    add()
+                    return
+            except BadData:
+                if hint == _DATA_HINTS[-1]:
+                    raise
+            finally:
+                self._data_hint = _DATA_HINTS[0]
+
+    def _with_symbols(self, operation: Operation, graph: int, origin: int) -> None:
         operation = replace(operation, inputs=tuple(self._realized(each) for each in operation.inputs))
         call = self._call(operation)
         arithmetic = _arithmetic_inputs(call)
@@ -1186,12 +1234,14 @@ class _Structurer:
         part = self._parts.get(index)
         if part is None:
             return index
-        begins, lengths = (
-            [self._extent_of(each) for each in sums] for sums in (part.begins, part.lengths)
-        )
         output = self._add_operand(
             replace(self._operands[index], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=None)
         )
+        self._with_hints(lambda: self._add_part(part, output))
+        return output
+
+    def _add_part(self, part: _Part, output: int) -> None:
+        begins, lengths = ([self._extent_of(each) for each in sums] for sums in (part.begins, part.lengths))
         operation = Operation(
             type=OperationType.TFLITE_SLICE,
             inputs=(part.source, self._integers(begins), self._integers(lengths)),
@@ -1200,7 +1250,6 @@ class _Structurer:
         )
         shapes = DEFINITIONS[operation.type].output_shapes(self._call(operation))
         self._append(operation, shapes, *part.place)
-        return output
 
     def _holds(self, condition: int) -> bool:
         value = self._known[condition]
@@ -1246,9 +1295,7 @@ def _name(length: "int | Extent | Hashable") -> Hashable:
 def _arithmetic_inputs(call: Call) -> set[int]:
     """Returns the inputs whose elements affect neither shapes nor addresses."""
     arithmetic = DEFINITIONS[call.binding.type].arithmetic
-    return {
-        index for name, indexes in call.binding.inputs.items() if name in arithmetic for index in indexes
-    }
+    return {index for name, indexes in call.binding.inputs.items() if name in arithmetic for index in indexes}
 
 
 class _Values(Mapping[int, Array]):

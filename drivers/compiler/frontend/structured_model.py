@@ -87,9 +87,9 @@ class WhileLoop:
     condition: "tuple[Item, ...]"
     test: int
     body: "tuple[Item, ...]"
-    lengths: LengthUpdate
     updates: tuple[Copy, ...]
     origin: int
+    lengths: LengthUpdate = LengthUpdate()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,6 +131,14 @@ class StructuredModel:
     graphs: tuple[int, ...]
     scope: ExtentScope
     values: Mapping[int, Array]
+
+    @property
+    def has_changing_lengths(self) -> bool:
+        """True if lengths change while the model runs."""
+        return any(
+            isinstance(each, LengthUpdate) and bool(each.lengths or each.stores or each.guards)
+            for each in each_item(self.items)
+        )
 
 
 def each_item(items: Sequence[Item]) -> Iterator[Item]:

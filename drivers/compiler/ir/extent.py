@@ -19,7 +19,7 @@ floats yields floats computed from hints, without a guard; otherwise it pins the
 import hashlib
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
@@ -94,8 +94,8 @@ class ExtentScope:
         symbols: the open dimensions, as extents.
         hints: the length of each symbol for which the model is compiled.
         estimates: True if arithmetic with floats is only used for estimates.
-        ignores_empty: True if a length that may be 0 is compared with 0 as if it never were; who uses
-            the results checks what that affects.
+        ignores_empty: True if lengths that are not known count as different from 0; who uses the results
+            checks what that affects.
         guards: the guards that are not bounds of a symbol.
         pins: where extents were pinned, for messages: the extent and the line of code.
         named: the extents in generated text, by name.
@@ -139,16 +139,23 @@ class ExtentScope:
         self.symbols += (extent,)
         return extent
 
+    @property
+    def least(self) -> int:
+        """The smallest length of a symbol that is assumed; see `assuming`."""
+        return self._least
+
     @contextmanager
     def assuming(self, least: int) -> Iterator[None]:
-        """Decides as if no symbol were shorter; who uses the results checks what that affects."""
+        """Decides as if no symbol were shorter; who uses the results checks what that affects.
+
+        Lengths that may be equal count as different then. Generated code must be right if they are
+        equal, too, as that for any length is for a length of 1.
+        """
         before, self._least = self._least, least
-        self._version += 1
         try:
             yield
         finally:
             self._least = before
-            self._version += 1
 
     def recorded(self) -> tuple[Guard, ...]:
         """Returns the guards that were needed since the last call, bounds of symbols excluded."""
@@ -164,6 +171,15 @@ class ExtentScope:
     def bounds(self, symbol: int) -> tuple[int, int]:
         """Returns the smallest and largest length of a symbol for which all guards hold."""
         return self._bounds[symbol]
+
+    def all_bounds(self) -> tuple[tuple[int, int], ...]:
+        """Returns the bounds of all symbols, for `restore`."""
+        return tuple(self._bounds)
+
+    def restore(self, bounds: Sequence[tuple[int, int]]) -> None:
+        """Restores the bounds of symbols; what was decided since must not be used."""
+        self._bounds[: len(bounds)] = bounds
+        self._version += 1
 
     def range_of(self, symbol: int) -> tuple[int, int]:
         """Returns the range of a symbol by which comparisons are decided."""
@@ -194,6 +210,13 @@ class ExtentScope:
                 return self.pinned(Extent(self, key, kept))
             known = self._known[key] = Extent(self, key, {product: factor for _, factor, product in ordered})
         return known
+
+    def is_ignored(self, extent: "Extent", other: Any) -> bool:
+        """Returns True if what is done for different lengths is also right if these are equal."""
+        if self._least:
+            difference = extent - other
+            return isinstance(difference, Extent) and difference.hint != 0
+        return self.ignores_empty and not isinstance(other, Extent) and other == 0 <= extent.range()[0]
 
     def guarded(self, extent: "Extent", relation: Relation) -> bool:
         """Decides a relation by the hint, and records the guard."""
@@ -237,8 +260,9 @@ class ExtentScope:
                     self._set_bounds(symbol, low, high)
                     return True
                 return False
-            low = high = product[0].hint
-        elif holds:
+            self._set_bounds(symbol, product[0].hint, product[0].hint)
+            return True
+        if holds:
             # factor · n + offset <= -1
             limit = -1 - offset
             if factor > 0:
@@ -251,13 +275,13 @@ class ExtentScope:
                 low = max(low, -(offset // factor))
             else:
                 high = min(high, offset // -factor)
+        if low == self.range_of(symbol)[0]:
+            # It may only be assumed.
+            low = self._bounds[symbol][0]
         self._set_bounds(symbol, low, high)
         return True
 
     def _set_bounds(self, symbol: int, low: int, high: int) -> None:
-        if low == self.range_of(symbol)[0]:
-            # It may only be assumed.
-            low = self._bounds[symbol][0]
         if (low, high) != self._bounds[symbol]:
             self._bounds[symbol] = low, high
             self._version += 1
@@ -275,7 +299,7 @@ class Extent:
 
     #: NumPy's scalars leave arithmetic with extents to this class.
     __array_ufunc__ = None
-    __slots__ = ("_range", "hint", "key", "scope", "terms")
+    __slots__ = ("_ranges", "hint", "key", "scope", "terms")
 
     def __init__(self, scope: ExtentScope, key: str, terms: Terms) -> None:
         self.scope = scope
@@ -284,14 +308,20 @@ class Extent:
         self.hint = sum(
             factor * math.prod(atom.hint for atom in product) for product, factor in terms.items()
         )
-        self._range = (-1, 0, 0)
+        #: By the least length that is assumed: version and bounds.
+        self._ranges: dict[int, tuple[int, int, int]] = {}
 
     def range(self) -> tuple[int, int]:
         """Returns bounds of its value for all sizes that pass the guards so far."""
-        version, low, high = self._range
-        if version != self.scope.version:
+        scope = self.scope
+        version, low, high = self._ranges.get(scope.least, (-1, 0, 0))
+        if version != scope.version:
             low, high = _range_of(self)
-            self._range = self.scope.version, low, high
+            if scope.least:
+                # Lengths that are shorter than assumed make differences larger.
+                with scope.assuming(0):
+                    high = self.range()[1]
+            self._ranges[scope.least] = scope.version, low, high
         return low, high
 
     # Arithmetic.
@@ -413,6 +443,8 @@ class Extent:
         if not _is_integer(other):
             return isinstance(other, float) and other.is_integer() and self == int(other)
         if isinstance(other, Extent) and other.scope is not self.scope:
+            return False
+        if self.scope.is_ignored(self, other):
             return False
         return _decided(self.scope, self - other, Relation.ZERO)
 
@@ -561,8 +593,6 @@ def _decided(scope: ExtentScope, difference: Any, relation: Relation) -> bool:
             return high < 0
     elif low > 0 or high < 0 or low == high:
         return low == high == 0
-    elif low == 0 and scope.ignores_empty:
-        return False
     return scope.guarded(difference, relation)
 
 

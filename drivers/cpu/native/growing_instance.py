@@ -8,13 +8,16 @@ are alive. Later executions begin with the largest capacities so far.
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from neurald.drivers.cpu.native.instance import Instance
 from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.python_call import Array
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, Instruction, KernelCall
+from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction, KernelCall
 from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.device import KernelTime
@@ -40,6 +43,31 @@ class GrowingBinding:
 
     inputs: Sequence[tuple[int, int]]
     receive: Callable[[Sequence[tuple[int, ...]], Sequence[int]], None]
+
+
+class ArraysBinding:
+    """A binding to arrays.
+
+    Args:
+        inputs: contiguous arrays.
+        dtypes: of the outputs.
+
+    Attributes:
+        results: the outputs, after the execution.
+    """
+
+    def __init__(self, inputs: Sequence[Array], dtypes: Sequence["np.dtype[Any]"]) -> None:
+        self._dtypes = dtypes
+        self.results: list[Array] = []
+        self.binding = GrowingBinding(
+            inputs=[(each.ctypes.data, each.nbytes) for each in inputs], receive=self._receive
+        )
+
+    def _receive(self, shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
+        for dtype, shape, address in zip(self._dtypes, shapes, addresses, strict=True):
+            result = np.empty(shape, dtype)
+            ctypes.memmove(result.ctypes.data, address, result.nbytes)
+            self.results.append(result)
 
 
 class GrowingInstance:
@@ -86,7 +114,7 @@ class GrowingInstance:
                 message = self._opened.template.calls[call].messages[reported - 1]
                 raise OpFailed(self._opened.message(message, self._lengths()))
             if reported != EXCEEDS_CAPACITY:
-                raise LengthsRefused
+                raise LengthsRefused(self._opened.template.calls[call].messages[reported - REFUSED])
             self._grow(position)
             self._bind(binding, copies=False)
         outputs = self._grown.executable.outputs

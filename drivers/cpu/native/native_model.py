@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.native.growing_instance import GrowingBinding, GrowingInstance
+from neurald.drivers.cpu.native.growing_instance import ArraysBinding, GrowingBinding, GrowingInstance
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
@@ -168,8 +168,17 @@ class NativeModel:
         cancellation: Cancellation | None = None,
         loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S,
     ) -> list[Array]:
-        """Computes the outputs for inputs of the step's shapes and types; see `run`."""
+        """Computes the outputs for inputs of the step's shapes and types; see `run`.
+
+        Raises:
+            LengthsRefused: see `GrowingInstance.run`.
+        """
         sources = [np.ascontiguousarray(each) for each in inputs]
+        if self.opened is not None:
+            kinds = [port.operand.type.dtype for port in self.executable.outputs]
+            growing = ArraysBinding(sources, kinds)
+            self.run(growing.binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
+            return growing.results
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
         binding = ArgumentBinding(
             self.executable, [each.ctypes.data for each in sources], [each.ctypes.data for each in results]

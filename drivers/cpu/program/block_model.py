@@ -115,7 +115,11 @@ class BlockModels:
             model=Model(main=main, referenced=(), pools=model.pools, relaxed=model.relaxed),
             inputs=inputs,
             outputs=outputs,
-            lengths={local[index]: self._structured.values[index] for index in local if index in self._structured.values},
+            lengths={
+                local[index]: self._structured.values[index]
+                for index in local
+                if index in self._structured.values
+            },
         )
 
 

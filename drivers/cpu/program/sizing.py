@@ -117,8 +117,8 @@ class Sizing:
         words: LengthWords,
         calls: Sequence[SizedCall],
         copies: Sequence[tuple[int, "int | Extent"]],
-    ) -> Routine:
-        """Returns the routine.
+    ) -> tuple[Routine, tuple[str, ...]]:
+        """Returns the routine, and the reasons for which it refuses, in the order of what it reports.
 
         Args:
             scope: of the lengths; no further guards are added.
@@ -147,15 +147,15 @@ class Sizing:
             for number, each in enumerate(numbers):
                 code.store(value, number, code.number(each))
         code.set_lengths(found)
-        return Routine(
+        routine = Routine(
             text=code.text(len(placeholder.arguments)),
             arguments=placeholder.arguments,
             work_items=1,
             cost_ns=placeholder.cost_ns,
             label=placeholder.label,
-            declarations=frozenset(code.declarations),
             reads_program=True,
         )
+        return routine, tuple(code.reasons)
 
 
 class _Code:
@@ -168,7 +168,7 @@ class _Code:
 
     def __init__(self, scope: ExtentScope, words: LengthWords, arguments: Mapping[Value, int]) -> None:
         self._scope, self._words, self._arguments = scope, words, arguments
-        self.declarations: set[str] = set()
+        self.reasons: dict[str, int] = {}
         self._lines: list[str] = []
         self._stores: list[str] = []
         self._count = 0
@@ -189,11 +189,16 @@ class _Code:
         self._stores.append(f"  {name} = getelementptr i8, ptr %program, i64 {offset}")
         self._stores.append(f"  store i64 {value}, ptr {name}, align 8")
 
-    def _check(self, holds: str) -> None:
+    def _check(self, holds: str, reason: str) -> None:
         """Refuses unless a condition holds."""
         label = f"holds{self._count}"
         self._count += 1
-        self._lines += [f"  br i1 {holds}, label %{label}, label %refuse", f"{label}:"]
+        code = REFUSED + self.reasons.setdefault(reason, len(self.reasons))
+        self._lines += [
+            f"  store i32 {code}, ptr %status, align 4",
+            f"  br i1 {holds}, label %{label}, label %refuse",
+            f"{label}:",
+        ]
 
     def number(self, value: "int | Extent") -> str:
         """Returns the value of an extent."""
@@ -217,7 +222,7 @@ class _Code:
                 found = self._load_word(self._words.length(atom.number))
             else:
                 dividend, divisor = self.number(atom.dividend), self.number(atom.divisor)
-                self._check(self._new(f"icmp sgt i64 {divisor}, 0"))
+                self._check(self._new(f"icmp sgt i64 {divisor}, 0"), "a divisor is not positive")
                 rest = self._new(f"srem i64 {dividend}, {divisor}")
                 is_negative = self._new(f"icmp slt i64 {rest}, 0")
                 if atom.kind is AtomKind.REMAINDER:
@@ -235,15 +240,13 @@ class _Code:
         if isinstance(value, ElementOf):
             bits = 8 * value.value.type.size_bytes
             offset = value.number * value.value.type.size_bytes
-            pointer = self._new(
-                f"getelementptr i8, ptr %a{self._arguments[value.value]}, i64 {offset}"
-            )
+            pointer = self._new(f"getelementptr i8, ptr %a{self._arguments[value.value]}, i64 {offset}")
             found = self._new(f"load i{bits}, ptr {pointer}, align 1")
             if bits < 64:
                 found = self._new(f"sext i{bits} {found} to i64")
         else:
             found = self.number(value)
-        self._check(self._new(f"icmp ule i64 {found}, {MAX_LENGTH}"))
+        self._check(self._new(f"icmp ule i64 {found}, {MAX_LENGTH}"), "a length is negative or too large")
         return found
 
     def require_bounds(self, symbol: int) -> None:
@@ -251,15 +254,17 @@ class _Code:
         low, high = self._scope.bounds(symbol)
         found = self._atom(_symbol(self._scope, symbol))
         if low > 0:
-            self._check(self._new(f"icmp sge i64 {found}, {low}"))
+            self._check(self._new(f"icmp sge i64 {found}, {low}"), f"length {symbol} is less than {low}")
         if high < MAX_LENGTH:
-            self._check(self._new(f"icmp sle i64 {found}, {high}"))
+            self._check(self._new(f"icmp sle i64 {found}, {high}"), f"length {symbol} exceeds {high}")
 
     def require(self, guard: Guard) -> None:
         """Refuses unless a guard holds."""
         relation = "slt" if guard.relation is Relation.NEGATIVE else "eq"
         found = self._new(f"icmp {relation} i64 {self.number(guard.extent)}, 0")
-        self._check(found if guard.holds else self._new(f"xor i1 {found}, true"))
+        verb, what = "is" if guard.holds else "is not", guard.relation.name.lower()
+        reason = f"{guard.extent.key} {verb} {what} for the lengths of which code was generated"
+        self._check(found if guard.holds else self._new(f"xor i1 {found}, true"), reason)
 
     def size(self, call: SizedCall) -> None:
         """Sets the sizes of a kernel."""
@@ -273,15 +278,16 @@ class _Code:
             is_empty = "false"
         for needed in _needed(kernel, routine):
             is_there = self._new(f"icmp sgt i64 {self.number(needed)}, 0")
-            self._check(self._new(f"or i1 {is_empty}, {is_there}"))
-        self._check(self._new(f"icmp sge i64 {items}, 0"))
+            reason = f"{needed.key} is 0, and {routine.label} computes a result that is not empty"
+            self._check(self._new(f"or i1 {is_empty}, {is_there}"), reason)
+        self._check(self._new(f"icmp sge i64 {items}, 0"), "a number of work items is negative")
         if isinstance(routine.work_items, Extent) or is_empty != "false":
             self.set_items(call.record, items)
         for position, each in enumerate(routine.extents):
             self._store_word(call.extents + WORD_BYTES * position, self.number(each))
         for cell, owner, start in call.cells:
             offset = self.number(start)
-            self._check(self._new(f"icmp sge i64 {offset}, 0"))
+            self._check(self._new(f"icmp sge i64 {offset}, 0"), "an offset is negative")
             address = self._new(f"ptrtoint ptr %a{self._arguments[owner]} to i64")
             self._store_word(cell, self._new(f"add i64 {address}, {offset}"))
 
@@ -314,6 +320,7 @@ class _Code:
             wanted.append(f"  store i64 {length}, ptr {name}, align 8")
             self._store_word(self._words.length(symbol), length)
         self._lines += [*wanted, f"  br i1 {exceeds}, label %exceed, label %set", "set:", *self._stores]
+        self._lines.append("  store i32 0, ptr %status, align 4")
 
     def text(self, arguments: int) -> str:
         """Returns the function."""
@@ -328,7 +335,6 @@ class _Code:
                 f"  store i32 {EXCEEDS_CAPACITY}, ptr %status, align 4",
                 "  ret void",
                 "refuse:",
-                f"  store i32 {REFUSED}, ptr %status, align 4",
                 "  ret void",
                 "}",
                 "",

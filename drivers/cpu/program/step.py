@@ -59,11 +59,16 @@ class Names(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelRoutine:
-    """A kernel of a step and its routine."""
+    """A kernel of a step and its routine.
+
+    Attributes:
+        reasons: for which a call that sets lengths refuses.
+    """
 
     kernel: Kernel
     routine: Routine
     names: Names
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +118,7 @@ class Step:
         return tuple(
             Instruction(
                 opcode=each.opcode,
-                number=estimate(each.writes[0].size_bytes) if each.opcode is Opcode.COPY else each.number,
+                number=estimate(each.reads[0].size_bytes) if each.opcode is Opcode.COPY else each.number,
                 target=each.target,
                 locations=assignment.of(accessed),
                 operations=each.origins,
@@ -157,8 +162,8 @@ class Step:
                     break
                 copies.append((record_offset(position), each.reads[0].size_bytes))
             owned = replace(sizing, owners=tuple(map(self._owner, sizing.owners)))
-            routine = owned.routine(scope, words, [*map(sized, sizing.calls)], copies)
-            calls[number] = replace(calls[number], routine=routine)
+            routine, reasons = owned.routine(scope, words, [*map(sized, sizing.calls)], copies)
+            calls[number] = replace(calls[number], routine=routine, reasons=reasons)
         return replace(self, calls=tuple(calls))
 
     def _owner(self, value: Value) -> Value:
@@ -286,9 +291,7 @@ class StepBuilder:
             return instructions
         parts = (value for number in numbers for value in self._calls[number].routine.arguments)
         owners = {
-            self._aliases.get(value, value)
-            for value in parts
-            if isinstance(self._starts.get(value), Extent)
+            self._aliases.get(value, value) for value in parts if isinstance(self._starts.get(value), Extent)
         }
         sizing = Sizing(guards=tuple(guards), calls=numbers, owners=tuple(owners))
         return [self._called_sizing(sizing), *instructions]

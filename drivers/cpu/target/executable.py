@@ -24,7 +24,7 @@ RECORD_WORDS: Final = 8
 #: Word of a record that has the number of work items of a call, or of bytes of a copy.
 _ITEMS: Final = 4
 #: What a call that sets lengths reports: that a length exceeds its capacity, or that the code is not
-#: valid for the lengths.
+#: valid for the lengths, for the first of its messages; further numbers stand for the others.
 EXCEEDS_CAPACITY: Final = 1
 REFUSED: Final = 2
 

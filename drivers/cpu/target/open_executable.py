@@ -152,9 +152,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             )
 
         def port(known: Port, each: OpenPort) -> Port:
-            return msgspec.structs.replace(
-                known, offset=None if each.value < 0 else plan.offsets[each.value]
-            )
+            return msgspec.structs.replace(known, offset=None if each.value < 0 else plan.offsets[each.value])
 
         executable = msgspec.structs.replace(
             template,
