@@ -6,11 +6,10 @@ is written `module:factory`. A daemon that listens in the runtime directory is a
 available; there is no broker.
 """
 
-import errno
 import importlib
+import importlib.util
 import os
 import re
-import socket
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
-from neurald.hal.process.activation import MANAGER_SOCKET
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.activation import MANAGER_SOCKET, is_served
+from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -42,6 +41,14 @@ _FACTORY = re.compile(r"[\w.]+:[\w.]+")
 def driver_names() -> tuple[str, ...]:
     """Returns the names of all installed drivers, the built-in ones first."""
     return (*BUILT_IN, *sorted(_installed().keys() - BUILT_IN.keys()))
+
+
+def default_drivers() -> tuple[str, ...]:
+    """Returns the installed drivers of devices that applications do not have by themselves."""
+    found = [name for name in driver_names() if name not in BUILT_IN]
+    if importlib.util.find_spec("pyopencl") is not None:
+        found.insert(0, "opencl")
+    return tuple(found)
 
 
 def create_device(driver: str) -> Device:
@@ -100,30 +107,26 @@ def _factory(driver: str) -> Callable[[], Any]:
 
 
 def running_daemons() -> tuple[str, ...]:
-    """Returns the addresses of the daemons that listen in the runtime directory, sorted.
+    """Returns the addresses of the daemons of this user, and then those of the machine's service.
 
-    Those that a service manager has not started yet are among them.
-    Sockets without a server are left out, and so is a directory that other users can write to.
+    Both are sorted. Those that a service manager has not started yet are among them. Sockets
+    without a server are left out, and so is a directory that other users can write to. A socket of
+    the machine's service that does not admit this user is listed, so that connecting tells why.
     """
-    directory = runtime_directory()
+    own, machine = runtime_directory(), machine_directory()
+    paths = [path for path in _sockets(own, os.getuid()) if is_served(path)]
+    if machine != own and (user := machine_user()) is not None:
+        paths += (path for path in _sockets(machine, user) if is_served(path, or_forbidden=True))
+    return tuple(f"unix://{path}" for path in paths)
+
+
+def _sockets(directory: Path, owner: int) -> list[Path]:
+    """Returns the drivers' sockets in a directory that nobody but this user can change, sorted."""
     try:
         status = directory.lstat()
-        is_private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        is_private = status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if not stat.S_ISDIR(status.st_mode) or not is_private:
-            return ()
-        paths = sorted(path for path in directory.glob("*.sock") if path.name != MANAGER_SOCKET)
+            return []
+        return sorted(path for path in directory.glob("*.sock") if path.name != MANAGER_SOCKET)
     except OSError:
-        return ()
-    return tuple(f"unix://{path}" for path in paths if is_served(path))
-
-
-def is_served(path: Path) -> bool:
-    """Returns whether a process accepts connections at a UNIX socket."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)  # it connects at once, unless the queue of the server is full
-        try:
-            probe.connect(str(path))
-        except OSError as error:
-            # A server also exists if its queue is full, or if it uses another type of socket.
-            return error.errno in (errno.EAGAIN, errno.EPROTOTYPE)
-    return True
+        return []

@@ -1,5 +1,6 @@
 """Options and fixtures of all tests."""
 
+import os
 import resource
 import signal
 from collections import Counter
@@ -29,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Sets the tier and the cases to run."""
+    # Also while tests are collected. Tests of starting drivers on demand turn it on, in directories
+    # of their own.
+    os.environ["NEURALD_AUTOSTART"] = "0"
     set_tier(Tier(config.getoption("--tier")))
     run_only(config.getoption("--case"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -66,6 +70,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(directory))
         patch.setenv("NEURALD_SECRET_FILE", str(directory / "secret"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _optimized() -> Iterator[None]:
+    """Lets compilations wait for optimised code, which tests compare with other results."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEURALD_STARTUP", "optimized")
         yield
 
 

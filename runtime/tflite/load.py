@@ -1,20 +1,25 @@
 """`load_tflite`: converts a `.tflite` file to a model."""
 
 import os
-import stat
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from neurald.hal.api_arguments import integer
 from neurald.hal.errors import BadData
-from neurald.hal.memory.mapped_file import FileMemory
-from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, SignatureNames
 from neurald.hal.validation.model_rules import validate_model
+from neurald.runtime.tflite.content import file_content
+from neurald.runtime.tflite.entry import with_input_shapes
 from neurald.runtime.tflite.importer import Importer
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
 
 
 def load_tflite(
-    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview, signature: str | None = None
+    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    signature: str | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """Loads the model in a `.tflite` file, or in the bytes of one.
 
@@ -29,64 +34,21 @@ def load_tflite(
         path_or_bytes: the file, or its content.
         signature: the entry point to load; its inputs and outputs are ordered by name. None: the
             first subgraph, with inputs and outputs in the file's order, named like the tensors.
+        shapes: shapes of inputs by name, instead of those in the file. A length of 0 leaves a
+            dimension open.
 
     Raises:
         BadData: the file cannot be read, is damaged, has no such signature, or has unsupported
             operators; the message lists all of them.
     """
-    if isinstance(path_or_bytes, bytes | bytearray | memoryview):
-        name, memory = f"{memoryview(path_or_bytes).nbytes} bytes", _copy(path_or_bytes)
-    else:
-        name, memory = _open(path_or_bytes)
+    name, memory = file_content(path_or_bytes)
     try:
-        return _load(memory, signature)
+        return _load(memory, signature, shapes or {})
     except BadData as error:
         raise BadData(f"{name}: {error}") from None
 
 
-def _copy(content: bytes | bytearray | memoryview) -> Memory:
-    """Copies the content of a file to memory that driver processes can share."""
-    try:
-        view = memoryview(content).cast("B")
-    except TypeError as error:
-        raise BadData(f"the bytes of a .tflite file must be contiguous: {error}") from None
-    if not view.nbytes:
-        raise BadData("0 bytes: the content of a .tflite file is expected")
-    return SharedMemory.constant(view, "neurald model")
-
-
-def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
-    """Maps a file; returns its name for messages and its memory."""
-    try:
-        name = os.fspath(path)
-    except TypeError:
-        raise BadData(
-            f"a path or the bytes of a .tflite file are expected, not {type(path).__name__}"
-        ) from None
-    try:
-        return name, _map(name)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise BadData(f"{name!s}: {reason}") from None
-    except BadData as error:
-        raise BadData(f"{name!s}: {error}") from None
-
-
-def _map(path: str) -> FileMemory:
-    """Maps the file. Anything but a regular file is rejected: opening a pipe would block."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadData("it is not a regular file")
-        if status.st_size == 0:
-            raise BadData("the file is empty")
-        return FileMemory(descriptor, path)
-    finally:
-        os.close(descriptor)
-
-
-def _load(memory: Memory, name: str | None) -> Model:
+def _load(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:
     file = TfliteFile(memory.view())
     signatures = MappingProxyType(
         {
@@ -110,6 +72,7 @@ def _load(memory: Memory, name: str | None) -> Model:
         source = importer.subgraph(entry.subgraph)
         inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
         names = signatures[name]
+    source = with_input_shapes(source, _shapes_by_tensor(shapes, names.inputs, inputs))
     main, state = importer.main(source, inputs, outputs)
     model = Model(
         main=main,
@@ -122,6 +85,29 @@ def _load(memory: Memory, name: str | None) -> Model:
     )
     validate_model(model)
     return model
+
+
+def _shapes_by_tensor(
+    shapes: Mapping[str, Sequence[int]], names: Sequence[str], inputs: Sequence[int]
+) -> dict[int, tuple[int, ...]]:
+    """Returns the shapes by the numbers of the tensors.
+
+    Raises:
+        BadData: there is no such input, or a shape is not valid.
+    """
+    tensors = dict(zip(names, inputs, strict=True))
+    found: dict[int, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        if name not in tensors:
+            known = ", ".join(shown(each) for each in tensors) or "none"
+            raise BadData(f"a shape is given for {shown(str(name))}, which is no input; there are: {known}")
+        lengths = [integer(each, f"a length of input {shown(name)}") for each in shape]
+        if any(not 0 <= length < 1 << 31 for length in lengths):
+            raise BadData(
+                f"input {shown(name)}: {lengths} is no shape; lengths from 0 to 2**31 - 1 are expected"
+            )
+        found[tensors[name]] = tuple(lengths)
+    return found
 
 
 def _entry_tensors(

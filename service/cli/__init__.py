@@ -18,12 +18,14 @@ from typer.core import TyperGroup
 
 from neurald.service.cli.benchmark import benchmark
 from neurald.service.cli.cache import cache
+from neurald.service.cli.cert import cert
 from neurald.service.cli.config import config
 from neurald.service.cli.conformance import conformance
 from neurald.service.cli.demo import demo
 from neurald.service.cli.devices import devices
 from neurald.service.cli.driver import driver
 from neurald.service.cli.explain import explain
+from neurald.service.cli.install_service import install_service, uninstall_service
 from neurald.service.cli.new_driver import new_driver
 from neurald.service.cli.restart import restart
 from neurald.service.cli.run import run
@@ -140,11 +142,14 @@ app.command(help="List the devices and how fast they are.")(devices)
 app.command(help="Show which device would run each operation of a model, and why.")(explain)
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
+app.add_typer(cert, name="cert", help="Manage certificates for other hosts: init, issue, revoke, show.")
 app.command(help="Start drivers on demand, and supervise them.")(serve)
 app.command("up", help="The same as `neurald serve`.", hidden=True)(serve)
 app.command(help="Show what the service manager's drivers do, and why.")(status)
 app.command(help="Replace a driver's process without a gap, or end its quarantine.")(restart)
 app.command(help="Show the service manager's configuration and where it comes from.")(config)
+app.command("install-service", help="Make the service manager a service of systemd.")(install_service)
+app.command("uninstall-service", help="Remove the service of systemd.")(uninstall_service)
 app.command(
     help="Check that a device behaves as every device must.\n\nA device of this process is also opened "
     "in a separate process, where cases run with their inputs and outputs between inaccessible memory "

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
+from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
 
 if TYPE_CHECKING:
     from neurald.hal.process.address import Address
+    from neurald.hal.rpc.transport.tls_files import TlsFiles
 
 
 def driver(
@@ -27,8 +30,35 @@ def driver(
         typer.Option(
             metavar="ADDR",
             help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a "
-            "file in the runtime directory. [default: a socket named after the driver, which `neurald "
+            "file in the runtime directory, or have a certificate (--tls). [default: a socket named after the driver, which `neurald "
             "devices` finds]",
+        ),
+    ] = None,
+    tls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Serve clients with a certificate only, encrypted, also on other hosts. The folder is "
+            "made by `neurald cert issue NAME --host HOST`. A new certificate or list of revocations "
+            "in it is used at once.",
+            show_default=False,
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The certificate, if not in FOLDER.", show_default=False),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Its private key, if not in FOLDER.", show_default=False),
+    ] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The authority that clients' certificates are from, if not in FOLDER. Revocations are "
+            "in crl.pem beside it.",
+            show_default=False,
         ),
     ] = None,
     insecure: Annotated[
@@ -58,6 +88,30 @@ def driver(
             "restrictions, off disables them."
         ),
     ] = SandboxMode.AUTO,
+    allow_user: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Serve this user of the machine, too; a name or number. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Serve the members of this group, too; a name or number. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    socket_mode: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="Who may connect to the UNIX socket: 0600 for its user, 0660 for its group, too, 0666 for "
+            "everyone. Of these, only admitted users are served.",
+        ),
+    ] = "0600",
     writable: Annotated[
         list[Path] | None,
         typer.Option(
@@ -84,19 +138,21 @@ def driver(
         int | None,
         typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr.")] = False,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="The same as --log-level info.")] = False,
 ) -> None:
     """Serves a device until SIGTERM or Ctrl-C, then completes running calls.
 
     After a second signal it does not wait for running calls.
     """
     import faulthandler
-    import logging
     import os
     import sys
 
     from neurald.hal.accounting.limits import parse_limits
     from neurald.hal.process.runtime_directory import address_of
+    from neurald.service.daemon.admitted_users import sharing_of
     from neurald.service.daemon.notifications import Notifier, supervisor_address
     from neurald.service.sandbox.sandbox import enter
 
@@ -104,6 +160,8 @@ def driver(
         # A supervisor that aborts a hanging driver finds its stack traces in the log.
         faulthandler.enable()
     chosen = parse_limits(limit or ())
+    sharing = sharing_of(allow_user or (), allow_group or (), socket_mode)
+    files = _tls_files(tls, tls_cert, tls_key, tls_ca)
     notifier = Notifier(supervisor_address())
     # The process must enter the sandbox before any import that starts threads.
     entered = enter(
@@ -113,22 +171,18 @@ def driver(
         is_own_process=context.obj is OWN_PROCESS,
     )
     from neurald.hal.process.address import Address
-    from neurald.service.console.output import printable
     from neurald.service.daemon.daemon import serve
+    from neurald.service.logs.setup import notice, start_log
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    start_log(log_format or LogFormat.AUTO, log_level or (LogLevel.INFO if verbose else LogLevel.NOTICE))
     if ":" in name:
         # The folder comes last, so that its modules do not shadow those of neurald.
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
 
     def ready(address: str) -> None:
         if insecure:
-            sys.stderr.write(_warning(Address.parse(address)) + "\n")
-        sys.stderr.write(printable(f"serving {name} on {address}") + "\n")
-        sys.stderr.flush()
+            notice(_warning(Address.parse(address)))
+        notice(f"serving {name} on {address}")
 
     status = serve(
         name,
@@ -138,11 +192,37 @@ def driver(
         drain_s=drain,
         sandbox=entered,
         takes_over=take_over,
+        tls=files,
         notifier=notifier,
+        sharing=sharing,
         ready=ready,
         until_exit_of=until_exit_of,
     )
     raise typer.Exit(status)
+
+
+def _tls_files(
+    folder: Path | None, certificate: Path | None, key: Path | None, authority: Path | None
+) -> "TlsFiles | None":
+    """Returns the files for TLS that the options name; None without any."""
+    from neurald.hal.errors import BadData
+
+    if folder is None and certificate is None and key is None and authority is None:
+        return None
+    from neurald.hal.rpc.transport.tls_files import TlsFiles
+
+    if folder is None:
+        if certificate is None or key is None or authority is None:
+            raise BadData("TLS needs --tls FOLDER, or each of --tls-cert, --tls-key and --tls-ca")
+        return TlsFiles(
+            certificate=certificate.absolute(), key=key.absolute(), authority=authority.absolute()
+        )
+    files = TlsFiles.in_folder(folder)
+    return TlsFiles(
+        certificate=certificate.absolute() if certificate else files.certificate,
+        key=key.absolute() if key else files.key,
+        authority=authority.absolute() if authority else files.authority,
+    )
 
 
 def _warning(address: "Address") -> str:

@@ -1,4 +1,4 @@
-"""The directory and the files of a daemon's sockets."""
+"""The files of a daemon's sockets."""
 
 import contextlib
 import os
@@ -8,29 +8,40 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from neurald.hal.errors import BadState
-from neurald.hal.process.private_directory import make_directory, open_private
-from neurald.hal.process.runtime_directory import runtime_directory
-from neurald.hal.registry import is_served
+from neurald.hal.process.activation import is_served
+from neurald.hal.process.private_directory import open_private
 
 
-def prepare_directory(directory: Path) -> None:
-    """Creates the directory of a socket with access for its user only.
+def prepare_shared_directory(directory: Path, group: int) -> None:
+    """Creates a directory whose sockets other users can see and get its group.
+
+    Only this user can create and replace files in it. A driver in its sandbox cannot change the
+    group of its sockets; they inherit that of the directory.
+
+    Args:
+        directory: to create, if it is missing.
+        group: of the directory.
 
     Raises:
-        BadState: other users could replace the directory, or it cannot be used.
+        BadState: other users could replace the directory or its files, or it cannot be used.
     """
-    is_ours = directory == runtime_directory()
+    wanted = stat.S_ISGID | 0o755
     try:
-        make_directory(directory)
-        descriptor = open_private(directory, may_be_link=not is_ours)
+        directory.mkdir(mode=0o755, exist_ok=True)
+        descriptor = open_private(directory, may_be_link=False)
         try:
             status = os.fstat(descriptor)
-            if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
-                os.fchmod(descriptor, 0o700)
+            if status.st_gid != group:
+                os.fchown(descriptor, -1, group)
+            if status.st_gid != group or stat.S_IMODE(status.st_mode) != wanted:
+                os.fchmod(descriptor, wanted)
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
+        raise BadState(
+            f"{directory} cannot be used for the machine's sockets: {error.strerror or error}; `neurald "
+            "install-service --system` creates it"
+        ) from None
 
 
 def lock_socket(path: Path) -> FileLock:

@@ -4,11 +4,8 @@ The file is TOML. An unknown key is an error that names it, because a misspelled
 limit.
 """
 
-import importlib.util
 import math
-import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,22 +13,31 @@ from typing import Any, Final
 import msgspec
 
 from neurald.hal.accounting.limits import parse_limits
-from neurald.hal.errors import BadData, BadState
+from neurald.hal.admission.sharing import Sharing
+from neurald.hal.errors import BadData
 from neurald.hal.process.activation import MANAGER_SOCKET
-from neurald.hal.registry import BUILT_IN, driver_names
+from neurald.hal.process.autostart import AUTOSTART_VARIABLE, autostart_from_environment
+from neurald.hal.process.configuration_file import (
+    DRIVERS_VARIABLE,
+    configuration_path,
+    listed_drivers,
+    read_configuration,
+)
+from neurald.hal.registry import default_drivers
+from neurald.service.daemon.admitted_users import group_number, sharing_of
+from neurald.service.logs.choices import LogFormat, LogLevel
+from neurald.service.manager.setting_choice import DEFAULT, SettingChoice, member_of, number_of_seconds
 from neurald.service.sandbox.mode import SandboxMode
 
-#: Environment variables: the configuration file, the drivers (separated by commas), and the idle
-#: time in seconds.
-CONFIG_VARIABLE = "NEURALD_CONFIG"
-DRIVERS_VARIABLE = "NEURALD_SERVE_DRIVERS"
+#: Environment variables: the idle time and the drain time in seconds, and the level and the format
+#: of the log.
 IDLE_VARIABLE = "NEURALD_SERVE_IDLE_S"
-#: Where the value of a setting comes from if nobody sets it.
-DEFAULT: Final = "default"
-_SYSTEM_FILE: Final = Path("/etc/neurald/neurald.toml")
+DRAIN_VARIABLE = "NEURALD_SERVE_DRAIN_S"
+LOG_LEVEL_VARIABLE = "NEURALD_LOG_LEVEL"
+LOG_FORMAT_VARIABLE = "NEURALD_LOG_FORMAT"
+#: The group that the machine's service serves, unless the operator chooses others.
+SERVICE_GROUP: Final = "neurald"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-#: Limits the configuration file, which is read as a whole.
-_MAX_FILE_BYTES: Final = 1 << 20
 
 
 class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,7 +49,10 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             manager's value.
         start_s: how long it may take to start.
         watchdog_s: how long it may be silent before it counts as hanging.
-        drain_s: how long running calls may take when it stops.
+        drain_s: how long running calls may take when it stops. None takes the manager's value.
+        log_level: the least level of its log. None takes the manager's value.
+        users, groups: whom it serves besides the manager's own user: names or numbers. None takes
+            the manager's value.
         limits: of clients, as for `neurald driver --limit`.
         sandbox, writable: as for `neurald driver`.
         environment: variables of its process, in addition to those of the manager.
@@ -53,7 +62,10 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     idle_s: float | None = None
     start_s: float = 60.0
     watchdog_s: float = 2.0
-    drain_s: float = 30.0
+    drain_s: float | None = None
+    log_level: LogLevel | None = None
+    users: tuple[str | int, ...] | None = None
+    groups: tuple[str | int, ...] | None = None
     limits: dict[str, str | int] = {}
     sandbox: SandboxMode = SandboxMode.AUTO
     writable: tuple[str, ...] = ()
@@ -61,124 +73,205 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The content of the file."""
+
+    autostart: bool | None = None
     idle_s: float | None = None
+    drain_s: float | None = None
+    log_level: LogLevel | None = None
+    log_format: LogFormat | None = None
+    users: tuple[str | int, ...] | None = None
+    groups: tuple[str | int, ...] | None = None
+    group: str | int | None = None
+    socket_mode: str | None = None
     drivers: dict[str, DriverSettings] | None = None
+
+
+class Flags(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that an operator gave on the command line.
+
+    Attributes:
+        drivers: the drivers to supervise; empty for those of the environment or the file, or else
+            the installed ones for devices other than the CPU.
+        idle_s, drain_s, log_level, log_format: None for the values of the environment or the file.
+        system: whether the manager serves the machine, or else its user.
+    """
+
+    drivers: tuple[str, ...] = ()
+    idle_s: float | None = None
+    drain_s: float | None = None
+    log_level: LogLevel | None = None
+    log_format: LogFormat | None = None
+    system: bool = False
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that are in force.
 
     Attributes:
-        drivers: by name, complete: no value of `idle_s` is None and no `driver` is empty.
+        autostart: whether applications start a manager when they need one.
+        log_level: of the manager's own log.
+        log_format: of the manager's log, which includes what drivers log.
+        system: whether the manager serves the machine, or else its user.
+        group: of the sockets of the machine's service.
+        socket_mode: permissions of the sockets, in octal.
+        drivers: by name, complete: no value is None and no `driver` is empty.
         sources: for the name of each setting, where its value comes from.
     """
 
+    autostart: bool
+    log_level: LogLevel
+    log_format: LogFormat
+    system: bool
+    group: str | int
+    socket_mode: str
     drivers: dict[str, DriverSettings]
     sources: dict[str, str]
 
 
-def load_configuration(
-    file: Path | None = None, drivers: Sequence[str] = (), idle_s: float | None = None
-) -> Configuration:
+def load_configuration(file: Path | None = None, flags: Flags | None = None) -> Configuration:
     """Loads the configuration.
 
     Args:
         file: the configuration file; None for the one that NEURALD_CONFIG names, or else the user's
             or the system's if it exists.
-        drivers: the drivers to supervise; empty for those of the environment or the file, or else
-            the installed ones for devices other than the CPU.
-        idle_s: see `DriverSettings.idle_s`; None for the value of the environment or the file.
+        flags: settings of the command line.
 
     Raises:
         BadState: the file cannot be read.
         BadData: a setting is unknown or invalid; the message names it and its source.
     """
-    path, is_chosen = _path(file)
+    flags = flags or Flags()
+    path, is_chosen = configuration_path(file, is_system=flags.system)
     content = _read(path, must_exist=is_chosen)
-    sources: dict[str, str] = {}
-    idle = _chosen_idle(idle_s, content.idle_s, path, sources)
-    names = _chosen_drivers(drivers, content.drivers, path, sources)
-    complete: dict[str, DriverSettings] = {}
-    for name in names:
-        settings = (content.drivers or {}).get(name, DriverSettings())
-        written = _written(settings)
-        for field in DriverSettings.__struct_fields__:
-            sources[f"drivers.{name}.{field}"] = str(path) if field in written else DEFAULT
-        if settings.idle_s is None:
-            settings = msgspec.structs.replace(settings, idle_s=idle)
-            sources[f"drivers.{name}.idle_s"] = sources["idle_s"]
-        if not settings.driver:
-            settings = msgspec.structs.replace(settings, driver=name)
-        _check(name, settings, sources)
-        complete[name] = settings
-    return Configuration(drivers=complete, sources=sources)
+    choice = SettingChoice(path)
+    shared: dict[str, Any] = {
+        "idle_s": choice.of(
+            "idle_s", ("--idle", flags.idle_s), IDLE_VARIABLE, number_of_seconds, content.idle_s, 300.0
+        ),
+        "drain_s": choice.of(
+            "drain_s", ("--drain", flags.drain_s), DRAIN_VARIABLE, number_of_seconds, content.drain_s, 30.0
+        ),
+    }
+    for name, seconds in shared.items():
+        _seconds(f"{name} ({choice.sources[name]})", seconds)
+    level = choice.of(
+        "log_level",
+        ("--log-level", flags.log_level),
+        LOG_LEVEL_VARIABLE,
+        member_of(LogLevel),
+        content.log_level,
+        None,
+    )
+    log_format = choice.of(
+        "log_format",
+        ("--log-format", flags.log_format),
+        LOG_FORMAT_VARIABLE,
+        member_of(LogFormat),
+        content.log_format,
+        LogFormat.AUTO,
+    )
+    choice.sources["system"] = "--system" if flags.system else DEFAULT
+    group = choice.of_file("group", content.group, SERVICE_GROUP)
+    socket_mode = choice.of_file("socket_mode", content.socket_mode, "0660" if flags.system else "0600")
+    shared |= {
+        "log_level": level or LogLevel.NOTICE,
+        "users": choice.of_file("users", content.users, ()),
+        "groups": choice.of_file("groups", content.groups, (group,) if flags.system else ()),
+    }
+    names = _chosen_drivers(flags.drivers, content.drivers, path, choice.sources)
+    complete = {
+        name: _complete(
+            name,
+            (content.drivers or {}).get(name, DriverSettings()),
+            shared,
+            str(path),
+            choice.sources,
+        )
+        for name in names
+    }
+    return Configuration(
+        autostart=_chosen_autostart(content.autostart, path, choice.sources),
+        log_level=level or LogLevel.INFO,
+        log_format=log_format,
+        system=flags.system,
+        group=group,
+        socket_mode=socket_mode,
+        drivers=complete,
+        sources=choice.sources,
+    )
 
 
-def default_drivers() -> tuple[str, ...]:
-    """Returns the installed drivers of devices that applications do not have by themselves."""
-    found = [name for name in driver_names() if name not in BUILT_IN]
-    if importlib.util.find_spec("pyopencl") is not None:
-        found.insert(0, "opencl")
-    return tuple(found)
+def load_for_this_machine(file: Path | None = None, flags: Flags | None = None) -> Configuration:
+    """Loads the configuration, and requires that the users and groups in it exist.
+
+    Raises:
+        BadState, BadData: as for `load_configuration`.
+    """
+    found = load_configuration(file, flags)
+    for name, settings in found.drivers.items():
+        try:
+            driver_sharing(settings, found.socket_mode)
+        except BadData as error:
+            raise BadData(f"users, groups or socket_mode of the driver {name}: {error}") from None
+    if found.system:
+        try:
+            group_number(found.group)
+        except BadData as error:
+            raise BadData(f"group ({found.sources['group']}): {error}") from None
+    return found
 
 
-def _path(file: Path | None) -> tuple[Path, bool]:
-    """Returns the path of the configuration file, and whether somebody chose it."""
-    if file is not None:
-        return file, True
-    if named := os.environ.get(CONFIG_VARIABLE):
-        return Path(named), True
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path.home() / ".config"
-    own = folder / "neurald" / "neurald.toml"
-    return (own if own.exists() else _SYSTEM_FILE), False
+def driver_sharing(settings: DriverSettings, socket_mode: str) -> Sharing:
+    """Returns whom a driver serves.
+
+    Raises:
+        BadData: there is no such user or group, or the mode is not valid.
+    """
+    return sharing_of(settings.users or (), settings.groups or (), socket_mode)
+
+
+def _complete(
+    name: str, settings: DriverSettings, shared: Mapping[str, Any], file: str, sources: dict[str, str]
+) -> DriverSettings:
+    """Returns the settings of a driver with the manager's values where it has none of its own."""
+    written = _written(settings)
+    for field in DriverSettings.__struct_fields__:
+        sources[f"drivers.{name}.{field}"] = file if field in written else DEFAULT
+    for field, value in shared.items():
+        if getattr(settings, field) is None:
+            settings = msgspec.structs.replace(settings, **{field: value})
+            sources[f"drivers.{name}.{field}"] = sources[field]
+    if not settings.driver:
+        settings = msgspec.structs.replace(settings, driver=name)
+    _check(name, settings, sources)
+    return settings
 
 
 def _read(path: Path, *, must_exist: bool) -> _File:
+    content = read_configuration(path, must_exist=must_exist)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            text = file.read(_MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        if must_exist:
-            raise BadState(f"the configuration file {path} does not exist") from None
-        return _File()
-    except OSError as error:
-        raise BadState(f"the configuration file {path} cannot be read: {error.strerror or error}") from None
-    if len(text) > _MAX_FILE_BYTES:
-        raise BadData(f"the configuration file {path} has more than {_MAX_FILE_BYTES} bytes")
-    try:
-        return msgspec.convert(tomllib.loads(text.decode()), _File)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(content, _File)
+    except msgspec.ValidationError as error:
         raise BadData(f"the configuration file {path}: {error}") from None
 
 
-def _chosen_idle(flag: float | None, from_file: float | None, path: Path, sources: dict[str, str]) -> float:
-    text = os.environ.get(IDLE_VARIABLE, "")
-    if flag is not None:
-        sources["idle_s"] = "--idle"
-        return _seconds("--idle", flag)
-    if text:
-        sources["idle_s"] = IDLE_VARIABLE
-        try:
-            return _seconds(IDLE_VARIABLE, float(text))
-        except ValueError:
-            raise BadData(f"{IDLE_VARIABLE} is {text!r}; a number of seconds is expected") from None
-    if from_file is not None:
-        sources["idle_s"] = str(path)
-        return _seconds(f"idle_s of {path}", from_file)
-    sources["idle_s"] = DEFAULT
-    return 300.0
+def _chosen_autostart(from_file: bool | None, path: Path, sources: dict[str, str]) -> bool:
+    named = autostart_from_environment()
+    value = from_file if named is None else named
+    source = str(path) if named is None else AUTOSTART_VARIABLE
+    sources["autostart"] = DEFAULT if value is None else source
+    return value is not False
 
 
 def _chosen_drivers(
     flag: Sequence[str], from_file: Mapping[str, Any] | None, path: Path, sources: dict[str, str]
 ) -> tuple[str, ...]:
-    listed = [each.strip() for each in os.environ.get(DRIVERS_VARIABLE, "").split(",") if each.strip()]
+    listed = listed_drivers()
     if flag:
         names, sources["drivers"] = tuple(flag), "--driver"
     elif listed:
-        names, sources["drivers"] = tuple(listed), DRIVERS_VARIABLE
+        names, sources["drivers"] = listed, DRIVERS_VARIABLE
     elif from_file is not None:
         names, sources["drivers"] = tuple(from_file), str(path)
     else:

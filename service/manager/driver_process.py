@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -11,7 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from neurald.hal.admission.sharing import Sharing
+from neurald.hal.process.autostart import AUTOSTART_VARIABLE
+from neurald.service.console.output import printable
 from neurald.service.daemon.notifications import SOCKET_VARIABLE
+from neurald.service.logs.choices import LogFormat, LogLevel
+from neurald.service.logs.formatters import split_priority
 from neurald.service.manager.configuration import DriverSettings, limit_arguments
 
 #: How many of the last lines of stderr are kept, and how long a line may be.
@@ -28,8 +34,9 @@ class DriverProcess:
     Args:
         settings: of the driver.
         address: where it serves.
+        sharing: whom it serves.
         notify: the socket that receives its notifications.
-        write: receives what it writes to stderr, line by line.
+        write: receives what it writes to stderr, line by line, with the level of each line.
         ended: is called once it has ended.
 
     Attributes:
@@ -44,8 +51,9 @@ class DriverProcess:
         self,
         settings: DriverSettings,
         address: str,
+        sharing: Sharing,
         notify: Path,
-        write: Callable[[str], None],
+        write: Callable[[str, int], None],
         ended: Callable[["DriverProcess"], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -56,8 +64,9 @@ class DriverProcess:
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.ready_s: float | None = None
         self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
-            _command(settings, address),
-            env={**os.environ, **settings.environment, SOCKET_VARIABLE: str(notify)},
+            _command(settings, address, sharing),
+            # A driver must not start the manager of others.
+            env={**os.environ, **settings.environment, SOCKET_VARIABLE: str(notify), AUTOSTART_VARIABLE: "0"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -130,11 +139,11 @@ class DriverProcess:
         return True
 
     def _keep(self, line: bytes) -> None:
-        text = line[:_MAX_LINE_BYTES].decode(errors="replace").rstrip()
-        # A hostile model may have got control characters into a message.
-        text = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+        level, text = split_priority(line[:_MAX_LINE_BYTES].decode(errors="replace").rstrip(), logging.INFO)
+        # Libraries of vendors write to stderr, too. `neurald status` shows these lines.
+        text = printable(text)
         self.last_lines.append(text)
-        self._write(text)
+        self._write(text, level)
 
     def _reap(self) -> None:
         # Helpers of the driver, such as compilers, end with it. Its id is not free before `wait`.
@@ -153,10 +162,16 @@ class DriverProcess:
         self._ended(self)
 
 
-def _command(settings: DriverSettings, address: str) -> list[str]:
+def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
     command = [sys.executable, "-m", "neurald", "driver", settings.driver, "--listen", address]
     command += ["--take-over", "--until-exit-of", str(os.getpid()), "--drain", f"{settings.drain_s:g}"]
     command += ["--sandbox", settings.sandbox.value]
+    command += ["--log-format", LogFormat.JOURNAL, "--log-level", settings.log_level or LogLevel.NOTICE]
+    command += ["--socket-mode", f"{sharing.socket_mode:04o}"]
+    for user in sorted(sharing.users):
+        command += ["--allow-user", str(user)]
+    for group in sorted(sharing.groups):
+        command += ["--allow-group", str(group)]
     for limit in limit_arguments(settings):
         command += ["--limit", limit]
     for path in settings.writable:

@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -14,10 +14,27 @@ import msgspec
 
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
-from neurald.hal.process.runtime_directory import runtime_directory
-from neurald.service.daemon.notifications import READY, STATUS, STOPPING, Notifier, supervisor_address
-from neurald.service.daemon.socket_files import lock_socket, prepare_directory, release_socket
-from neurald.service.manager.configuration import Configuration
+from neurald.hal.process.autostart import starting_manager
+from neurald.hal.process.peer import CREDENTIALS
+from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
+from neurald.service.daemon.admitted_users import group_number
+from neurald.service.daemon.notifications import (
+    READY,
+    STATUS,
+    STOPPING,
+    WATCHDOG,
+    Notifier,
+    supervisor_address,
+    watchdog_interval_s,
+)
+from neurald.service.daemon.socket_files import (
+    lock_socket,
+    prepare_shared_directory,
+    release_socket,
+)
+from neurald.service.logs.choices import NOTICE
+from neurald.service.logs.formatters import DRIVER
+from neurald.service.manager.configuration import Configuration, driver_sharing
 from neurald.service.manager.control import (
     MAX_REQUEST_BYTES,
     Done,
@@ -25,16 +42,20 @@ from neurald.service.manager.control import (
     RestartRequest,
     may_control,
 )
-from neurald.service.manager.standby_socket import bind_private
+from neurald.service.manager.received_sockets import received_sockets
+from neurald.service.manager.standby_socket import bind_private, serve_unix
 from neurald.service.manager.state import ManagerStatus
 from neurald.service.manager.supervised_driver import SupervisedDriver
+
+_LOG: Final = logging.getLogger(__name__)
 
 _NOTIFY_SOCKET: Final = "manager.notify"
 _MAX_NOTIFICATION_BYTES: Final = 4096
 #: How many notifications are read before the loop does other work.
 _MAX_NOTIFICATIONS: Final = 64
-_CREDENTIALS: Final = struct.Struct("3i")
 _REQUEST_S: Final = 10.0
+#: How often is checked at most whether drivers are in use.
+_MIN_IDLE_CHECK_S: Final = 0.05
 
 
 class Manager:
@@ -43,22 +64,27 @@ class Manager:
     Args:
         configuration: what to supervise.
         reload: loads the configuration again, for SIGHUP.
-        write: receives lines for the log.
+        exit_when_idle_s: ends when no driver has run for this long; None never does.
     """
 
     def __init__(
         self,
         configuration: Configuration,
         reload: Callable[[], Configuration],
-        write: Callable[[str], None],
+        *,
+        exit_when_idle_s: float | None = None,
     ) -> None:
+        self._exit_when_idle_s = exit_when_idle_s
+        self._busy_s = 0.0
         self._configuration = configuration
         self._reload = reload
-        self._write = write
         self._directory = runtime_directory()
         self._drivers: dict[str, SupervisedDriver] = {}
         self._files: dict[str, contextlib.ExitStack] = {}
+        self._received: dict[Path, socket.socket] = {}
         self._stops = asyncio.Event()
+        #: What is given back when nothing else is left.
+        self._ending = contextlib.ExitStack()
 
     async def run(self, ready: Callable[[str], None]) -> None:
         """Supervises until SIGTERM or SIGINT.
@@ -68,23 +94,35 @@ class Manager:
 
         Raises:
             BadState: another manager or daemon serves one of the sockets, or the directory is not
-                safe.
+                safe, or what a supervisor passed is not valid.
         """
-        prepare_directory(self._directory)
+        self._received = received_sockets()
+        if self._configuration.system:
+            prepare_shared_directory(self._directory, group_number(self._configuration.group))
+        else:
+            prepare_directory(self._directory)
         notifier = Notifier(supervisor_address())
-        with contextlib.ExitStack() as cleanup:
+        interval_s = watchdog_interval_s()
+        with self._ending, contextlib.ExitStack() as cleanup:
             control = self._directory / MANAGER_SOCKET
             cleanup.enter_context(_locked(control))
             cleanup.enter_context(self._notifications())
             try:
                 for name in self._configuration.drivers:
                     await self._add(name)
-                server = await asyncio.start_unix_server(self._serve_operator, sock=_listening(control))
-                cleanup.callback(control.unlink, missing_ok=True)
+                listener = self._received.get(control)
+                mode = int(self._configuration.socket_mode, 8)
+                server = await serve_unix(self._serve_operator, listener or _listening(control, mode))
+                if listener is None:
+                    cleanup.callback(control.unlink, missing_ok=True)
                 cleanup.callback(server.close)
                 cleanup.enter_context(self._signals())
+                cleanup.enter_context(_watchdog(notifier, interval_s))
+                self._report_unused()
                 ready(str(self._directory))
                 notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
+                self._busy_s = asyncio.get_running_loop().time()
+                self._end_when_idle()
                 await self._stops.wait()
                 notifier.send(**{STOPPING: 1})
             finally:
@@ -99,6 +137,16 @@ class Manager:
             drivers=tuple(driver.status() for driver in self._drivers.values()),
         )
 
+    def _report_unused(self) -> None:
+        known = {
+            self._directory / MANAGER_SOCKET,
+            *(self._directory / f"{name}.sock" for name in self._drivers),
+        }
+        for path in self._received.keys() - known:
+            _LOG.warning(
+                "nothing serves the socket %s that the supervisor passed: no driver has its name", path
+            )
+
     def _stop(self) -> None:
         """Stops; a second time without waiting for running calls."""
         if self._stops.is_set():
@@ -106,13 +154,36 @@ class Manager:
                 driver.kill()
         self._stops.set()
 
+    def _end_when_idle(self) -> None:
+        """Ends the manager once it has been idle for long enough; calls itself until then."""
+        if self._exit_when_idle_s is None or self._stops.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        if not all(driver.is_idle for driver in self._drivers.values()):
+            self._busy_s = loop.time()
+        left_s = self._busy_s + self._exit_when_idle_s - loop.time()
+        if left_s <= 0:
+            with contextlib.ExitStack() as attempt:
+                if attempt.enter_context(starting_manager(None)):
+                    # Until its end, applications wait that need a manager, and then start one.
+                    self._ending.enter_context(attempt.pop_all())
+                    _LOG.info("no driver is in use")
+                    self._stops.set()
+                    return
+        loop.call_later(max(_MIN_IDLE_CHECK_S, left_s / 4), self._end_when_idle)
+
     async def _add(self, name: str) -> None:
         settings = self._configuration.drivers[name]
         with contextlib.ExitStack() as files:
             # A daemon that somebody starts by hand is refused while the manager serves the socket.
             files.enter_context(_locked(self._directory / f"{name}.sock"))
             driver = SupervisedDriver(
-                name, settings, self._directory, self._directory / _NOTIFY_SOCKET, self._write
+                name,
+                settings,
+                driver_sharing(settings, self._configuration.socket_mode),
+                self._directory,
+                self._directory / _NOTIFY_SOCKET,
+                self._received.get(self._directory / f"{name}.sock"),
             )
             try:
                 await driver.open()
@@ -131,7 +202,7 @@ class Manager:
         try:
             fresh = self._reload()
         except Error as error:
-            self._write(f"the configuration stays as it is: {error}")
+            _LOG.error("the configuration stays as it is: %s", error)
             return
         before, self._configuration = self._configuration, fresh
         for name in before.drivers.keys() - fresh.drivers.keys():
@@ -141,10 +212,10 @@ class Manager:
                 if name not in self._drivers:
                     await self._add(name)
                 elif settings != before.drivers.get(name):
-                    self._drivers[name].restart(settings)
+                    self._drivers[name].restart(settings, driver_sharing(settings, fresh.socket_mode))
             except (Error, OSError) as error:
-                self._write(f"{name}: {error}")
-        self._write("the configuration was loaded again")
+                _LOG.error("%s", error, extra={DRIVER: name})
+        _LOG.log(NOTICE, "the configuration was loaded again")
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -186,16 +257,16 @@ class Manager:
         for _ in range(_MAX_NOTIFICATIONS):
             try:
                 data, ancillary, _, _ = receiver.recvmsg(
-                    _MAX_NOTIFICATION_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size)
+                    _MAX_NOTIFICATION_BYTES, socket.CMSG_SPACE(CREDENTIALS.size)
                 )
             except BlockingIOError:
                 return
             pid = next(
                 (
-                    _CREDENTIALS.unpack(content[: _CREDENTIALS.size])[0]
+                    CREDENTIALS.unpack(content[: CREDENTIALS.size])[0]
                     for level, kind, content in ancillary
                     if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
-                    and len(content) >= _CREDENTIALS.size
+                    and len(content) >= CREDENTIALS.size
                 ),
                 0,
             )
@@ -214,20 +285,24 @@ class Manager:
                 connection = writer.get_extra_info("socket")
                 async with asyncio.timeout(_REQUEST_S):
                     line = await reader.readline()
-                if may_control(connection):
-                    writer.write(msgspec.json.encode(self._answer(line)) + b"\n")
-                    async with asyncio.timeout(_REQUEST_S):
-                        await writer.drain()
+                answer = self._answer(line, may_control=may_control(connection))
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                async with asyncio.timeout(_REQUEST_S):
+                    await writer.drain()
         finally:
             writer.close()
 
-    def _answer(self, line: bytes) -> msgspec.Struct:
+    def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
         except msgspec.DecodeError as error:
             return Done(f"the request is not understood: {error}")
         if not isinstance(request, RestartRequest):
             return self.status()
+        if not may_control:
+            return Done(
+                f"permission denied: only user {os.geteuid()} and root may control the service manager"
+            )
         driver = self._drivers.get(request.driver)
         if driver is None:
             return Done(
@@ -254,8 +329,32 @@ def _locked(path: Path) -> Iterator[None]:
         release_socket(lock)
 
 
-def _listening(path: Path) -> socket.socket:
+@contextlib.contextmanager
+def _watchdog(notifier: Notifier, interval_s: float | None) -> Iterator[None]:
+    """Tells the supervisor regularly, during the block, that the event loop works."""
+    if interval_s is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def report() -> None:
+        nonlocal timer
+        notifier.send(**{WATCHDOG: 1})
+        timer = loop.call_later(interval_s, report)
+
+    report()
     try:
-        return bind_private(path)
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def _listening(path: Path, mode: int) -> socket.socket:
+    try:
+        opened = bind_private(path)
+        path.chmod(mode)
+        return opened
     except OSError as error:
         raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None

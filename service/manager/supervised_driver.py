@@ -1,19 +1,26 @@
 """One driver of the service manager: its socket, its process, and what happens when that ends."""
 
 import asyncio
+import logging
+import socket
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Final
 
+from neurald.hal.admission.sharing import Sharing
 from neurald.hal.process.activation import READY as READY_LINE
-from neurald.hal.process.activation import REFUSED
+from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.address import Address
+from neurald.hal.process.peer import Peer
 from neurald.service.daemon import notifications
+from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.standby_socket import StandbySocket
 from neurald.service.manager.state import DriverState, DriverStatus
+
+_LOG: Final = logging.getLogger(__name__)
 
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
@@ -30,9 +37,10 @@ class SupervisedDriver:
     Args:
         name: from the configuration.
         settings: of the driver.
+        sharing: whom it serves.
         directory: of its socket.
         notify: the socket that receives notifications.
-        write: receives lines for the manager's log.
+        received: a socket at which a supervisor listens for its clients; None for an own one.
 
     Raises:
         BadData: the path of its socket is too long.
@@ -42,18 +50,21 @@ class SupervisedDriver:
         self,
         name: str,
         settings: DriverSettings,
+        sharing: Sharing,
         directory: Path,
         notify: Path,
-        write: Callable[[str], None],
+        received: socket.socket | None = None,
     ) -> None:
         self.name = name
         self.settings = settings
+        self.sharing = sharing
         self._loop = asyncio.get_running_loop()
         self._path = directory / f"{name}.sock"
         self._address = Address.parse(f"unix://{self._path}")
         self._notify = notify
-        self._write = write
-        self._standby = StandbySocket(self._path, self._activate)
+        self._standby = StandbySocket(
+            self._path, self._activate, self._describe, self._refusal, sharing.socket_mode, received
+        )
         self._policy = RestartPolicy()
         self._state = DriverState.STOPPED
         self._reason = ""
@@ -71,6 +82,8 @@ class SupervisedDriver:
         self._is_closing = False
         self._starts = self._deaths = 0
         self._abort_reason = ""
+        #: Whether its last process ended before it was ready.
+        self._is_unable = False
         self._last_exit = ""
         self._last_lines: tuple[str, ...] = ()
         self._sessions = 0
@@ -125,7 +138,7 @@ class SupervisedDriver:
             if process is not None:
                 process.kill()
 
-    def restart(self, settings: DriverSettings | None = None) -> None:
+    def restart(self, settings: DriverSettings | None = None, sharing: Sharing | None = None) -> None:
         """Replaces its process by a new one without a gap, and forgets its deaths.
 
         The process that runs stays until the new one is ready, and for good if that does not
@@ -133,9 +146,12 @@ class SupervisedDriver:
 
         Args:
             settings: new settings; None for no change.
+            sharing: whom it serves from now on; None for no change.
         """
         if settings is not None:
             self.settings = settings
+        if sharing is not None:
+            self.sharing = sharing
         self._policy.forget()
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
@@ -162,17 +178,44 @@ class SupervisedDriver:
             self._sessions_are(int(sessions[:9]))
         return True
 
+    @property
+    def is_idle(self) -> bool:
+        """True if it has no process and no client waits for one."""
+        works = self._process or self._next or self._leaving or self._answer
+        return not works and "pause" not in self._timers
+
+    def _describe(self) -> bytes:
+        """Returns the line for a client that asks whether the driver starts when it is needed."""
+        if self._is_closing:
+            return _refusal("the service manager stops")
+        if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED) or (
+            self._state is DriverState.STARTING and self._policy.deaths
+        ):
+            return self._refusal_of_death(self._reason or "it died and is being started again")
+        return STANDBY
+
+    def _refusal_of_death(self, reason: str) -> bytes:
+        """Returns the line for a client that the last death of the driver's process concerns."""
+        return _refusal(reason, UNABLE if self._is_unable else REFUSED)
+
+    def _refusal(self, peer: Peer) -> bytes:
+        """Returns the line for a client that is not served; empty for one that is."""
+        refusal = self.sharing.refusal(peer)
+        if refusal:
+            self._log(f"a client was refused: {refusal}", logging.WARNING)
+        return _refusal(refusal) if refusal else b""
+
     async def _activate(self) -> bytes:
         """Starts the driver unless it runs; returns the line for the client that needs it."""
         if self._is_closing:
             # Connections that end with the process may come back at once.
             return _refusal("the service manager stops")
         if self._state is DriverState.QUARANTINED:
-            return _refusal(f"{self._reason}; `neurald restart {self.name}` starts it again")
+            return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
         if self._state is DriverState.BACKOFF:
             left_s = self._resumes_at_s - self._loop.time()
             if left_s > _MAX_WAIT_S:
-                return _refusal(f"{self._reason}; it can be started again in {left_s:.1f} s")
+                return self._refusal_of_death(f"{self._reason}; it can be started again in {left_s:.1f} s")
             await asyncio.sleep(max(0.0, left_s))
         if self._state is DriverState.DRAINING:
             # It will be listening for its successor's clients all the time.
@@ -193,10 +236,13 @@ class SupervisedDriver:
         try:
             self._process = self._start_process()
         except OSError as error:
+            self._is_unable = True
             self._died(f"its process could not be started: {error.strerror or error}", 0.0)
 
     def _start_process(self) -> DriverProcess:
-        process = DriverProcess(self.settings, self.address, self._notify, self._log, self._ended)
+        process = DriverProcess(
+            self.settings, self.address, self.sharing, self._notify, self._log, self._ended
+        )
         self._all_ended.clear()
         self._starts += 1
         self._arm(f"start {process.pid}", self.settings.start_s, lambda: self._start_took_too_long(process))
@@ -223,9 +269,7 @@ class SupervisedDriver:
         self._used_s = process.ready_s
         self._enter(DriverState.READY)
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
-        if self._answer is not None:
-            self._answer.set_result(READY_LINE)
-            self._answer = None
+        self._give(READY_LINE)
 
     def _sessions_are(self, count: int) -> None:
         """Handles the number of sessions, which a process reports regularly."""
@@ -262,7 +306,7 @@ class SupervisedDriver:
         """Ends a process that hangs; `_ended` sees to the rest."""
         self._cancel_timer("watchdog")
         self._abort_reason = reason
-        self._log(f"{reason}; its process is ended")
+        self._log(f"{reason}; its process is ended", logging.WARNING)
         if self._process is not None:
             self._process.abort()
 
@@ -286,8 +330,10 @@ class SupervisedDriver:
             self._last_exit = process.exit_text
             cause = self._abort_reason or _cause(process)
             self._abort_reason = ""
+            self._is_unable = process.ready_s is None
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
-            self._died(f"{cause} ({process.exit_text})", served_s)
+            said = f": {process.last_lines[-1]}" if self._is_unable and process.last_lines else ""
+            self._died(f"{cause} ({process.exit_text}){said}", served_s)
         if self._process is None and self._next is None and not self._leaving:
             self._all_ended.set()
 
@@ -310,7 +356,7 @@ class SupervisedDriver:
             resume = self._start if self._sessions else lambda: self._enter(DriverState.STOPPED, reason)
             self._arm("pause", pause_s, resume)
         self._sessions = 0
-        self._refuse(self._reason)
+        self._give(self._refusal_of_death(self._reason))
         self._run(self._stand_in())
 
     async def _stand_in(self) -> None:
@@ -326,9 +372,13 @@ class SupervisedDriver:
         task.add_done_callback(self._tasks.discard)
 
     def _refuse(self, reason: str) -> None:
+        """Refuses the clients that wait for the start."""
+        self._give(_refusal(reason))
+
+    def _give(self, answer: bytes) -> None:
         """Answers the clients that wait for the start."""
         if self._answer is not None:
-            self._answer.set_result(_refusal(reason))
+            self._answer.set_result(answer)
             self._answer = None
 
     def _enter(self, state: DriverState, reason: str = "") -> None:
@@ -336,8 +386,8 @@ class SupervisedDriver:
             self._log(f"{state}: {reason}" if reason else str(state))
         self._state, self._reason = state, reason
 
-    def _log(self, text: str) -> None:
-        self._write(f"{self.name}: {text}")
+    def _log(self, text: str, level: int = logging.INFO) -> None:
+        _LOG.log(level, "%s", text, extra={DRIVER: self.name})
 
     def _arm(self, name: str, after_s: float, action: Callable[[], object]) -> None:
         self._cancel_timer(name)
@@ -356,6 +406,6 @@ def _cause(process: DriverProcess) -> str:
     return "it did not become ready" if process.ready_s is None else "it ended by itself"
 
 
-def _refusal(reason: str) -> bytes:
+def _refusal(reason: str, beginning: bytes = REFUSED) -> bytes:
     """Returns the line that tells a client why the driver does not start."""
-    return REFUSED + " ".join(reason.split()).encode()[:2000] + b"\n"
+    return beginning + " ".join(reason.split()).encode()[:2000] + b"\n"

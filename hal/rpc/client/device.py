@@ -50,6 +50,7 @@ from neurald.hal.errors import (
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.execution.in_process import InProcessBurst, start_fenced
+from neurald.hal.execution.pending import PendingExecution
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.device_buffer import DeviceBuffer
@@ -64,12 +65,15 @@ from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import CONNECT_TIMEOUT_S, Connection, Traffic
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
-from neurald.hal.rpc.client.reach import require_listener
+from neurald.hal.rpc.client.reach import is_replaced, require_listener, require_running
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_pool import RingPool
+from neurald.hal.rpc.client.tls_refusal import refusal, serves_tls
+from neurald.hal.rpc.transport.tls_files import TlsContent, TlsFiles
 from neurald.hal.rpc.wire.device import (
     DaemonStatus,
     DeviceDescription,
+    DeviceStatus,
     cache_record_from_wire,
     capabilities_from_wire,
     description_from_wire,
@@ -92,7 +96,12 @@ _SILENCE_S = 0.5
 _RETRY_AFTER_S = 1.0
 
 
-def connect(address: str, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
+def connect(
+    address: str,
+    deadline_s: float | None = None,
+    token_file: Path | None = None,
+    tls: TlsFiles | None = None,
+) -> "RemoteDevice":
     """Connects to the device that a daemon serves at `unix:///path` or `host:port`.
 
     Args:
@@ -100,13 +109,15 @@ def connect(address: str, deadline_s: float | None = None, token_file: Path | No
         deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for
             some seconds.
         token_file: a copy of the daemon's token file; None if the daemon is this user's own.
+        tls: the client's files for mutual TLS; None without TLS.
 
     Raises:
-        BadData: the address is not valid.
+        BadData: the address is not valid, or `tls` is given for a UNIX socket.
+        BadState: a file cannot be read, or is not valid.
         UnavailableDevice: there is no listener, this user may not connect, or no daemon answers;
             the message says which.
     """
-    return RemoteDevice(Address.parse(address), deadline_s, token_file)
+    return RemoteDevice(Address.parse(address), deadline_s, token_file, tls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,20 +140,26 @@ class RemoteDevice:
         traffic: counts the messages so far.
         token_file: a copy of the daemon's token file, for the next connection; None if the daemon
             is this user's own.
+        tls: the client's files for mutual TLS, for the next connection; None without TLS.
     """
 
     is_remote = True
 
     def __init__(
-        self, address: Address, deadline_s: float | None = None, token_file: Path | None = None
+        self,
+        address: Address,
+        deadline_s: float | None = None,
+        token_file: Path | None = None,
+        tls: TlsFiles | None = None,
     ) -> None:
         self._address = address
         self.token_file = token_file
+        self.tls = tls
         self.traffic = Traffic()
         self._lock = forkable_lock()
         self._silence: _RecentSilence | None = None
         self._connection, self._description, self._capabilities = _open(
-            address, self.traffic, deadline_s, token_file
+            address, self.traffic, deadline_s, token_file, tls
         )
 
     @property
@@ -283,6 +300,31 @@ class RemoteDevice:
             lambda connection: status_from_wire(connection.call("GetStatus", device_pb2.GetStatusRequest()))
         )
 
+    def require_ready(self, within_s: float) -> None:
+        """Raises an error unless the device takes work.
+
+        A daemon that is too busy to answer counts as ready, and so does one that another process
+        has replaced.
+
+        Args:
+            within_s: how long the daemon has to answer.
+
+        Raises:
+            UnavailableDevice: the device hangs, its daemon is stopped, or gone.
+        """
+        connection = self._connection
+        process = connection.peer
+        try:
+            reply = connection.call("GetStatus", device_pb2.GetStatusRequest(), time.monotonic() + within_s)
+            status = status_from_wire(reply)
+        except MissedDeadlineTransient:
+            require_running(process, self._address)
+            return
+        except (BadData, DeadObject) as error:
+            raise UnavailableDevice(f"{self.name}: {error}") from None
+        if status.device is DeviceStatus.OFFLINE and not is_replaced(process, self._address):
+            raise UnavailableDevice(f"{self.name}: the daemon is about to stop, or an execution hangs")
+
     @property
     def is_alive(self) -> bool:
         """True if the session still exists, as far as is known without a call."""
@@ -344,7 +386,7 @@ class RemoteDevice:
                 raise Unreachable(self._silence.reason)
             try:
                 connection, description, capabilities = _open(
-                    self._address, self.traffic, deadline_s, self.token_file
+                    self._address, self.traffic, deadline_s, self.token_file, self.tls
                 )
             except UnavailableDevice as error:
                 self._note_silence(started, f"{self.name}: {error}")
@@ -522,6 +564,13 @@ class RemotePreparedModel:
                 return result
         return self.call(request, options)
 
+    def submit(self, request: Request, options: ExecuteOptions) -> PendingExecution | None:
+        """See `SubmitsExecutions.submit`; only for requests that rings run."""
+        _require_time(options.deadline_s)
+        if not self.connection.is_local:
+            return None
+        return self.rings.submit(self.model, request, options, partial(self.call, request, options))
+
     def call(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs a request by a call of gRPC; see `execute`."""
         connection = self.connection
@@ -537,6 +586,8 @@ class RemotePreparedModel:
             prepared_model=self.handle,
             request=request_to_wire(staged.request, ()),
         )
+        if connection.carries_data:
+            return self._call_with_data(staged, message, options)
         results = {} if connection.is_local else _output_pools(staged)
         pools, tokens = send_pools(connection, staged.request.pools, results, options.deadline_s)
         message.request.pools.extend(pools)
@@ -557,6 +608,33 @@ class RemotePreparedModel:
         # Not after a failure, since the daemon may still be writing to them.
         if connection.is_local:
             self._arenas.give_back(staged.arenas)
+        return result
+
+    def _call_with_data(
+        self, staged: Staged, message: device_pb2.ExecuteRequest, options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Runs a request by a call that carries its data; see `call`."""
+        connection = self.connection
+        results = _output_pools(staged)
+        contents: list[Memory] = []
+        for number, pool in enumerate(staged.request.pools):
+            if isinstance(pool, RemoteBuffer):
+                message.request.pools.append(pool.pool_for(connection))
+            elif number in results:
+                message.request.pools.add(results_bytes=pool.size)
+            else:
+                message.request.pools.add(content_bytes=pool.size)
+                contents.append(pool)
+        message.options.CopyFrom(execute_options_to_wire(options))
+        reply = connection.execute_with_data(
+            message, contents, tuple(results.values()), options.deadline_s, options.cancellation
+        )
+        try:
+            result = result_from_wire(reply, len(staged.request.outputs))
+        except BadData as error:
+            raise OpFailed(f"invalid reply from the daemon: {error}") from None
+        if result.is_sufficient:
+            staged.write_back(self.model.types, result.output_shapes)
         return result
 
 
@@ -588,6 +666,7 @@ def _open(
     traffic: Traffic,
     deadline_s: float | None = None,
     token_file: Path | None = None,
+    tls: TlsFiles | None = None,
 ) -> tuple[Connection, DeviceDescription, Capabilities]:
     """Opens a connection; returns it with the description and capabilities of its device.
 
@@ -596,12 +675,14 @@ def _open(
         Error: the daemon refuses a session.
     """
     require_grpc()
+    if tls is not None and address.path is not None:
+        raise BadData(f"{address} is a UNIX socket; TLS is for TCP")
     limit = time.monotonic() + CONNECT_TIMEOUT_S
     limit = limit if deadline_s is None else min(limit, deadline_s)
     while True:
         before = _listener(address)
         try:
-            return _open_once(address, traffic, limit, token_file)
+            return _open_once(address, traffic, limit, token_file, tls)
         except UnavailableDevice:
             # Another process may have taken over the address in the meantime.
             if _listener(address) == before or time.monotonic() >= limit:
@@ -620,12 +701,15 @@ def _listener(address: Address) -> object:
 
 
 def _open_once(
-    address: Address, traffic: Traffic, limit: float, token_file: Path | None
+    address: Address, traffic: Traffic, limit: float, token_file: Path | None, tls: TlsFiles | None
 ) -> tuple[Connection, DeviceDescription, Capabilities]:
     """Opens a connection to the process that listens now; see `_open`."""
+    content = None if tls is None else tls.read()
+    if content is not None:
+        content.require_timely("this client")
     require_listener(address, limit)
     try:
-        connection = Connection(address, traffic, limit, token_file)
+        connection = Connection(address, traffic, limit, token_file, content)
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(connection.close)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)
@@ -633,9 +717,23 @@ def _open_once(
             measured = capabilities_from_wire(capabilities.capabilities, description.declared_extensions)
             cleanup.pop_all()
     except (DeadObject, MissedDeadlineTransient) as error:
-        raise UnavailableDevice(str(error)) from None
+        # A daemon that is silent would not answer another handshake either.
+        is_silent = isinstance(error, Unreachable | MissedDeadlineTransient)
+        reason = "" if is_silent else _tls_failure(address, tls, content, limit)
+        raise UnavailableDevice(reason or str(error)) from None
     except BadData as error:
         raise UnavailableDevice(
             f"the process at {address} is not a driver daemon of this version: {error}"
         ) from None
     return connection, description, measured
+
+
+def _tls_failure(address: Address, tls: TlsFiles | None, content: TlsContent | None, limit_s: float) -> str:
+    """Returns why client and daemon do not agree on TLS, as a sentence; empty if they do."""
+    if address.path is not None:
+        return ""
+    if tls is not None and content is not None:
+        return refusal(address, tls, content, limit_s)
+    if serves_tls(address, limit_s):
+        return f"the daemon at {address} uses TLS; pass the folder with your certificate as tls="
+    return ""

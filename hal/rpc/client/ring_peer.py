@@ -23,7 +23,7 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.fork import at_fork
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (
     ANSWER,
     COMPLETION,
@@ -34,6 +34,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     read_outcome,
     require_success,
 )
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 
 #: How long a live daemon may take to answer. Native code may block its threads for that long.
@@ -104,6 +105,7 @@ class RingPeer:
         self._answer: bytes | None = None
         self._outcome: RingOutcome | None = None
         self._is_over = False
+        self._wake: Fence | None = None
         at_fork(self)
 
     def forked(self) -> None:
@@ -144,7 +146,7 @@ class RingPeer:
             while self._answer is None:
                 now = time.monotonic()
                 if now >= late:
-                    raise self._ended(
+                    raise self._over(
                         MissedDeadlineTransient("the deadline passed before the daemon had read the request")
                     )
                 if now >= end:
@@ -204,6 +206,38 @@ class RingPeer:
                 raise self._broken(error) from None
         return True
 
+    def cancel(self, number: int) -> None:
+        """Asks the daemon to stop an execution, if it is under way. Any thread may call this.
+
+        Args:
+            number: of its submission.
+        """
+        self._ring.cancel(number)
+
+    @property
+    def submission(self) -> int:
+        """The number of the last submission."""
+        return self._ring.put_number
+
+    def complete_within(
+        self, options: ExecuteOptions, timeout_s: float
+    ) -> tuple[Timing, RingOutcome | None] | None:
+        """Waits for the end of an execution for a limited time; see `complete`.
+
+        Args:
+            options: of the execution.
+            timeout_s: 0 does not wait at all.
+
+        Returns:
+            None if the execution is still under way.
+        """
+        if not timeout_s > 0:
+            has_ended = self.is_done or not self.is_open or _is_stopped(options)
+            return self.complete(options) if has_ended else None
+        if timeout_s < SPIN_S and not self.is_done_within(timeout_s):
+            return None
+        return self._completed(options, time.monotonic() + timeout_s)
+
     def complete(self, options: ExecuteOptions) -> tuple[Timing, RingOutcome | None]:
         """Waits for the end of an execution.
 
@@ -216,10 +250,17 @@ class RingPeer:
             DeadObject: the daemon is gone.
             OpFailed: the daemon broke the protocol.
         """
+        completed = self._completed(options, _FOREVER_S)
+        if completed is None:
+            raise OpFailed("the wait for an execution has ended too early")
+        return completed
+
+    def _completed(self, options: ExecuteOptions, until_s: float) -> tuple[Timing, RingOutcome | None] | None:
+        """Implements `complete`; returns None if the execution is still under way at `until_s`."""
         try:
             started = time.perf_counter()
-            if not self._ring.spin():
-                self._wait(options)
+            if not self._ring.spin() and not self._ended(options, until_s):
+                return None
             self._ring.note_wait(time.perf_counter() - started)
             has_outcome, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
             timing = _UNKNOWN
@@ -235,9 +276,10 @@ class RingPeer:
 
     def _received_outcome(self) -> RingOutcome:
         """Returns the OUTCOME that the daemon sent before it completed the execution."""
-        if self._outcome is None:
+        while self._outcome is None:
             try:
-                self._read()
+                if not self._read():
+                    break
             except DeadObject:
                 # An OUTCOME that it sent right before it ended counts.
                 if self._outcome is None:
@@ -246,21 +288,37 @@ class RingPeer:
             raise BadData("it sent no outcome of an execution")
         return self._outcome
 
-    def _wait(self, options: ExecuteOptions) -> None:
+    def _ended(self, options: ExecuteOptions, until_s: float) -> bool:
+        """Sleeps until an execution has ended, or until `until_s`; returns whether it has."""
         limit = _FOREVER_S if options.deadline_s is None else options.deadline_s + _SLACK_S
+        cancellation = options.cancellation
+        if cancellation is None:
+            return self._sleep_until_ended(limit, until_s, None)
+        wake = self._woken_by_cancellation()
+        cancellation.call_on_cancel(wake.signal)
+        try:
+            return self._sleep_until_ended(limit, until_s, cancellation)
+        finally:
+            cancellation.forget(wake.signal)
+            if cancellation.is_cancelled:
+                self._drop_wake()
+
+    def _woken_by_cancellation(self) -> Fence:
+        """Returns a fence that wakes this end; the same one each time until it has signalled."""
+        if self._wake is None:
+            self._wake = Fence()
+            self._ring.wake_by(self._wake.fd)
+        return self._wake
+
+    def _sleep_until_ended(self, limit: float, until_s: float, cancellation: Cancellation | None) -> bool:
         next_check = time.monotonic() + _ANSWER_TIMEOUT_S
-        cancellation, wake = options.cancellation, None
-        if cancellation is not None:
-            wake = Fence()
-            cancellation.call_on_cancel(wake.signal)
         is_cancelled = False
-        while not self._sleep(
-            min(limit, next_check) - time.monotonic(), None if wake is None or is_cancelled else wake.fd
-        ):
+        while not self._sleep(min(limit, next_check, until_s) - time.monotonic()):
             now = time.monotonic()
             if cancellation is not None and cancellation.is_cancelled and not is_cancelled:
                 is_cancelled = True
-                self._ring.cancel()
+                self._drop_wake()  # it would end every sleep at once
+                self._ring.cancel(self._ring.put_number)
                 limit = min(limit, now + _SLACK_S)
             if now >= limit:
                 if is_cancelled:
@@ -268,13 +326,22 @@ class RingPeer:
                 raise MissedDeadlineTransient(
                     "the deadline passed, but the daemon has not stopped the execution yet"
                 )
+            if now >= until_s:
+                return False
             if now >= next_check:
                 self._require_answer()
                 next_check = time.monotonic() + _ANSWER_TIMEOUT_S
+        return True
 
-    def _sleep(self, timeout_s: float, also: int | None = None) -> bool:
+    def _drop_wake(self) -> None:
+        """Drops the fence that wakes this end, which has signalled."""
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            self._ring.wake_no_more_by(wake.fd)
+
+    def _sleep(self, timeout_s: float) -> bool:
         """Sleeps until the completion or a packet arrives; returns whether it is the completion."""
-        if self._ring.sleep(timeout_s, also):
+        if self._ring.sleep(timeout_s):
             return True
         self._read()
         return self._ring.has_entry
@@ -290,13 +357,17 @@ class RingPeer:
         except Error as error:
             raise self._dead(f"it hangs: {error}") from None
 
-    def _read(self) -> None:
-        """Reads the packets that have arrived."""
+    def _read(self) -> bool:
+        """Reads the packets that have arrived, up to one that wakes this end.
+
+        Returns:
+            Whether there may be more.
+        """
         while True:
             try:
                 packet = receive_packet(self.socket, PACKET_BYTES, 0)
             except BlockingIOError:
-                return
+                return False
             except OSError as error:
                 raise self._dead(str(error)) from None
             packet.close_descriptors()
@@ -305,7 +376,8 @@ class RingPeer:
             kind = packet.data[0]
             if kind == WAKE:
                 self._ring.note_wake(packet.data)
-            elif kind == ANSWER:
+                return True
+            if kind == ANSWER:
                 self._answer = packet.data
             elif kind == OUTCOME:
                 self._outcome = read_outcome(packet.data, self._outputs)
@@ -323,14 +395,21 @@ class RingPeer:
         return not self._is_over and not self._life.is_over
 
     def _broken(self, error: BadData) -> Error:
-        return self._ended(OpFailed(f"the daemon broke the protocol of the ring: {error}"))
+        return self._over(OpFailed(f"the daemon broke the protocol of the ring: {error}"))
 
     def _dead(self, otherwise: str) -> Error:
         """Ends the ring; returns an error with the cause if it is known, or else `otherwise`."""
-        return self._ended(self._life.death("Execute", f"is gone: {otherwise}"))
+        return self._over(self._life.death("Execute", f"is gone: {otherwise}"))
 
-    def _ended(self, error: Error) -> Error:
+    def _over(self, error: Error) -> Error:
         """Ends the ring and returns `error`."""
         self._is_over = True
         self.shut_down()
         return error
+
+
+def _is_stopped(options: ExecuteOptions) -> bool:
+    """Returns whether an execution must end now, because it is late or was cancelled."""
+    deadline_s, cancellation = options.deadline_s, options.cancellation
+    is_late = deadline_s is not None and time.monotonic() >= deadline_s + _SLACK_S
+    return is_late or (cancellation is not None and cancellation.is_cancelled)

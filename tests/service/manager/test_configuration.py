@@ -6,17 +6,24 @@ from pathlib import Path
 import pytest
 from support.sweeps import sweep
 
+from neurald.hal.admission.sharing import Sharing
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
+from neurald.hal.registry import default_drivers
 from neurald.service.cli.config import config
+from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.manager.configuration import (
-    CONFIG_VARIABLE,
-    DEFAULT,
-    DRIVERS_VARIABLE,
+    DRAIN_VARIABLE,
     IDLE_VARIABLE,
-    default_drivers,
+    LOG_FORMAT_VARIABLE,
+    LOG_LEVEL_VARIABLE,
+    Flags,
+    driver_sharing,
     limit_arguments,
     load_configuration,
+    load_for_this_machine,
 )
+from neurald.service.manager.setting_choice import DEFAULT
 from neurald.service.sandbox.mode import SandboxMode
 
 _FILE = """
@@ -34,7 +41,10 @@ limits = {sessions = 8, memory_bytes = "512MiB"}
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for variable in (CONFIG_VARIABLE, DRIVERS_VARIABLE, IDLE_VARIABLE):
+    for variable in (
+        *(CONFIG_VARIABLE, DRIVERS_VARIABLE, IDLE_VARIABLE, DRAIN_VARIABLE),
+        *(LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE),
+    ):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     path = tmp_path / "neurald.toml"
@@ -63,9 +73,65 @@ def test_flags_come_before_the_environment_and_that_before_the_file(
     found = load_configuration()
     assert {name: each.idle_s for name, each in found.drivers.items()} == {"cpu": 20, "reference": 20}
     assert (found.sources["idle_s"], found.sources["drivers"]) == (IDLE_VARIABLE, DRIVERS_VARIABLE)
-    found = load_configuration(drivers=["gpu"], idle_s=5)
+    found = load_configuration(flags=Flags(drivers=("gpu",), idle_s=5))
     assert found.drivers["gpu"].idle_s == 10
     assert (found.sources["idle_s"], found.sources["drivers"]) == ("--idle", "--driver")
+
+
+def test_values_that_drivers_take_from_the_manager(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = load_configuration(file)
+    assert (plain.log_level, plain.log_format) == (LogLevel.INFO, LogFormat.AUTO)
+    assert {(each.log_level, each.drain_s) for each in plain.drivers.values()} == {(LogLevel.NOTICE, 30)}
+    file.write_text("drain_s = 5\nlog_level = 'error'\n" + _FILE + "drain_s = 7\nlog_level = 'debug'\n")
+    found = load_configuration(file)
+    gpu, cpu = found.drivers.values()
+    assert (found.log_level, gpu.log_level, cpu.log_level) == (LogLevel.ERROR, LogLevel.ERROR, LogLevel.DEBUG)
+    assert (gpu.drain_s, cpu.drain_s) == (5, 7)
+    assert found.sources["drivers.gpu.drain_s"] == str(file)
+    monkeypatch.setenv(DRAIN_VARIABLE, "9")
+    monkeypatch.setenv(LOG_FORMAT_VARIABLE, "json")
+    found = load_configuration(file, Flags(log_level=LogLevel.WARNING))
+    assert (found.log_level, found.log_format) == (LogLevel.WARNING, LogFormat.JSON)
+    assert found.sources["drivers.gpu.log_level"] == "--log-level"
+    assert found.sources["drivers.gpu.drain_s"] == DRAIN_VARIABLE
+
+
+def test_users_of_the_machine(file: Path) -> None:
+    own = load_configuration(file)
+    assert (own.system, own.socket_mode) == (False, "0600")
+    assert {(each.users, each.groups) for each in own.drivers.values()} == {((), ())}
+    text = "users = [1001]\ngroup = 44\n" + _FILE + "groups = ['root', 7]\n"
+    file.write_text(text)
+    found = load_for_this_machine(file, Flags(system=True))
+    gpu, cpu = found.drivers.values()
+    assert (found.system, found.group, found.socket_mode) == (True, 44, "0660")
+    assert (gpu.users, gpu.groups) == ((1001,), (44,))
+    assert driver_sharing(cpu, "0666") == Sharing(
+        users=frozenset({1001}), groups=frozenset({0, 7}), socket_mode=0o666
+    )
+    assert found.sources["drivers.gpu.users"] == str(file)
+    assert found.sources["drivers.gpu.groups"] == found.sources["socket_mode"] == DEFAULT
+
+
+@sweep(
+    ("content", "message"),
+    [
+        ("users = ['no one']\n[drivers.cpu]", r"of the driver cpu: there is no user 'no one'"),
+        ("[drivers.cpu]\ngroups = ['no one']", r"of the driver cpu: there is no group 'no one'"),
+        (
+            "groups = []\nsocket_mode = '777'\n[drivers.cpu]",
+            r"of the driver cpu: '777' is not the mode of a socket",
+        ),
+        ("group = 'no one'\ngroups = []\n[drivers.cpu]", r"group \(.*neurald\.toml\): there is no group"),
+    ],
+    ids=range(4),
+)
+def test_users_that_this_machine_lacks(file: Path, content: str, message: str) -> None:
+    file.write_text(content)
+    # The unit files for such a configuration can be written: they create the group.
+    load_configuration(file, Flags(system=True))
+    with pytest.raises(BadData, match=message):
+        load_for_this_machine(file, Flags(system=True))
 
 
 def test_without_a_file_installed_devices_are_supervised(
@@ -112,14 +178,20 @@ def test_mistakes_outside_of_the_file(file: Path, tmp_path: Path, monkeypatch: p
     with pytest.raises(BadState, match="cannot be read"):
         load_configuration(tmp_path)
     with pytest.raises(BadData, match="--driver names the driver cpu twice"):
-        load_configuration(file, ["cpu", "cpu"])
-    with pytest.raises(BadData, match="--idle is -1"):
-        load_configuration(file, idle_s=-1)
+        load_configuration(file, Flags(drivers=("cpu", "cpu")))
+    with pytest.raises(BadData, match=r"idle_s \(--idle\) is -1"):
+        load_configuration(file, Flags(idle_s=-1))
+    with pytest.raises(BadData, match=r"drain_s \(--drain\) is nan"):
+        load_configuration(file, Flags(drain_s=float("nan")))
     file.write_bytes(b"#" * (2 << 20))
     with pytest.raises(BadData, match="more than"):
         load_configuration(file)
     monkeypatch.setenv(IDLE_VARIABLE, "soon")
     with pytest.raises(BadData, match=f"{IDLE_VARIABLE} is 'soon'"):
+        load_configuration()
+    monkeypatch.delenv(IDLE_VARIABLE)
+    monkeypatch.setenv(LOG_LEVEL_VARIABLE, "loud")
+    with pytest.raises(BadData, match=f"{LOG_LEVEL_VARIABLE} is 'loud'; expected is one of debug, info"):
         load_configuration()
 
 
