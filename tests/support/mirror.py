@@ -39,6 +39,8 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
     "drivers/compiler/frontend/open_lengths.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/compiler/ir/extent_text.py": "tests/drivers/compiler/ir/test_extent.py",
+    "drivers/cpu/native/growing_instance.py": "tests/drivers/cpu/test_growing_model.py",
+    "drivers/cpu/program/sizing.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/cpu/codegen/run_time_extents.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/cpu/open_variants.py": "tests/drivers/cpu/test_variants.py",
     "drivers/cpu/opening.py": "tests/drivers/cpu/test_open_model.py",
