@@ -27,6 +27,8 @@ SESSIONS: Final = "X_NEURALD_SESSIONS"
 SANDBOX: Final = "X_NEURALD_SANDBOX"
 SANDBOX_MISSING: Final = "X_NEURALD_SANDBOX_MISSING"
 HANGING: Final = "X_NEURALD_HANGING"
+#: How many processes that compiled models have died.
+HELPER_DEATHS: Final = "X_NEURALD_HELPER_DEATHS"
 
 
 def supervisor_address() -> str | None:
