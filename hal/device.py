@@ -8,7 +8,7 @@ valid ones.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
@@ -27,6 +27,7 @@ from neurald.hal.model.types import (
     Request,
     byte_size,
 )
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.sync.fence import Fence

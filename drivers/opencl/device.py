@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -61,6 +60,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,9 +11,10 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from msgspec import Struct
 
 from neurald.hal.accounting.account import Account, Reservation
 from neurald.hal.accounting.daemon_accounts import DaemonAccounts
@@ -44,8 +45,7 @@ _MAX_CACHED_ARENA_BYTES = 32 << 20
 _RING_DESCRIPTORS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class RegisteredModel:
+class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A prepared model of a session, with what its executions need.
 
     Attributes:
@@ -72,8 +72,7 @@ class _Ring(Protocol):
     def stop(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KeptMemory:
+class _KeptMemory(Struct, frozen=True, kw_only=True):
     """A memory that waits until its token is used.
 
     Attributes:
@@ -84,8 +83,7 @@ class _KeptMemory:
     is_result: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenRing:
+class _OpenRing(Struct, frozen=True, kw_only=True):
     ring: _Ring
     descriptors: Reservation
 

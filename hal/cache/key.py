@@ -6,10 +6,11 @@ and the location of constants: two models that a device cannot distinguish have 
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import Struct, structs
 
 from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
@@ -21,6 +22,7 @@ from neurald.hal.model.numbering import operand_number, operation_numbers
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.hal.rpc.wire.extension import declaration_digest
 
 _KEY_DOMAIN = b"neurald cache key 2\0"
@@ -33,8 +35,7 @@ _QUESTION_DOMAIN = b"neurald cache question 1\0"
 _MAX_READABLE_VARIANT = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyParts:
+class KeyParts(Struct, frozen=True, kw_only=True):
     """The parts of a key, stored with an entry to explain differences between keys.
 
     Attributes:
@@ -62,8 +63,7 @@ class KeyParts:
 
     def key(self) -> bytes:
         """Returns the key, 32 bytes."""
-        values = tuple(getattr(self, field.name) for field in fields(self))
-        return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(values)).digest()
+        return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(structs.astuple(self))).digest()
 
     def for_variant(self, name: bytes) -> "KeyParts":
         """Returns the parts for a variant of the same model that is compiled later."""
@@ -210,7 +210,7 @@ def constants_question(model: Model) -> bytes | None:
 def _state(pool: Memory) -> tuple[object, ...] | None:
     """Returns the state of a file at rest; None for any other memory."""
     state = pool.state() if isinstance(pool, FileMemory) else None
-    return None if state is None else astuple(state)
+    return None if state is None else structs.astuple(state)
 
 
 def _constants(model: Model) -> str:

@@ -11,10 +11,12 @@ outputs were written again, it computes again, too.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
 from neurald.hal.errors import Cancelled, Error, OpFailed, error_for
+from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence, wait_any
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.compiled_model import CompiledModel
@@ -26,8 +28,7 @@ from neurald.runtime.execution.step_runner import STOPPED, checked_step_result, 
 from neurald.runtime.plan.plan import ExecutionStep, SimpleBody
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FencedResult:
+class FencedResult(Struct, frozen=True, kw_only=True):
     """Outcome of a fenced execution.
 
     Attributes:
@@ -99,8 +100,7 @@ def start_fenced(
     return event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DeviceLaunch:
+class _DeviceLaunch(Struct, frozen=True, kw_only=True):
     """An execution that a device has accepted and that waits there for its fences."""
 
     computation: Computation

@@ -10,14 +10,16 @@ CPU device runs it as a whole.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from neurald.hal.device import Capabilities, Performance, Verdict
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
+from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
 
 #: Pseudo-device of control flow that the plan itself interprets.
@@ -27,8 +29,7 @@ INTERPRETER = -1
 OperationId = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A device that operations may be placed on.
 
     Attributes:
@@ -57,8 +58,7 @@ class Candidate:
         return "" if verdict.ok else verdict.reason or "it gave no reason"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """The device of one operation.
 
     Attributes:
@@ -72,8 +72,7 @@ class Placement:
     rejected: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementConstraints:
+class PlacementConstraints(Struct, frozen=True, kw_only=True):
     """Constraints on single operations, which take precedence over scores.
 
     Attributes:
@@ -86,11 +85,14 @@ class PlacementConstraints:
     demoted: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
+_UNCONSTRAINED = PlacementConstraints()
+
+
 def find_best_device_for_each_operation(
     model: Model,
     candidates: Sequence[Candidate],
     preference: Preference,
-    constraints: PlacementConstraints = PlacementConstraints(),
+    constraints: PlacementConstraints = _UNCONSTRAINED,
 ) -> Mapping[int, tuple[Placement, ...]]:
     """Places every operation of the main graph and of the graphs of interpreted control flow.
 

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Self
@@ -35,6 +35,7 @@ from neurald.hal.errors import (
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.runtime.devices.driver_faults import checked, checked_executable, convert_driver_faults
 
 logger = logging.getLogger(__name__)

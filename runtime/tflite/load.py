@@ -8,7 +8,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Model, SignatureNames
-from neurald.hal.validation.model_rules import validate_model
+from neurald.hal.validation.model_rules import validate_accepted, validate_model
 from neurald.runtime.tflite.importer import Importer
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
 
@@ -120,7 +120,10 @@ def _load(memory: Memory, name: str | None) -> Model:
         output_names=names.outputs,
         signatures=signatures,
     )
-    validate_model(model)
+    if importer.is_accepted:
+        validate_accepted(model)
+    else:
+        validate_model(model)
     return model
 
 

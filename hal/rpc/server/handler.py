@@ -6,7 +6,6 @@ Everything from a client is checked before the device sees it: numbers and limit
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import FeatureLevel, Model, Request
+from neurald.hal.records import replace
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.rpc.wire.device import (

@@ -5,13 +5,13 @@ import contextlib
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packet:
+class Packet(Struct, frozen=True, kw_only=True):
     """A received packet. The receiver owns the descriptors.
 
     Attributes:

@@ -1,7 +1,5 @@
 """Attributes of vendor extensions: checks of received ones, and their part in cache keys."""
 
-from dataclasses import replace
-
 import pytest
 from support.models.small import add_model
 from support.sweeps import sweep
@@ -20,6 +18,7 @@ from neurald.hal.model.extension_attribute import (
     attribute_value,
     check_attributes,
 )
+from neurald.hal.records import replace
 from neurald.hal.rpc.wire.device import (
     execute_options_from_wire,
     execute_options_to_wire,

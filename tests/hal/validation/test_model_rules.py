@@ -1,7 +1,6 @@
 """Every rule of `validate_model` and `validate_request`, on models that are built directly."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from neurald.hal.model.types import (
     Request,
     Subgraph,
 )
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_DEPTH, validate_model
 from neurald.hal.validation.request_rules import merge_dimensions, validate_request
 

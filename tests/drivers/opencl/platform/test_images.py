@@ -2,8 +2,6 @@
 kernels wrote.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -13,6 +11,7 @@ from neurald.drivers.opencl.codegen.dialect import texel_text, texel_vector
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over, images_of
 from neurald.drivers.opencl.platform.storage import ImageSupport, Storage
+from neurald.hal.records import replace
 
 #: What OpenCL asks of every device that has images.
 TYPES = frozenset(
