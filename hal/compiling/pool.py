@@ -152,13 +152,15 @@ class CompilePool:
                 _await_reply(connection, job, deadline_s, end_s, stop)
                 received = receive_message(connection, CompileReply)
             except OSError as error:
-                if not stop.is_cancelled:
+                if not (stop.is_cancelled or self._is_closed):
                     logger.warning("the compiler process does not answer: %s", error)
                 received = None
             if isinstance(received, tuple):
                 return _compiled_from(*received)
         if stop.is_cancelled:
             raise Cancelled("the compilation was cancelled")
+        if self._is_closed:
+            raise Cancelled("the compiler processes were ended during the compilation")
         if received is None:
             raise OpFailed("the compiler process has ended; prepare the model again")
         if received.signal == signal.SIGXCPU:

@@ -14,6 +14,7 @@ from neurald.hal.sync.deadline import remaining_s
 
 if TYPE_CHECKING:
     from neurald.hal.rpc.client.device import RemoteDevice
+    from neurald.hal.rpc.transport.tls_files import TlsFiles
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -35,6 +36,7 @@ class DaemonConnection:
     def __init__(self, address: str) -> None:
         self.address = address
         self._token_file: Path | None = None
+        self._tls: TlsFiles | None = None
         self._lock = forkable_lock()
         self._device: RemoteDevice | None = None
         self._pause_s = 0.0
@@ -51,7 +53,12 @@ class DaemonConnection:
         """True if the daemon did not answer recently and it is too early to retry."""
         return time.monotonic() < self._retry_at
 
-    def connect(self, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
+    def connect(
+        self,
+        deadline_s: float | None = None,
+        token_file: Path | None = None,
+        tls: "TlsFiles | None" = None,
+    ) -> "RemoteDevice":
         """Connects to the daemon, if necessary, and returns its device.
 
         Returns the same object until another device is served at the address.
@@ -59,6 +66,7 @@ class DaemonConnection:
         Args:
             deadline_s: when the daemon must have answered, on the clock of `time.monotonic()`.
             token_file: copy of the daemon's token file to use from now on; None for no change.
+            tls: the client's files for mutual TLS, to use from now on; None for no change.
 
         Raises:
             UnavailableDevice: the daemon cannot be reached; the message says why.
@@ -69,6 +77,7 @@ class DaemonConnection:
             return device
         with self._lock:
             self._token_file = token_file or self._token_file
+            self._tls = tls or self._tls
             started = time.monotonic()
             try:
                 self._device = self._connected(deadline_s)
@@ -87,7 +96,7 @@ class DaemonConnection:
         device = self._device
         if device is not None:
             try:
-                device.token_file = self._token_file
+                device.token_file, device.tls = self._token_file, self._tls
                 device.reconnect(deadline_s, at_once=True)
             except AnotherDevice:
                 _LOGGER.info("the daemon at %s serves another device now", self.address)
@@ -95,7 +104,7 @@ class DaemonConnection:
                 raise UnavailableDevice(str(error)) from None
             else:
                 return device
-        return connect(self.address, deadline_s, self._token_file)
+        return connect(self.address, deadline_s, self._token_file, self._tls)
 
 
 _lock = forkable_lock()

@@ -80,12 +80,18 @@ def open_device(driver: str) -> Device:
     return cpu_device() if name == cpu_device().name else registry.create_device(name)
 
 
-def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "RemoteDevice":
+def connect(
+    address: str,
+    *,
+    token_file: str | PathLike[str] | None = None,
+    tls: str | PathLike[str] | None = None,
+) -> "RemoteDevice":
     """Connects to the driver daemon at `unix:///path` or `host:port` and returns its device.
 
     A daemon serves only clients that present its token. The token of a daemon of the same user is
     found automatically. For a daemon of another user, or behind a forwarded port (`ssh -L`), its
-    operator hands out a copy of the token file.
+    operator hands out a copy of the token file. A daemon on another host uses mutual TLS instead:
+    its operator issues a certificate for the client (`neurald cert issue`).
 
     Until the device is closed, `devices()` lists it, and compilations that name no devices may use
     it.
@@ -94,14 +100,22 @@ def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "
         address: of the daemon.
         token_file: a copy of the daemon's token file. For a daemon on TCP the default is the file
             that NEURALD_TOKEN_FILE names.
+        tls: the folder with the client's certificate, its key and the daemon's authority, as
+            `neurald cert issue` made it: `cert.pem`, `key.pem` and `ca.pem`.
 
     Raises:
         BadData: the address has neither form, or a token would leave this host unencrypted.
-        BadState: the token file cannot be read or contains no token.
-        UnavailableDevice: the daemon cannot be reached; the message says why.
+        BadState: the token file or a file of `tls` cannot be read, or is not valid.
+        UnavailableDevice: the daemon cannot be reached, or a certificate is refused; the message
+            says why.
     """
     path = None if token_file is None else file_path(token_file, "the token file").absolute()
-    return connection_to(instance(address, str, "the address")).connect(token_file=path)
+    connection = connection_to(instance(address, str, "the address"))
+    if tls is None:
+        return connection.connect(token_file=path)
+    from neurald.hal.rpc.transport.tls_files import TlsFiles
+
+    return connection.connect(tls=TlsFiles.in_folder(file_path(tls, "the folder of certificates")))
 
 
 def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from neurald.service.cli.benchmark import benchmark
 from neurald.service.cli.cache import cache
+from neurald.service.cli.cert import cert
 from neurald.service.cli.config import config
 from neurald.service.cli.conformance import conformance
 from neurald.service.cli.demo import demo
@@ -140,6 +141,7 @@ app.command(help="List the devices and how fast they are.")(devices)
 app.command(help="Show which device would run each operation of a model, and why.")(explain)
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
+app.add_typer(cert, name="cert", help="Manage certificates for other hosts: init, issue, revoke, show.")
 app.command(help="Start drivers on demand, and supervise them.")(serve)
 app.command("up", help="The same as `neurald serve`.", hidden=True)(serve)
 app.command(help="Show what the service manager's drivers do, and why.")(status)

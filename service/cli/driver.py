@@ -9,6 +9,7 @@ from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
 
 if TYPE_CHECKING:
     from neurald.hal.process.address import Address
+    from neurald.hal.rpc.transport.tls_files import TlsFiles
 
 
 def driver(
@@ -27,8 +28,35 @@ def driver(
         typer.Option(
             metavar="ADDR",
             help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a "
-            "file in the runtime directory. [default: a socket named after the driver, which `neurald "
+            "file in the runtime directory, or have a certificate (--tls). [default: a socket named after the driver, which `neurald "
             "devices` finds]",
+        ),
+    ] = None,
+    tls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Serve clients with a certificate only, encrypted, also on other hosts. The folder is "
+            "made by `neurald cert issue NAME --host HOST`. A new certificate or list of revocations "
+            "in it is used at once.",
+            show_default=False,
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The certificate, if not in FOLDER.", show_default=False),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Its private key, if not in FOLDER.", show_default=False),
+    ] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The authority that clients' certificates are from, if not in FOLDER. Revocations are "
+            "in crl.pem beside it.",
+            show_default=False,
         ),
     ] = None,
     insecure: Annotated[
@@ -104,6 +132,7 @@ def driver(
         # A supervisor that aborts a hanging driver finds its stack traces in the log.
         faulthandler.enable()
     chosen = parse_limits(limit or ())
+    files = _tls_files(tls, tls_cert, tls_key, tls_ca)
     notifier = Notifier(supervisor_address())
     # The process must enter the sandbox before any import that starts threads.
     entered = enter(
@@ -138,11 +167,36 @@ def driver(
         drain_s=drain,
         sandbox=entered,
         takes_over=take_over,
+        tls=files,
         notifier=notifier,
         ready=ready,
         until_exit_of=until_exit_of,
     )
     raise typer.Exit(status)
+
+
+def _tls_files(
+    folder: Path | None, certificate: Path | None, key: Path | None, authority: Path | None
+) -> "TlsFiles | None":
+    """Returns the files for TLS that the options name; None without any."""
+    from neurald.hal.errors import BadData
+
+    if folder is None and certificate is None and key is None and authority is None:
+        return None
+    from neurald.hal.rpc.transport.tls_files import TlsFiles
+
+    if folder is None:
+        if certificate is None or key is None or authority is None:
+            raise BadData("TLS needs --tls FOLDER, or each of --tls-cert, --tls-key and --tls-ca")
+        return TlsFiles(
+            certificate=certificate.absolute(), key=key.absolute(), authority=authority.absolute()
+        )
+    files = TlsFiles.in_folder(folder)
+    return TlsFiles(
+        certificate=certificate.absolute() if certificate else files.certificate,
+        key=key.absolute() if key else files.key,
+        authority=authority.absolute() if authority else files.authority,
+    )
 
 
 def _warning(address: "Address") -> str:

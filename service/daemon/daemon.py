@@ -34,6 +34,7 @@ from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import abort, parse
+from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory
 from neurald.service.daemon.notifications import (
@@ -78,6 +79,7 @@ class Daemon:
         sandbox: the sandbox of the process, which is closed before clients are served.
         takes_over: replace the process that serves the address, without a gap, once everything else
             is ready. The caller ensures that no third process does so at the same time.
+        tls: serve only clients with a certificate, over encrypted connections; see `DeviceServer`.
         notifier: tells a supervisor about the daemon's state; None if nobody supervises it.
 
     Raises:
@@ -94,6 +96,7 @@ class Daemon:
         drain_s: float = DEFAULT_DRAIN_S,
         sandbox: Sandbox | None = None,
         takes_over: bool = False,
+        tls: TlsFiles | None = None,
         notifier: Notifier | None = None,
     ) -> None:
         self._driver = driver
@@ -103,6 +106,7 @@ class Daemon:
         self._limits = limits
         self._drain_s = drain_s
         self._takes_over = takes_over
+        self._tls = tls
         self._notifier = notifier or Notifier(None)
         # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted
         # thread may hold.
@@ -121,7 +125,7 @@ class Daemon:
         Raises:
             BadState: another process serves this address, or other users can replace the directory
                 of the socket.
-            BadData: other hosts can reach the address, and `insecure` is False.
+            BadData: other hosts can reach the address, and there is neither `tls` nor `insecure`.
             UnavailableDevice: there is no such driver, or its device is unavailable.
         """
         _raise_descriptor_limit()
@@ -143,6 +147,7 @@ class Daemon:
                 insecure=self._insecure,
                 driver=self._driver,
                 takes_over=self._takes_over,
+                tls=self._tls,
             )
             cleanup.callback(self._server.stop)
             self._health = _add_health(self._server, cleanup)
@@ -170,6 +175,7 @@ class Daemon:
                 return self._stops.get(timeout=_CHECK_INTERVAL_S)
             if not self._server.is_serving:
                 _exit_at_once()
+            self._server.check_certificates()
             is_hanging = self._server.handler.admission.is_hanging
             self._notifier.send(
                 **{WATCHDOG: 1, SESSIONS: len(self._server.handler.sessions.all()), HANGING: int(is_hanging)}
@@ -313,6 +319,7 @@ def serve(
     drain_s: float = DEFAULT_DRAIN_S,
     sandbox: Sandbox | None = None,
     takes_over: bool = False,
+    tls: TlsFiles | None = None,
     notifier: Notifier | None = None,
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
@@ -323,7 +330,8 @@ def serve(
     in time, the function ends the process with status 0 instead of returning.
 
     Args:
-        driver, listen, insecure, limits, drain_s, sandbox, takes_over, notifier: as for `Daemon`.
+        driver, listen, insecure, limits, drain_s, sandbox, takes_over, tls, notifier: as for
+            `Daemon`.
         ready: called with the address once the daemon serves.
         until_exit_of: id of a process; the daemon stops when that process ends for any reason.
 
@@ -341,6 +349,7 @@ def serve(
         drain_s=drain_s,
         sandbox=sandbox,
         takes_over=takes_over,
+        tls=tls,
         notifier=notifier,
     )
     with contextlib.ExitStack() as cleanup:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import os
 import tempfile
 import threading
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.attacks.attack import MIB, Attack
-from faults.cores import busy_cores
+from faults.cores import busy_cores, end_idle_priority
 from faults.daemon_process import DaemonProcess
 from faults.field import Child
 from faults.honest import Honest, Latencies
@@ -86,12 +87,13 @@ def play(
         daemon: its target.
         seconds: the duration of each measurement.
         intensity: the intensity of the attack.
-        cores: the attacker's cores; by default it shares those of this process, see `busy_cores`.
+        cores: the attacker's cores; by default it shares those of this process, see `faults.cores`.
     """
     said = len(daemon.log)
     honest = Honest(daemon.address, daemon.token_file)
     try:
-        with contextlib.nullcontext() if cores else busy_cores():
+        is_quiet = cores and attack.beside == os.SCHED_IDLE
+        with contextlib.nullcontext() if is_quiet else busy_cores(attack.beside):
             alone = honest.measure(seconds)
         status, before = honest.device.status(), Held.by(daemon.process.pid)
         with _Watch(daemon.process.pid) as watch, tempfile.TemporaryDirectory(prefix="na") as folder:
@@ -108,6 +110,7 @@ def play(
             try:
                 child.wait_ready()
                 attacked = honest.measure(seconds)
+                end_idle_priority(child.process.pid)
                 report = json.loads(child.report(_END_S) or "null")
             finally:
                 child.kill()

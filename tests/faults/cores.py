@@ -4,7 +4,8 @@ The processor time of an attacker's own computations is lost to all others, and 
 prevent that. If there are enough cores, attackers therefore get separate ones, and the daemon and
 its honest client get the others. If not, all of them share the cores, attackers at the policy
 SCHED_IDLE, and the measurement without attack has other processes at that policy beside it. What an
-attack adds to that is what the daemon lets it take.
+attack adds to that is what the daemon lets it take. Where an attack consists of executions, which
+a daemon computes at ordinary priority for whoever asks, those processes have ordinary priority.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
+from pathlib import Path
 
 #: Minimum number of cores for a division.
 _ENOUGH = 4
@@ -29,16 +31,16 @@ def cores_of_attackers(cores: Collection[int]) -> frozenset[int]:
 #: Computes until its parent ends.
 _COMPUTES = """
 import os, sys
-os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+os.sched_setscheduler(0, int(sys.argv[2]), os.sched_param(0))
 while os.getppid() == int(sys.argv[1]):
     sum(range(100_000))
 """
 
 
 @contextlib.contextmanager
-def busy_cores() -> Iterator[None]:
-    """Keeps the cores of this process busy at the policy SCHED_IDLE during the block."""
-    command = [sys.executable, "-c", _COMPUTES, str(os.getpid())]
+def busy_cores(policy: int = os.SCHED_IDLE) -> Iterator[None]:
+    """Keeps the cores of this process busy at a scheduling policy during the block."""
+    command = [sys.executable, "-c", _COMPUTES, str(os.getpid()), str(policy)]
     processes = [subprocess.Popen(command) for _ in os.sched_getaffinity(0)]
     try:
         yield
@@ -46,3 +48,13 @@ def busy_cores() -> Iterator[None]:
         for process in processes:
             process.kill()
             process.wait()
+
+
+def end_idle_priority(process: int) -> None:
+    """Gives the threads of a process ordinary priority, so that it soon does what it is told.
+
+    Without the privilege to do so they stay at SCHED_IDLE.
+    """
+    for task in Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.sched_setscheduler(int(task.name), os.SCHED_OTHER, os.sched_param(0))

@@ -13,7 +13,8 @@ not grow (`leak.py`). The seed determines what is drawn, but not the timing.
 With `--attacks` hostile clients attack a daemon (`attacks/`), one class of attacks after another,
 while an honest client measures its calls (`attacked.py`). Attackers run at the lowest priority. On
 machines with at least four cores they get a separate quarter of them; on others the client's calls
-without attack are measured beside processes that compute at that priority (`cores.py`). The
+without attack are measured beside processes that compute at that priority (`cores.py`; at ordinary
+priority for endless executions, which compute at that). The
 comparison thus shows what the daemon lets attackers take, not their own computations. With `--soak`
 clients use a daemon for a long time, and its resources must not grow (`soak.py`). Both exit with 1
 if anything was wrong, too slow, or grew.

@@ -1,9 +1,12 @@
 """Attackers have a quarter of the cores to themselves where there are enough."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
-from faults.cores import busy_cores, cores_of_attackers
+import pytest
+from faults.cores import busy_cores, cores_of_attackers, end_idle_priority
 from support.waiting import wait_until
 
 
@@ -20,10 +23,28 @@ def children() -> list[int]:
     return [int(each) for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
 
 
-def test_shared_cores_are_kept_busy_at_idle_priority() -> None:
+@pytest.mark.parametrize("policy", [os.SCHED_IDLE, os.SCHED_BATCH])
+def test_shared_cores_are_kept_busy(policy: int) -> None:
     before = children()
-    with busy_cores():
+    with busy_cores(policy):
         started = set(children()).difference(before)
         assert len(started) == len(os.sched_getaffinity(0))
-        wait_until(lambda: {os.sched_getscheduler(each) for each in started} == {os.SCHED_IDLE}, timeout_s=30)
+        wait_until(lambda: {os.sched_getscheduler(each) for each in started} == {policy}, timeout_s=30)
     assert not started.intersection(children())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the privilege to raise a priority")
+def test_idle_priority_ends_for_all_threads() -> None:
+    program = (
+        "import os, threading; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0));"
+        "threading.Thread(target=input).start(); print(flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        end_idle_priority(process.pid)
+        tasks = [int(each.name) for each in Path(f"/proc/{process.pid}/task").iterdir()]
+        assert len(tasks) == 2
+        assert {os.sched_getscheduler(task) for task in tasks} == {os.SCHED_OTHER}

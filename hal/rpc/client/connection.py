@@ -42,6 +42,8 @@ from neurald.hal.rpc.transport.status import (
     error_from,
     is_lost,
 )
+from neurald.hal.rpc.transport.tls_credentials import channel_credentials
+from neurald.hal.rpc.transport.tls_files import TlsContent
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import remaining_s
 from neurald.hal.sync.fence import Fence
@@ -88,7 +90,8 @@ class Connection:
     Args:
         address: of the daemon.
         traffic: counts messages.
-        token_file: see `client_token`.
+        token_file: see `client_token`; not used with `tls`.
+        tls: the client's certificate and key, and the authorities that it trusts; None without TLS.
         deadline_s: by which the session must be open, on the clock of `time.monotonic()`.
 
     Attributes:
@@ -108,12 +111,13 @@ class Connection:
         traffic: Traffic,
         deadline_s: float | None = None,
         token_file: Path | None = None,
+        tls: TlsContent | None = None,
     ) -> None:
         require_grpc()
         limit_s = time.monotonic() + CONNECT_TIMEOUT_S
         limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
         activate(address, limit_s)
-        self._access = token_metadata(client_token(address, token_file))
+        self._access = token_metadata(None if tls is not None else client_token(address, token_file))
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
         self._traffic = traffic
@@ -126,7 +130,7 @@ class Connection:
         self._background_calls: SimpleQueue[_BackgroundCall | None] = SimpleQueue()
         self.rings = RingPool(self)
         with contextlib.ExitStack() as cleanup:
-            channel = grpc.insecure_channel(address.numeric.target, CLIENT_OPTIONS)
+            channel = _channel(address, tls)
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
             # gRPC finds out whether the daemon answers, before the side channel waits for its
@@ -406,6 +410,15 @@ class Connection:
             # The error refers to this frame, so the frame must not refer to it: callers' frames
             # hold memory.
             del error
+
+
+def _channel(address: Address, tls: TlsContent | None) -> grpc.Channel:
+    target = address.numeric.target
+    if tls is None:
+        return grpc.insecure_channel(target, CLIENT_OPTIONS)
+    # The certificate is for the host as the user spells it.
+    name = ("grpc.ssl_target_name_override", address.host)
+    return grpc.secure_channel(target, channel_credentials(tls), (*CLIENT_OPTIONS, name))
 
 
 def _timeout(deadline_s: float | None) -> float | None:

@@ -68,6 +68,8 @@ from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
 from neurald.hal.rpc.client.reach import require_listener
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_pool import RingPool
+from neurald.hal.rpc.client.tls_refusal import refusal, serves_tls
+from neurald.hal.rpc.transport.tls_files import TlsContent, TlsFiles
 from neurald.hal.rpc.wire.device import (
     DaemonStatus,
     DeviceDescription,
@@ -93,7 +95,12 @@ _SILENCE_S = 0.5
 _RETRY_AFTER_S = 1.0
 
 
-def connect(address: str, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
+def connect(
+    address: str,
+    deadline_s: float | None = None,
+    token_file: Path | None = None,
+    tls: TlsFiles | None = None,
+) -> "RemoteDevice":
     """Connects to the device that a daemon serves at `unix:///path` or `host:port`.
 
     Args:
@@ -101,13 +108,15 @@ def connect(address: str, deadline_s: float | None = None, token_file: Path | No
         deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for
             some seconds.
         token_file: a copy of the daemon's token file; None if the daemon is this user's own.
+        tls: the client's files for mutual TLS; None without TLS.
 
     Raises:
-        BadData: the address is not valid.
+        BadData: the address is not valid, or `tls` is given for a UNIX socket.
+        BadState: a file cannot be read, or is not valid.
         UnavailableDevice: there is no listener, this user may not connect, or no daemon answers;
             the message says which.
     """
-    return RemoteDevice(Address.parse(address), deadline_s, token_file)
+    return RemoteDevice(Address.parse(address), deadline_s, token_file, tls)
 
 
 class _RecentSilence(Struct, frozen=True, kw_only=True):
@@ -129,20 +138,26 @@ class RemoteDevice:
         traffic: counts the messages so far.
         token_file: a copy of the daemon's token file, for the next connection; None if the daemon
             is this user's own.
+        tls: the client's files for mutual TLS, for the next connection; None without TLS.
     """
 
     is_remote = True
 
     def __init__(
-        self, address: Address, deadline_s: float | None = None, token_file: Path | None = None
+        self,
+        address: Address,
+        deadline_s: float | None = None,
+        token_file: Path | None = None,
+        tls: TlsFiles | None = None,
     ) -> None:
         self._address = address
         self.token_file = token_file
+        self.tls = tls
         self.traffic = Traffic()
         self._lock = forkable_lock()
         self._silence: _RecentSilence | None = None
         self._connection, self._description, self._capabilities = _open(
-            address, self.traffic, deadline_s, token_file
+            address, self.traffic, deadline_s, token_file, tls
         )
 
     @property
@@ -344,7 +359,7 @@ class RemoteDevice:
                 raise Unreachable(self._silence.reason)
             try:
                 connection, description, capabilities = _open(
-                    self._address, self.traffic, deadline_s, self.token_file
+                    self._address, self.traffic, deadline_s, self.token_file, self.tls
                 )
             except UnavailableDevice as error:
                 self._note_silence(started, f"{self.name}: {error}")
@@ -588,6 +603,7 @@ def _open(
     traffic: Traffic,
     deadline_s: float | None = None,
     token_file: Path | None = None,
+    tls: TlsFiles | None = None,
 ) -> tuple[Connection, DeviceDescription, Capabilities]:
     """Opens a connection; returns it with the description and capabilities of its device.
 
@@ -596,12 +612,14 @@ def _open(
         Error: the daemon refuses a session.
     """
     require_grpc()
+    if tls is not None and address.path is not None:
+        raise BadData(f"{address} is a UNIX socket; TLS is for TCP")
     limit = time.monotonic() + CONNECT_TIMEOUT_S
     limit = limit if deadline_s is None else min(limit, deadline_s)
     while True:
         before = _listener(address)
         try:
-            return _open_once(address, traffic, limit, token_file)
+            return _open_once(address, traffic, limit, token_file, tls)
         except UnavailableDevice:
             # Another process may have taken over the address in the meantime.
             if _listener(address) == before or time.monotonic() >= limit:
@@ -620,12 +638,15 @@ def _listener(address: Address) -> object:
 
 
 def _open_once(
-    address: Address, traffic: Traffic, limit: float, token_file: Path | None
+    address: Address, traffic: Traffic, limit: float, token_file: Path | None, tls: TlsFiles | None
 ) -> tuple[Connection, DeviceDescription, Capabilities]:
     """Opens a connection to the process that listens now; see `_open`."""
+    content = None if tls is None else tls.read()
+    if content is not None:
+        content.require_timely("this client")
     require_listener(address, limit)
     try:
-        connection = Connection(address, traffic, limit, token_file)
+        connection = Connection(address, traffic, limit, token_file, content)
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(connection.close)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)
@@ -633,9 +654,20 @@ def _open_once(
             measured = capabilities_from_wire(capabilities.capabilities, description.declared_extensions)
             cleanup.pop_all()
     except (DeadObject, MissedDeadlineTransient) as error:
-        raise UnavailableDevice(str(error)) from None
+        raise UnavailableDevice(_tls_failure(address, tls, content, limit) or str(error)) from None
     except BadData as error:
         raise UnavailableDevice(
             f"the process at {address} is not a driver daemon of this version: {error}"
         ) from None
     return connection, description, measured
+
+
+def _tls_failure(address: Address, tls: TlsFiles | None, content: TlsContent | None, limit_s: float) -> str:
+    """Returns why client and daemon do not agree on TLS, as a sentence; empty if they do."""
+    if address.path is not None:
+        return ""
+    if tls is not None and content is not None:
+        return refusal(address, tls, content, limit_s)
+    if serves_tls(address, limit_s):
+        return f"the daemon at {address} uses TLS; pass the folder with your certificate as tls="
+    return ""

@@ -16,6 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 from neurald._proto import device_pb2
 from neurald.hal.accounting.pacing import step
 from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
+from neurald.hal.admission.certificates import peer_certificate
 from neurald.hal.admission.message_reader import MessageReader
 from neurald.hal.admission.peer_user import peer_user
 from neurald.hal.admission.session import Session
@@ -27,9 +28,11 @@ from neurald.hal.errors import (
     OpFailed,
     OutOfMemory,
     ResourceExhaustedTransient,
+    UnavailableDevice,
     error_for,
 )
 from neurald.hal.rpc.server.handler import DeviceHandler
+from neurald.hal.rpc.transport.certificate import Certificate
 from neurald.hal.rpc.transport.status import CHUNK_BYTES, abort, parse, set_status, token_of
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -60,6 +63,7 @@ class GrpcService:
         self.port = 0
         self._ends: dict[Session, Callable[[None], None]] = {}
         self._peers: dict[Session, str] = {}
+        self._certificates: dict[Session, Certificate] = {}
         self._peers_lock = threading.Lock()
         self._watches: dict[Session, _SessionWatch] = {}
         handler.admission.on_hang = self._tell_end
@@ -195,14 +199,19 @@ class GrpcService:
                 raise ResourceExhaustedTransient(
                     f"{MAX_CONNECTION_SESSIONS} sessions of one connection are open, which is the most that it may have"
                 )
-            session = self._handler.sessions.open(peer_user(peer, self.port))
+            certificate = peer_certificate(context)
+            user = peer_user(peer, self.port) if certificate is None else f"certificate {certificate.name}"
+            session = self._handler.sessions.open(user)
             self._peers[session] = peer
+            if certificate is not None:
+                self._certificates[session] = certificate
         return session
 
     def _end(self, session: Session) -> None:
         self._ends.pop(session, None)
         with self._peers_lock:
             self._peers.pop(session, None)
+            self._certificates.pop(session, None)
         self._handler.sessions.close(session)
 
     def _watch(
@@ -230,6 +239,22 @@ class GrpcService:
         watch = self._watches.pop(session, None)
         if watch is not None:
             watch.end(error)
+
+    def end_refused(self, refusal: Callable[[Certificate], str]) -> None:
+        """Ends the sessions of clients whose certificates are refused, and tells them why.
+
+        Args:
+            refusal: returns why a certificate is refused; empty if it is not.
+        """
+        with self._peers_lock:
+            found = tuple(self._certificates.items())
+        for session, certificate in found:
+            if reason := refusal(certificate):
+                send = self._ends.get(session)
+                self._tell_end(session, UnavailableDevice(reason))
+                self._end(session)
+                if send is not None:
+                    send(None)
 
     def end_sessions(self) -> None:
         """Ends the sessions that calls hold open; tells all other clients that the daemon stops."""

@@ -15,6 +15,7 @@ import grpc
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.access import AccessInterceptor
+from neurald.hal.admission.certificates import CertificateInterceptor
 from neurald.hal.admission.message_limits import MAX_AWAITED_MESSAGES, MessageLimitInterceptor
 from neurald.hal.admission.session import Session
 from neurald.hal.admission.streams import StreamLimiter
@@ -34,7 +35,11 @@ from neurald.hal.rpc.server.channel import ChannelServer
 from neurald.hal.rpc.server.grpc_service import SERVICE, GrpcService
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.access_token import create_token, remove_token, token_path
+from neurald.hal.rpc.transport.certificate import Revocations
 from neurald.hal.rpc.transport.status import server_options
+from neurald.hal.rpc.transport.tls_credentials import server_credentials
+from neurald.hal.rpc.transport.tls_files import TlsFiles
+from neurald.hal.rpc.wire.device import Access
 
 #: How many calls are served at the same time, and how many more wait for a thread; others are
 #: refused. There are more threads than the limits let one user have, so that other users, and
@@ -72,6 +77,8 @@ class DeviceServer:
         takes_over: whether to replace the sockets of another process at the same path, at once and
             without a gap, when everything else is ready. Clients of the other process keep their
             connections.
+        tls: serve only clients with a certificate of the daemon's authority, over encrypted
+            connections, and without a token; only on TCP.
 
     Attributes:
         address: where it listens; has the actual port once it has started.
@@ -80,7 +87,9 @@ class DeviceServer:
         streams: the limiter of streams.
 
     Raises:
-        BadData: other hosts can reach the address, and it is not `insecure`.
+        BadData: other hosts can reach the address, and there is neither `tls` nor `insecure`; or
+            both were given, or `tls` for a UNIX socket.
+        BadState: the files of `tls` cannot be read, or are not valid.
         UnavailableDevice: this process was forked from one that has used gRPC.
     """
 
@@ -93,13 +102,19 @@ class DeviceServer:
         insecure: bool = False,
         driver: str | None = None,
         takes_over: bool = False,
+        tls: TlsFiles | None = None,
     ) -> None:
-        if not address.is_loopback and not insecure:
+        if tls is not None and (insecure or address.path is not None):
+            what = "--insecure" if insecure else f"the UNIX socket {address.path}"
+            raise BadData(f"TLS is for TCP and checks every client, so it excludes {what}")
+        if not address.is_loopback and not insecure and tls is None:
             raise BadData(
-                f"{address} can be reached from other hosts, and TLS is not supported yet: "
-                "listen on 127.0.0.1, or pass --insecure to serve without encryption"
+                f"{address} can be reached from other hosts: pass --tls FOLDER with certificates (see neurald "
+                "cert), listen on 127.0.0.1, or pass --insecure to serve everyone without encryption"
             )
         require_grpc()
+        self._credentials = None if tls is None else server_credentials(tls)
+        self._revocations = None if tls is None else Revocations(tls.revoked, tls.authority)
         self.address = address
         limits = limits or Limits()
         self._compilers = (
@@ -112,13 +127,18 @@ class DeviceServer:
         self._own_files: dict[Path, int] = {}
         self._token: bytes | None = None
         self._gate = AccessInterceptor(self.handler.sessions)
-        self.handler.find_access = lambda: self._gate.access
+        self._certificates = None if self._revocations is None else CertificateInterceptor(self._revocations)
+        self.handler.find_access = lambda: Access.CERTIFICATE if tls is not None else self._gate.access
         self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only calls submit
             options=server_options(),
             maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING_CALLS,
-            interceptors=[self._gate, MessageLimitInterceptor(self._owner, owner_limit=limits.calls)],
+            interceptors=[
+                *(() if self._certificates is None else (self._certificates,)),
+                self._gate,
+                MessageLimitInterceptor(self._owner, owner_limit=limits.calls),
+            ],
         )
         self.streams = StreamLimiter(
             limit=_MAX_STREAMS, owner_limit=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
@@ -163,7 +183,11 @@ class DeviceServer:
         # gRPC creates its socket with the mode that the umask of the process leaves.
         mask = os.umask(0o177)
         try:
-            port = self.grpc.add_insecure_port(bound.numeric.target)
+            port = (
+                self.grpc.add_insecure_port(bound.numeric.target)
+                if self._credentials is None
+                else self.grpc.add_secure_port(bound.numeric.target, self._credentials)
+            )
         except RuntimeError:
             raise BadState(f"{bound} cannot be bound; another process may listen there") from None
         finally:
@@ -195,7 +219,7 @@ class DeviceServer:
 
     def _require_token(self) -> None:
         """Creates the token before any client is served."""
-        if not self._is_open_to_all:
+        if not self._is_open_to_all and self._credentials is None:
             self._token = create_token(self._staging)
             self._gate.require(self._token, token_path(self.address), self._staging.path)
 
@@ -233,6 +257,15 @@ class DeviceServer:
             for thread in threading.enumerate()
             if thread not in before and _SERVING_THREAD in thread.name
         )
+
+    def check_certificates(self) -> None:
+        """Reads the list of revoked certificates again if it has changed.
+
+        The sessions of clients whose certificates are no longer valid end.
+        """
+        if self._certificates is not None and self._revocations is not None:
+            self._revocations.update()
+            self._service.end_refused(self._certificates.refusal)
 
     def stop(self) -> None:
         """Ends all sessions and calls, and removes the sockets. `drain` lets calls finish first.

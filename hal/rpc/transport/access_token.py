@@ -151,8 +151,8 @@ def client_token(address: Address, token_file: Path | None = None) -> bytes | No
     if not address.is_loopback:
         if token_file is not None:
             raise BadData(
-                f"the token would travel to {address} unencrypted; forward a port of this host to the daemon "
-                "(ssh -L), and connect to that"
+                f"the token would travel to {address} unencrypted; use a daemon with certificates (tls=), "
+                "or forward a port of this host to it (ssh -L) and connect to that"
             )
         return None
     if token_file is None and address.path is None and (named := os.environ.get(TOKEN_VARIABLE)):

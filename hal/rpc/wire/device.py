@@ -64,13 +64,14 @@ class Access(IntEnum):
     """Who may call a daemon.
 
     OWN_USER: its own user and root, by the mode of its socket. TOKEN: clients that have its token.
-    ANYBODY: every client.
+    ANYBODY: every client. CERTIFICATE: clients with a certificate of its authority.
     """
 
     UNKNOWN = 0
     OWN_USER = 1
     TOKEN = 2
     ANYBODY = 3
+    CERTIFICATE = 4
 
 
 class DaemonStatus(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ class Access(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ACCESS_OWN_USER: _ClassVar[Access]
     ACCESS_TOKEN: _ClassVar[Access]
     ACCESS_ANYBODY: _ClassVar[Access]
+    ACCESS_CERTIFICATE: _ClassVar[Access]
 DEVICE_STATUS_UNKNOWN: DeviceStatus
 DEVICE_STATUS_AVAILABLE: DeviceStatus
 DEVICE_STATUS_BUSY: DeviceStatus
@@ -29,6 +30,7 @@ ACCESS_UNKNOWN: Access
 ACCESS_OWN_USER: Access
 ACCESS_TOKEN: Access
 ACCESS_ANYBODY: Access
+ACCESS_CERTIFICATE: Access
 
 class DescribeRequest(_message.Message):
     __slots__ = ()

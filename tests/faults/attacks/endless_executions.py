@@ -1,5 +1,6 @@
 """Attack with endless executions, as many as the daemon accepts."""
 
+import os
 from typing import Any
 
 from faults.attacks.attack import Attack
@@ -12,9 +13,13 @@ _LOOP_S = 15.0
 
 
 class EndlessExecutions(Attack):
-    """Two clients, each with its maximum number of endless executions."""
+    """Two clients, each with its maximum number of endless executions.
+
+    These use every core at ordinary priority, as they may while nobody else needs them.
+    """
 
     name = "endless executions"
+    beside = os.SCHED_OTHER
 
     def start(self) -> None:
         self._clients: list[tuple[RawClient, int, list[Any]]] = []

@@ -13,9 +13,11 @@ import neurald as nd
 _SIZE = 700
 _STEPS = 200
 _DEADLINE_S = 0.1
-#: Permitted delay of the end, at the median and at most: the machine is busy.
+#: Permitted delay of the end, at the median and at most. With little intensity other programs may
+#: hold all cores meanwhile, and this process waits for them at the lowest priority.
 _MEDIAN_LATE_S = 0.05
 _MOST_LATE_S = 1.0
+_MOST_LATE_BUSY_S = 30.0
 
 
 class LateExecutions(Attack):
@@ -50,15 +52,16 @@ class LateExecutions(Attack):
             cancelled: list[float] = []
 
             def cancel(execution: nd.Execution = execution, cancelled: list[float] = cancelled) -> None:
-                cancelled.append(time.monotonic())
                 execution.cancel()
+                cancelled.append(time.monotonic())
 
             timer = threading.Timer(_DEADLINE_S, cancel)
             timer.start()
             code = _outcome(execution, burst)
             ended = time.monotonic()
             timer.join()
-            self._note(f"{name}, cancel", code, ended - cancelled[0])
+            if cancelled[0] < ended:
+                self._note(f"{name}, cancel", code, ended - cancelled[0])
 
     def _execution(self, compilation: nd.Compilation) -> nd.Execution:
         execution = nd.Execution(compilation)
@@ -70,7 +73,8 @@ class LateExecutions(Attack):
     def _note(self, way: str, code: str, late_s: float) -> None:
         self.outcomes[f"{way}: {code}"] += 1
         self.expect(code != "right", f"{way}: it went on to its end")
-        self.expect(late_s < _MOST_LATE_S, f"{way}: it ended more than {_MOST_LATE_S} s late")
+        most_s = _MOST_LATE_S if self.intensity == 1 else _MOST_LATE_BUSY_S
+        self.expect(late_s < most_s, f"{way}: it ended more than {most_s} s late")
         self._late.setdefault(way, []).append(late_s)
 
     def stop(self) -> None:

@@ -294,6 +294,18 @@ def test_nothing_is_left_of_a_pool_that_was_closed(session: Session, start: Star
         compiled(pool, session, doing("echo"))
 
 
+def test_compilations_are_cancelled_when_their_pool_is_closed(
+    session: Session, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = CompilePool(DRIVER, CompilingDevice(), Limits())
+    future = start(pool, session, doing("spin"))
+    wait_until(lambda: processes_of(pool))
+    pool.close()
+    with pytest.raises(Cancelled, match="were ended"):
+        future.result(SOON_S)
+    assert not caplog.records
+
+
 def test_a_driver_that_cannot_be_made_is_told(session: Session) -> None:
     pool = CompilePool("support.devices.compiling:NoSuchDevice", CompilingDevice(), Limits())
     try:

@@ -1,0 +1,1 @@
+"""Issues and revokes the certificates of daemons and clients on different hosts."""
