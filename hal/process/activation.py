@@ -14,6 +14,7 @@ from typing import Final
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.peer import peer_of
 
 #: The name of the manager's own socket in the directory of its drivers' sockets.
 MANAGER_SOCKET: Final = "manager.sock"
@@ -27,6 +28,10 @@ MAX_LINE_BYTES: Final = 4096
 #: How long a listening process has for its first byte. A driver's gRPC server sends one at once;
 #: whatever else is wrong with it shows in the calls that follow.
 _GREETING_S: Final = 0.5
+#: The same while a supervisor such as systemd holds the socket, which starts the manager at the
+#: first connection.
+_MANAGER_START_S: Final = 10.0
+_SYSTEMD: Final = "systemd"
 
 
 def activate(address: Address, deadline_s: float) -> None:
@@ -64,7 +69,20 @@ def _is_greeted(manager: socket.socket, path: Path, deadline_s: float) -> bool:
     """Connects; returns True if a service manager listens."""
     manager.settimeout(max(0.001, min(_GREETING_S, deadline_s - time.monotonic())))
     manager.connect(str(path))
-    return _line(manager, time.monotonic() + _GREETING_S, GREETING) == GREETING
+    patience_s = _MANAGER_START_S if _is_of_supervisor(peer_of(manager).process) else _GREETING_S
+    return _line(manager, min(deadline_s, time.monotonic() + patience_s), GREETING) == GREETING
+
+
+def _is_of_supervisor(listening: int) -> bool:
+    """Returns True if no manager runs, although somebody listens.
+
+    Args:
+        listening: the process that began to listen. If it has ended, a supervisor has the socket.
+    """
+    try:
+        return Path(f"/proc/{listening}/comm").read_text().strip() == _SYSTEMD
+    except OSError:
+        return listening > 0
 
 
 def _line(manager: socket.socket, deadline_s: float, expected: bytes | None = None) -> bytes | None:

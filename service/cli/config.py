@@ -23,7 +23,12 @@ def config(
     if json:
         write_json(msgspec.to_builtins(found))
         return
-    values: dict[str, object] = {"drivers": list(found.drivers)}
+    values: dict[str, object] = {
+        name: value
+        for name, value in msgspec.to_builtins(found).items()
+        if name not in ("drivers", "sources")
+    }
+    values["drivers"] = list(found.drivers)
     for name, settings in found.drivers.items():
         for field, value in msgspec.to_builtins(settings).items():
             values[f"drivers.{name}.{field}"] = value

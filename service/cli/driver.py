@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
+from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
 
 if TYPE_CHECKING:
@@ -112,14 +114,15 @@ def driver(
         int | None,
         typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr.")] = False,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="The same as --log-level info.")] = False,
 ) -> None:
     """Serves a device until SIGTERM or Ctrl-C, then completes running calls.
 
     After a second signal it does not wait for running calls.
     """
     import faulthandler
-    import logging
     import os
     import sys
 
@@ -142,22 +145,18 @@ def driver(
         is_own_process=context.obj is OWN_PROCESS,
     )
     from neurald.hal.process.address import Address
-    from neurald.service.console.output import printable
     from neurald.service.daemon.daemon import serve
+    from neurald.service.logs.setup import notice, start_log
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    start_log(log_format or LogFormat.AUTO, log_level or (LogLevel.INFO if verbose else LogLevel.NOTICE))
     if ":" in name:
         # The folder comes last, so that its modules do not shadow those of neurald.
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
 
     def ready(address: str) -> None:
         if insecure:
-            sys.stderr.write(_warning(Address.parse(address)) + "\n")
-        sys.stderr.write(printable(f"serving {name} on {address}") + "\n")
-        sys.stderr.flush()
+            notice(_warning(Address.parse(address)))
+        notice(f"serving {name} on {address}")
 
     status = serve(
         name,

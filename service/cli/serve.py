@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
+
 
 def serve(
     driver: Annotated[
@@ -23,6 +25,14 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    drain: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long running calls of a driver may take when it is stopped. [default: 30]",
+            show_default=False,
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -32,6 +42,8 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
 ) -> None:
     """Supervises drivers until SIGTERM or Ctrl-C.
 
@@ -39,25 +51,24 @@ def serve(
     again after a pause, and one that keeps dying is not. SIGHUP loads the configuration again.
     """
     import asyncio
-    import sys
     from functools import partial
 
-    from neurald.service.console.output import printable
-    from neurald.service.manager.configuration import load_configuration
+    from neurald.service.logs.setup import notice, start_log
+    from neurald.service.manager.configuration import Flags, load_configuration
     from neurald.service.manager.manager import Manager
 
-    load = partial(load_configuration, config, tuple(driver or ()), idle)
+    flags = Flags(
+        drivers=tuple(driver or ()), idle_s=idle, drain_s=drain, log_level=log_level, log_format=log_format
+    )
+    load = partial(load_configuration, config, flags)
     configuration = load()
-
-    def write(line: str) -> None:
-        sys.stderr.write(printable(line) + "\n")
-        sys.stderr.flush()
+    start_log(configuration.log_format, configuration.log_level)
 
     def ready(directory: str) -> None:
         names = ", ".join(configuration.drivers) or "no drivers"
-        write(f"supervising {names} in {directory}")
+        notice(f"supervising {names} in {directory}")
 
     async def run() -> None:
-        await Manager(configuration, load, write).run(ready)
+        await Manager(configuration, load).run(ready)
 
     asyncio.run(run())

@@ -12,6 +12,10 @@ from typing import Final
 
 #: The environment variable with the address of the supervisor's socket.
 SOCKET_VARIABLE = "NOTIFY_SOCKET"
+#: Environment variables with the time within which a supervisor wants to hear of a process, in
+#: microseconds, and with the process.
+WATCHDOG_VARIABLE = "WATCHDOG_USEC"
+WATCHDOG_PROCESS_VARIABLE = "WATCHDOG_PID"
 #: Names of the values that a daemon sends.
 READY: Final = "READY"
 STOPPING: Final = "STOPPING"
@@ -29,6 +33,19 @@ def supervisor_address() -> str | None:
     speak for it.
     """
     return os.environ.pop(SOCKET_VARIABLE, None) or None
+
+
+def watchdog_interval_s() -> float | None:
+    """Returns how often to report to the supervisor; None if it does not ask for it.
+
+    The variables are removed from the environment, since they are for this process.
+    """
+    text = os.environ.pop(WATCHDOG_VARIABLE, "")
+    process = os.environ.pop(WATCHDOG_PROCESS_VARIABLE, "")
+    if process not in ("", str(os.getpid())) or not (text.isascii() and text.isdecimal()):
+        return None
+    # Two reports within the time, as systemd recommends.
+    return int(text[:18]) / 2e6 or None
 
 
 class Notifier:

@@ -19,15 +19,18 @@ from neurald.hal.accounting.limits import parse_limits
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.registry import BUILT_IN, driver_names
+from neurald.service.logs.choices import LogFormat, LogLevel
+from neurald.service.manager.setting_choice import DEFAULT, SettingChoice, member_of, number_of_seconds
 from neurald.service.sandbox.mode import SandboxMode
 
-#: Environment variables: the configuration file, the drivers (separated by commas), and the idle
-#: time in seconds.
+#: Environment variables: the configuration file, the drivers (separated by commas), the idle time
+#: and the drain time in seconds, and the level and the format of the log.
 CONFIG_VARIABLE = "NEURALD_CONFIG"
 DRIVERS_VARIABLE = "NEURALD_SERVE_DRIVERS"
 IDLE_VARIABLE = "NEURALD_SERVE_IDLE_S"
-#: Where the value of a setting comes from if nobody sets it.
-DEFAULT: Final = "default"
+DRAIN_VARIABLE = "NEURALD_SERVE_DRAIN_S"
+LOG_LEVEL_VARIABLE = "NEURALD_LOG_LEVEL"
+LOG_FORMAT_VARIABLE = "NEURALD_LOG_FORMAT"
 _SYSTEM_FILE: Final = Path("/etc/neurald/neurald.toml")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 #: Limits the configuration file, which is read as a whole.
@@ -43,7 +46,8 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             manager's value.
         start_s: how long it may take to start.
         watchdog_s: how long it may be silent before it counts as hanging.
-        drain_s: how long running calls may take when it stops.
+        drain_s: how long running calls may take when it stops. None takes the manager's value.
+        log_level: the least level of its log. None takes the manager's value.
         limits: of clients, as for `neurald driver --limit`.
         sandbox, writable: as for `neurald driver`.
         environment: variables of its process, in addition to those of the manager.
@@ -53,7 +57,8 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     idle_s: float | None = None
     start_s: float = 60.0
     watchdog_s: float = 2.0
-    drain_s: float = 30.0
+    drain_s: float | None = None
+    log_level: LogLevel | None = None
     limits: dict[str, str | int] = {}
     sandbox: SandboxMode = SandboxMode.AUTO
     writable: tuple[str, ...] = ()
@@ -62,32 +67,51 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idle_s: float | None = None
+    drain_s: float | None = None
+    log_level: LogLevel | None = None
+    log_format: LogFormat | None = None
     drivers: dict[str, DriverSettings] | None = None
+
+
+class Flags(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that an operator gave on the command line.
+
+    Attributes:
+        drivers: the drivers to supervise; empty for those of the environment or the file, or else
+            the installed ones for devices other than the CPU.
+        idle_s, drain_s, log_level, log_format: None for the values of the environment or the file.
+    """
+
+    drivers: tuple[str, ...] = ()
+    idle_s: float | None = None
+    drain_s: float | None = None
+    log_level: LogLevel | None = None
+    log_format: LogFormat | None = None
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that are in force.
 
     Attributes:
-        drivers: by name, complete: no value of `idle_s` is None and no `driver` is empty.
+        log_level: of the manager's own log.
+        log_format: of the manager's log, which includes what drivers log.
+        drivers: by name, complete: no value is None and no `driver` is empty.
         sources: for the name of each setting, where its value comes from.
     """
 
+    log_level: LogLevel
+    log_format: LogFormat
     drivers: dict[str, DriverSettings]
     sources: dict[str, str]
 
 
-def load_configuration(
-    file: Path | None = None, drivers: Sequence[str] = (), idle_s: float | None = None
-) -> Configuration:
+def load_configuration(file: Path | None = None, flags: Flags | None = None) -> Configuration:
     """Loads the configuration.
 
     Args:
         file: the configuration file; None for the one that NEURALD_CONFIG names, or else the user's
             or the system's if it exists.
-        drivers: the drivers to supervise; empty for those of the environment or the file, or else
-            the installed ones for devices other than the CPU.
-        idle_s: see `DriverSettings.idle_s`; None for the value of the environment or the file.
+        flags: settings of the command line.
 
     Raises:
         BadState: the file cannot be read.
@@ -95,23 +119,65 @@ def load_configuration(
     """
     path, is_chosen = _path(file)
     content = _read(path, must_exist=is_chosen)
-    sources: dict[str, str] = {}
-    idle = _chosen_idle(idle_s, content.idle_s, path, sources)
-    names = _chosen_drivers(drivers, content.drivers, path, sources)
-    complete: dict[str, DriverSettings] = {}
-    for name in names:
-        settings = (content.drivers or {}).get(name, DriverSettings())
-        written = _written(settings)
-        for field in DriverSettings.__struct_fields__:
-            sources[f"drivers.{name}.{field}"] = str(path) if field in written else DEFAULT
-        if settings.idle_s is None:
-            settings = msgspec.structs.replace(settings, idle_s=idle)
-            sources[f"drivers.{name}.idle_s"] = sources["idle_s"]
-        if not settings.driver:
-            settings = msgspec.structs.replace(settings, driver=name)
-        _check(name, settings, sources)
-        complete[name] = settings
-    return Configuration(drivers=complete, sources=sources)
+    flags = flags or Flags()
+    choice = SettingChoice(path)
+    shared = {
+        "idle_s": choice.of(
+            "idle_s", ("--idle", flags.idle_s), IDLE_VARIABLE, number_of_seconds, content.idle_s, 300.0
+        ),
+        "drain_s": choice.of(
+            "drain_s", ("--drain", flags.drain_s), DRAIN_VARIABLE, number_of_seconds, content.drain_s, 30.0
+        ),
+    }
+    for name, seconds in shared.items():
+        _seconds(f"{name} ({choice.sources[name]})", seconds)
+    level = choice.of(
+        "log_level",
+        ("--log-level", flags.log_level),
+        LOG_LEVEL_VARIABLE,
+        member_of(LogLevel),
+        content.log_level,
+        None,
+    )
+    log_format = choice.of(
+        "log_format",
+        ("--log-format", flags.log_format),
+        LOG_FORMAT_VARIABLE,
+        member_of(LogFormat),
+        content.log_format,
+        LogFormat.AUTO,
+    )
+    names = _chosen_drivers(flags.drivers, content.drivers, path, choice.sources)
+    complete = {
+        name: _complete(
+            name,
+            (content.drivers or {}).get(name, DriverSettings()),
+            {**shared, "log_level": level or LogLevel.NOTICE},
+            str(path),
+            choice.sources,
+        )
+        for name in names
+    }
+    return Configuration(
+        log_level=level or LogLevel.INFO, log_format=log_format, drivers=complete, sources=choice.sources
+    )
+
+
+def _complete(
+    name: str, settings: DriverSettings, shared: Mapping[str, Any], file: str, sources: dict[str, str]
+) -> DriverSettings:
+    """Returns the settings of a driver with the manager's values where it has none of its own."""
+    written = _written(settings)
+    for field in DriverSettings.__struct_fields__:
+        sources[f"drivers.{name}.{field}"] = file if field in written else DEFAULT
+    for field, value in shared.items():
+        if getattr(settings, field) is None:
+            settings = msgspec.structs.replace(settings, **{field: value})
+            sources[f"drivers.{name}.{field}"] = sources[field]
+    if not settings.driver:
+        settings = msgspec.structs.replace(settings, driver=name)
+    _check(name, settings, sources)
+    return settings
 
 
 def default_drivers() -> tuple[str, ...]:
@@ -151,24 +217,6 @@ def _read(path: Path, *, must_exist: bool) -> _File:
         return msgspec.convert(tomllib.loads(text.decode()), _File)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise BadData(f"the configuration file {path}: {error}") from None
-
-
-def _chosen_idle(flag: float | None, from_file: float | None, path: Path, sources: dict[str, str]) -> float:
-    text = os.environ.get(IDLE_VARIABLE, "")
-    if flag is not None:
-        sources["idle_s"] = "--idle"
-        return _seconds("--idle", flag)
-    if text:
-        sources["idle_s"] = IDLE_VARIABLE
-        try:
-            return _seconds(IDLE_VARIABLE, float(text))
-        except ValueError:
-            raise BadData(f"{IDLE_VARIABLE} is {text!r}; a number of seconds is expected") from None
-    if from_file is not None:
-        sources["idle_s"] = str(path)
-        return _seconds(f"idle_s of {path}", from_file)
-    sources["idle_s"] = DEFAULT
-    return 300.0
 
 
 def _chosen_drivers(

@@ -6,7 +6,6 @@ line of JSON, gets one reply in the same form, and the connection ends.
 
 import os
 import socket
-import struct
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -14,6 +13,7 @@ import msgspec
 
 from neurald.hal.errors import BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.peer import peer_of
 from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.service.manager.state import ManagerStatus
 
@@ -21,8 +21,6 @@ from neurald.service.manager.state import ManagerStatus
 MAX_REQUEST_BYTES: Final = 4096
 _MAX_REPLY_BYTES: Final = 4 << 20
 _TIMEOUT_S: Final = 10.0
-#: pid, uid and gid: `struct ucred`.
-_CREDENTIALS: Final = struct.Struct("3i")
 
 _Reply = TypeVar("_Reply", bound=msgspec.Struct)
 
@@ -52,8 +50,7 @@ Request = StatusRequest | RestartRequest
 
 def may_control(connection: socket.socket) -> bool:
     """Returns True if the peer of a connection is this user or root."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return _CREDENTIALS.unpack(credentials)[1] in (os.geteuid(), 0)
+    return peer_of(connection).user in (os.geteuid(), 0)
 
 
 def manager_status() -> ManagerStatus:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -11,7 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from neurald.service.console.output import printable
 from neurald.service.daemon.notifications import SOCKET_VARIABLE
+from neurald.service.logs.choices import LogFormat, LogLevel
+from neurald.service.logs.formatters import split_priority
 from neurald.service.manager.configuration import DriverSettings, limit_arguments
 
 #: How many of the last lines of stderr are kept, and how long a line may be.
@@ -29,7 +33,7 @@ class DriverProcess:
         settings: of the driver.
         address: where it serves.
         notify: the socket that receives its notifications.
-        write: receives what it writes to stderr, line by line.
+        write: receives what it writes to stderr, line by line, with the level of each line.
         ended: is called once it has ended.
 
     Attributes:
@@ -45,7 +49,7 @@ class DriverProcess:
         settings: DriverSettings,
         address: str,
         notify: Path,
-        write: Callable[[str], None],
+        write: Callable[[str, int], None],
         ended: Callable[["DriverProcess"], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -130,11 +134,11 @@ class DriverProcess:
         return True
 
     def _keep(self, line: bytes) -> None:
-        text = line[:_MAX_LINE_BYTES].decode(errors="replace").rstrip()
-        # A hostile model may have got control characters into a message.
-        text = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+        level, text = split_priority(line[:_MAX_LINE_BYTES].decode(errors="replace").rstrip(), logging.INFO)
+        # Libraries of vendors write to stderr, too. `neurald status` shows these lines.
+        text = printable(text)
         self.last_lines.append(text)
-        self._write(text)
+        self._write(text, level)
 
     def _reap(self) -> None:
         # Helpers of the driver, such as compilers, end with it. Its id is not free before `wait`.
@@ -157,6 +161,7 @@ def _command(settings: DriverSettings, address: str) -> list[str]:
     command = [sys.executable, "-m", "neurald", "driver", settings.driver, "--listen", address]
     command += ["--take-over", "--until-exit-of", str(os.getpid()), "--drain", f"{settings.drain_s:g}"]
     command += ["--sandbox", settings.sandbox.value]
+    command += ["--log-format", LogFormat.JOURNAL, "--log-level", settings.log_level or LogLevel.NOTICE]
     for limit in limit_arguments(settings):
         command += ["--limit", limit]
     for path in settings.writable:

@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -14,9 +14,20 @@ import msgspec
 
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.peer import CREDENTIALS
 from neurald.hal.process.runtime_directory import runtime_directory
-from neurald.service.daemon.notifications import READY, STATUS, STOPPING, Notifier, supervisor_address
+from neurald.service.daemon.notifications import (
+    READY,
+    STATUS,
+    STOPPING,
+    WATCHDOG,
+    Notifier,
+    supervisor_address,
+    watchdog_interval_s,
+)
 from neurald.service.daemon.socket_files import lock_socket, prepare_directory, release_socket
+from neurald.service.logs.choices import NOTICE
+from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.configuration import Configuration
 from neurald.service.manager.control import (
     MAX_REQUEST_BYTES,
@@ -25,15 +36,17 @@ from neurald.service.manager.control import (
     RestartRequest,
     may_control,
 )
-from neurald.service.manager.standby_socket import bind_private
+from neurald.service.manager.received_sockets import received_sockets
+from neurald.service.manager.standby_socket import bind_private, serve_unix
 from neurald.service.manager.state import ManagerStatus
 from neurald.service.manager.supervised_driver import SupervisedDriver
+
+_LOG: Final = logging.getLogger(__name__)
 
 _NOTIFY_SOCKET: Final = "manager.notify"
 _MAX_NOTIFICATION_BYTES: Final = 4096
 #: How many notifications are read before the loop does other work.
 _MAX_NOTIFICATIONS: Final = 64
-_CREDENTIALS: Final = struct.Struct("3i")
 _REQUEST_S: Final = 10.0
 
 
@@ -43,21 +56,19 @@ class Manager:
     Args:
         configuration: what to supervise.
         reload: loads the configuration again, for SIGHUP.
-        write: receives lines for the log.
     """
 
     def __init__(
         self,
         configuration: Configuration,
         reload: Callable[[], Configuration],
-        write: Callable[[str], None],
     ) -> None:
         self._configuration = configuration
         self._reload = reload
-        self._write = write
         self._directory = runtime_directory()
         self._drivers: dict[str, SupervisedDriver] = {}
         self._files: dict[str, contextlib.ExitStack] = {}
+        self._received: dict[Path, socket.socket] = {}
         self._stops = asyncio.Event()
 
     async def run(self, ready: Callable[[str], None]) -> None:
@@ -68,10 +79,12 @@ class Manager:
 
         Raises:
             BadState: another manager or daemon serves one of the sockets, or the directory is not
-                safe.
+                safe, or what a supervisor passed is not valid.
         """
+        self._received = received_sockets()
         prepare_directory(self._directory)
         notifier = Notifier(supervisor_address())
+        interval_s = watchdog_interval_s()
         with contextlib.ExitStack() as cleanup:
             control = self._directory / MANAGER_SOCKET
             cleanup.enter_context(_locked(control))
@@ -79,10 +92,14 @@ class Manager:
             try:
                 for name in self._configuration.drivers:
                     await self._add(name)
-                server = await asyncio.start_unix_server(self._serve_operator, sock=_listening(control))
-                cleanup.callback(control.unlink, missing_ok=True)
+                listener = self._received.get(control)
+                server = await serve_unix(self._serve_operator, listener or _listening(control))
+                if listener is None:
+                    cleanup.callback(control.unlink, missing_ok=True)
                 cleanup.callback(server.close)
                 cleanup.enter_context(self._signals())
+                cleanup.enter_context(_watchdog(notifier, interval_s))
+                self._report_unused()
                 ready(str(self._directory))
                 notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
                 await self._stops.wait()
@@ -99,6 +116,16 @@ class Manager:
             drivers=tuple(driver.status() for driver in self._drivers.values()),
         )
 
+    def _report_unused(self) -> None:
+        known = {
+            self._directory / MANAGER_SOCKET,
+            *(self._directory / f"{name}.sock" for name in self._drivers),
+        }
+        for path in self._received.keys() - known:
+            _LOG.warning(
+                "nothing serves the socket %s that the supervisor passed: no driver has its name", path
+            )
+
     def _stop(self) -> None:
         """Stops; a second time without waiting for running calls."""
         if self._stops.is_set():
@@ -112,7 +139,11 @@ class Manager:
             # A daemon that somebody starts by hand is refused while the manager serves the socket.
             files.enter_context(_locked(self._directory / f"{name}.sock"))
             driver = SupervisedDriver(
-                name, settings, self._directory, self._directory / _NOTIFY_SOCKET, self._write
+                name,
+                settings,
+                self._directory,
+                self._directory / _NOTIFY_SOCKET,
+                self._received.get(self._directory / f"{name}.sock"),
             )
             try:
                 await driver.open()
@@ -131,7 +162,7 @@ class Manager:
         try:
             fresh = self._reload()
         except Error as error:
-            self._write(f"the configuration stays as it is: {error}")
+            _LOG.error("the configuration stays as it is: %s", error)
             return
         before, self._configuration = self._configuration, fresh
         for name in before.drivers.keys() - fresh.drivers.keys():
@@ -143,8 +174,8 @@ class Manager:
                 elif settings != before.drivers.get(name):
                     self._drivers[name].restart(settings)
             except (Error, OSError) as error:
-                self._write(f"{name}: {error}")
-        self._write("the configuration was loaded again")
+                _LOG.error("%s", error, extra={DRIVER: name})
+        _LOG.log(NOTICE, "the configuration was loaded again")
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -186,16 +217,16 @@ class Manager:
         for _ in range(_MAX_NOTIFICATIONS):
             try:
                 data, ancillary, _, _ = receiver.recvmsg(
-                    _MAX_NOTIFICATION_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size)
+                    _MAX_NOTIFICATION_BYTES, socket.CMSG_SPACE(CREDENTIALS.size)
                 )
             except BlockingIOError:
                 return
             pid = next(
                 (
-                    _CREDENTIALS.unpack(content[: _CREDENTIALS.size])[0]
+                    CREDENTIALS.unpack(content[: CREDENTIALS.size])[0]
                     for level, kind, content in ancillary
                     if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
-                    and len(content) >= _CREDENTIALS.size
+                    and len(content) >= CREDENTIALS.size
                 ),
                 0,
             )
@@ -252,6 +283,28 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         release_socket(lock)
+
+
+@contextlib.contextmanager
+def _watchdog(notifier: Notifier, interval_s: float | None) -> Iterator[None]:
+    """Tells the supervisor regularly, during the block, that the event loop works."""
+    if interval_s is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def report() -> None:
+        nonlocal timer
+        notifier.send(**{WATCHDOG: 1})
+        timer = loop.call_later(interval_s, report)
+
+    report()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def _listening(path: Path) -> socket.socket:

@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import os
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 from neurald.hal.process.activation import GREETING, START
+from neurald.hal.registry import is_served
 
 #: Maximum number of clients that wait, and the time in which each has to send its request.
 _MAX_CLIENTS: Final = 256
@@ -21,14 +23,23 @@ class StandbySocket:
     `neurald.hal.process.activation` describes the conversation. Clients that speak another protocol,
     such as gRPC's own tools, start the driver, too, and find it when they connect again.
 
+    A driver's process puts a socket of its own at the path. The file of a socket that a supervisor
+    passed must come back afterwards, so it gets a second name for as long as the manager runs, or
+    until the next manager comes.
+
     Args:
         path: of the driver's socket.
         activate: starts the driver; returns the line that tells a client what came of it.
+        received: a socket at the path at which a supervisor listens; None for one of its own.
     """
 
-    def __init__(self, path: Path, activate: Callable[[], Awaitable[bytes]]) -> None:
+    def __init__(
+        self, path: Path, activate: Callable[[], Awaitable[bytes]], received: socket.socket | None = None
+    ) -> None:
         self._path = path
         self._activate = activate
+        self._received = received
+        self._second_name = path.with_name(f".{path.name}.listening")
         self._server: asyncio.Server | None = None
         self._opening = asyncio.Lock()
         self._clients: set[asyncio.Task[None]] = set()
@@ -43,15 +54,28 @@ class StandbySocket:
             if self._server is not None:
                 return
             staging = self._path.with_name(f".{os.getpid()}-{self._path.stem}")
-            listener = bind_private(staging)
+            listener = bind_private(staging) if self._received is None else self._received.dup()
             try:
-                self._server = await asyncio.start_unix_server(self._converse, sock=listener)
+                self._server = await serve_unix(self._converse, listener)
+                if self._received is not None:
+                    self._name_received(staging)
                 staging.replace(self._path)
             except OSError:
                 self.close()
                 listener.close()
                 staging.unlink(missing_ok=True)
                 raise
+            # Two names of one file are not replaced by each other.
+            staging.unlink(missing_ok=True)
+
+    def _name_received(self, staging: Path) -> None:
+        """Gives the file of the supervisor's socket its second name and, beside the path, another."""
+        if not is_served(self._second_name):
+            # If it exists, the supervisor has created the socket anew since.
+            self._second_name.unlink(missing_ok=True)
+            os.link(self._path, self._second_name)
+        staging.unlink(missing_ok=True)
+        os.link(self._second_name, staging)
 
     def close(self, *, removes: bool = False) -> None:
         """Stops listening. Clients that wait still get their answer.
@@ -62,8 +86,12 @@ class StandbySocket:
         if self._server is not None:
             self._server.close()
             self._server = None
-            if removes:
+            if self._received is not None:
+                _refuse_waiting(self._received)
+            elif removes:
                 self._path.unlink(missing_ok=True)
+        if removes and self._received is not None:
+            self._second_name.unlink(missing_ok=True)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -84,6 +112,22 @@ class StandbySocket:
         finally:
             self._clients.discard(task)
             writer.close()
+
+
+async def serve_unix(
+    converse: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], listener: socket.socket
+) -> asyncio.Server:
+    """Serves a UNIX socket, whose file remains when the server is closed."""
+    if sys.version_info >= (3, 13):
+        return await asyncio.start_unix_server(converse, sock=listener, cleanup_socket=False)
+    return await asyncio.start_unix_server(converse, sock=listener)
+
+
+def _refuse_waiting(listener: socket.socket) -> None:
+    """Ends the connections that nobody has accepted, so that their clients connect again."""
+    with contextlib.suppress(OSError):
+        while True:
+            listener.accept()[0].close()
 
 
 def bind_private(path: Path, kind: int = socket.SOCK_STREAM) -> socket.socket:

@@ -1,6 +1,8 @@
 """One driver of the service manager: its socket, its process, and what happens when that ends."""
 
 import asyncio
+import logging
+import socket
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Final
@@ -9,11 +11,14 @@ from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED
 from neurald.hal.process.address import Address
 from neurald.service.daemon import notifications
+from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.standby_socket import StandbySocket
 from neurald.service.manager.state import DriverState, DriverStatus
+
+_LOG: Final = logging.getLogger(__name__)
 
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
@@ -32,7 +37,7 @@ class SupervisedDriver:
         settings: of the driver.
         directory: of its socket.
         notify: the socket that receives notifications.
-        write: receives lines for the manager's log.
+        received: a socket at which a supervisor listens for its clients; None for an own one.
 
     Raises:
         BadData: the path of its socket is too long.
@@ -44,7 +49,7 @@ class SupervisedDriver:
         settings: DriverSettings,
         directory: Path,
         notify: Path,
-        write: Callable[[str], None],
+        received: socket.socket | None = None,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -52,8 +57,7 @@ class SupervisedDriver:
         self._path = directory / f"{name}.sock"
         self._address = Address.parse(f"unix://{self._path}")
         self._notify = notify
-        self._write = write
-        self._standby = StandbySocket(self._path, self._activate)
+        self._standby = StandbySocket(self._path, self._activate, received)
         self._policy = RestartPolicy()
         self._state = DriverState.STOPPED
         self._reason = ""
@@ -262,7 +266,7 @@ class SupervisedDriver:
         """Ends a process that hangs; `_ended` sees to the rest."""
         self._cancel_timer("watchdog")
         self._abort_reason = reason
-        self._log(f"{reason}; its process is ended")
+        self._log(f"{reason}; its process is ended", logging.WARNING)
         if self._process is not None:
             self._process.abort()
 
@@ -336,8 +340,8 @@ class SupervisedDriver:
             self._log(f"{state}: {reason}" if reason else str(state))
         self._state, self._reason = state, reason
 
-    def _log(self, text: str) -> None:
-        self._write(f"{self.name}: {text}")
+    def _log(self, text: str, level: int = logging.INFO) -> None:
+        _LOG.log(level, "%s", text, extra={DRIVER: self.name})
 
     def _arm(self, name: str, after_s: float, action: Callable[[], object]) -> None:
         self._cancel_timer(name)

@@ -6,14 +6,13 @@ There may be no listener, a forbidden socket, a stopped process, or an unknown h
 import errno
 import os
 import socket
-import struct
 import time
 from pathlib import Path
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.peer import peer_of
 
-_PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
 _NO_LISTENER = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK, errno.ENOTDIR)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
 
@@ -72,7 +71,7 @@ def require_trusted(connection: socket.socket, what: str) -> None:
         connection: to the socket.
         what: names the socket in messages.
     """
-    _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    user = peer_of(connection).user
     if user not in (os.geteuid(), 0) and os.geteuid() != 0:
         raise UnavailableDevice(
             f"the process at {what} belongs to user {user}; a daemon of your own (user {os.geteuid()}) or of "
@@ -82,7 +81,7 @@ def require_trusted(connection: socket.socket, what: str) -> None:
 
 def _require_running(probe: socket.socket, address: Address) -> None:
     """Raises UnavailableDevice at once if the listening process is stopped."""
-    pid, _, _ = _PEER.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    pid = peer_of(probe).process
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):

@@ -4,7 +4,6 @@ import logging
 import os
 import selectors
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from neurald.hal.errors import (
     ResultCode,
 )
 from neurald.hal.process.descriptors import NO_DESCRIPTORS, Acceptor, is_scarce
+from neurald.hal.process.peer import peer_of
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.rpc.transport.channel_messages import (
     CONSTANT,
@@ -33,7 +33,6 @@ from neurald.hal.sync.fence import Fence
 
 logger = logging.getLogger(__name__)
 
-_PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
 #: How many memories a session may hold while descriptors are scarce: enough to run its models.
 _SCARCE_MEMORIES = 8
 
@@ -128,7 +127,7 @@ class ChannelServer:
             connection.close()
             return
         try:
-            _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+            uid = peer_of(connection).user
             if uid not in (os.geteuid(), 0):
                 self._warnings.warning("a client of user %d was refused", uid)
                 connection.close()

@@ -5,13 +5,17 @@ import socket
 from pathlib import Path
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.service.daemon.notifications import (
     READY,
     SOCKET_VARIABLE,
     STATUS,
+    WATCHDOG_PROCESS_VARIABLE,
+    WATCHDOG_VARIABLE,
     Notifier,
     supervisor_address,
+    watchdog_interval_s,
 )
 
 
@@ -54,3 +58,25 @@ def test_the_address_is_for_one_process_only(monkeypatch: pytest.MonkeyPatch) ->
     assert supervisor_address() == "/run/notify"
     assert SOCKET_VARIABLE not in os.environ
     assert supervisor_address() is None
+
+
+@sweep(
+    ("time", "process", "expected"),
+    [
+        ("10000000", "", 5.0),
+        ("10000000", str(os.getpid()), 5.0),
+        ("10000000", "1", None),
+        ("", "", None),
+        ("soon", "", None),
+        ("-1", "", None),
+        ("0", "", None),
+    ],
+)
+def test_how_often_a_supervisor_wants_to_hear(
+    time: str, process: str, expected: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WATCHDOG_VARIABLE, time)
+    monkeypatch.setenv(WATCHDOG_PROCESS_VARIABLE, process)
+    assert watchdog_interval_s() == expected
+    assert WATCHDOG_VARIABLE not in os.environ
+    assert watchdog_interval_s() is None

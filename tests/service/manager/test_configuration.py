@@ -8,15 +8,20 @@ from support.sweeps import sweep
 
 from neurald.hal.errors import BadData, BadState
 from neurald.service.cli.config import config
+from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.manager.configuration import (
     CONFIG_VARIABLE,
-    DEFAULT,
+    DRAIN_VARIABLE,
     DRIVERS_VARIABLE,
     IDLE_VARIABLE,
+    LOG_FORMAT_VARIABLE,
+    LOG_LEVEL_VARIABLE,
+    Flags,
     default_drivers,
     limit_arguments,
     load_configuration,
 )
+from neurald.service.manager.setting_choice import DEFAULT
 from neurald.service.sandbox.mode import SandboxMode
 
 _FILE = """
@@ -34,7 +39,10 @@ limits = {sessions = 8, memory_bytes = "512MiB"}
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for variable in (CONFIG_VARIABLE, DRIVERS_VARIABLE, IDLE_VARIABLE):
+    for variable in (
+        *(CONFIG_VARIABLE, DRIVERS_VARIABLE, IDLE_VARIABLE, DRAIN_VARIABLE),
+        *(LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE),
+    ):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     path = tmp_path / "neurald.toml"
@@ -63,9 +71,27 @@ def test_flags_come_before_the_environment_and_that_before_the_file(
     found = load_configuration()
     assert {name: each.idle_s for name, each in found.drivers.items()} == {"cpu": 20, "reference": 20}
     assert (found.sources["idle_s"], found.sources["drivers"]) == (IDLE_VARIABLE, DRIVERS_VARIABLE)
-    found = load_configuration(drivers=["gpu"], idle_s=5)
+    found = load_configuration(flags=Flags(drivers=("gpu",), idle_s=5))
     assert found.drivers["gpu"].idle_s == 10
     assert (found.sources["idle_s"], found.sources["drivers"]) == ("--idle", "--driver")
+
+
+def test_values_that_drivers_take_from_the_manager(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = load_configuration(file)
+    assert (plain.log_level, plain.log_format) == (LogLevel.INFO, LogFormat.AUTO)
+    assert {(each.log_level, each.drain_s) for each in plain.drivers.values()} == {(LogLevel.NOTICE, 30)}
+    file.write_text("drain_s = 5\nlog_level = 'error'\n" + _FILE + "drain_s = 7\nlog_level = 'debug'\n")
+    found = load_configuration(file)
+    gpu, cpu = found.drivers.values()
+    assert (found.log_level, gpu.log_level, cpu.log_level) == (LogLevel.ERROR, LogLevel.ERROR, LogLevel.DEBUG)
+    assert (gpu.drain_s, cpu.drain_s) == (5, 7)
+    assert found.sources["drivers.gpu.drain_s"] == str(file)
+    monkeypatch.setenv(DRAIN_VARIABLE, "9")
+    monkeypatch.setenv(LOG_FORMAT_VARIABLE, "json")
+    found = load_configuration(file, Flags(log_level=LogLevel.WARNING))
+    assert (found.log_level, found.log_format) == (LogLevel.WARNING, LogFormat.JSON)
+    assert found.sources["drivers.gpu.log_level"] == "--log-level"
+    assert found.sources["drivers.gpu.drain_s"] == DRAIN_VARIABLE
 
 
 def test_without_a_file_installed_devices_are_supervised(
@@ -112,14 +138,20 @@ def test_mistakes_outside_of_the_file(file: Path, tmp_path: Path, monkeypatch: p
     with pytest.raises(BadState, match="cannot be read"):
         load_configuration(tmp_path)
     with pytest.raises(BadData, match="--driver names the driver cpu twice"):
-        load_configuration(file, ["cpu", "cpu"])
-    with pytest.raises(BadData, match="--idle is -1"):
-        load_configuration(file, idle_s=-1)
+        load_configuration(file, Flags(drivers=("cpu", "cpu")))
+    with pytest.raises(BadData, match=r"idle_s \(--idle\) is -1"):
+        load_configuration(file, Flags(idle_s=-1))
+    with pytest.raises(BadData, match=r"drain_s \(--drain\) is nan"):
+        load_configuration(file, Flags(drain_s=float("nan")))
     file.write_bytes(b"#" * (2 << 20))
     with pytest.raises(BadData, match="more than"):
         load_configuration(file)
     monkeypatch.setenv(IDLE_VARIABLE, "soon")
     with pytest.raises(BadData, match=f"{IDLE_VARIABLE} is 'soon'"):
+        load_configuration()
+    monkeypatch.delenv(IDLE_VARIABLE)
+    monkeypatch.setenv(LOG_LEVEL_VARIABLE, "loud")
+    with pytest.raises(BadData, match=f"{LOG_LEVEL_VARIABLE} is 'loud'; expected is one of debug, info"):
         load_configuration()
 
 

@@ -1,0 +1,82 @@
+"""Chooses between the values that flags, the environment and a file give to a setting."""
+
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, TypeVar
+
+from neurald.hal.errors import BadData
+
+#: Where the value of a setting comes from if nobody sets it.
+DEFAULT: Final = "default"
+
+_T = TypeVar("_T")
+_Member = TypeVar("_Member", bound=StrEnum)
+
+
+class SettingChoice:
+    """Chooses values, flags before environment before file, and notes where each comes from.
+
+    Args:
+        path: of the file.
+
+    Attributes:
+        sources: for the name of each setting, where its value comes from.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.sources: dict[str, str] = {}
+
+    def of(
+        self,
+        name: str,
+        flag: tuple[str, _T | None],
+        variable: str,
+        parse: Callable[[str, str], _T],
+        from_file: _T | None,
+        default: _T,
+    ) -> _T:
+        """Returns the value of a setting.
+
+        Args:
+            name: of the setting.
+            flag: the name and value of the option of the command line.
+            variable: of the environment.
+            parse: converts the variable, whose name and value it gets.
+            from_file: the value in the file.
+            default: the value if there is no other.
+
+        Raises:
+            BadData: the variable is not valid.
+        """
+        if flag[1] is not None:
+            self.sources[name] = flag[0]
+            return flag[1]
+        if text := os.environ.get(variable, ""):
+            self.sources[name] = variable
+            return parse(variable, text)
+        self.sources[name] = DEFAULT if from_file is None else str(self._path)
+        return default if from_file is None else from_file
+
+
+def number_of_seconds(variable: str, text: str) -> float:
+    """Parses a number; see `SettingChoice.of`."""
+    try:
+        return float(text)
+    except ValueError:
+        raise BadData(f"{variable} is {text!r}; a number of seconds is expected") from None
+
+
+def member_of(kind: type[_Member]) -> Callable[[str, str], _Member]:
+    """Returns a function that parses a member of an enumeration; see `SettingChoice.of`."""
+
+    def parse(variable: str, text: str) -> _Member:
+        try:
+            return kind(text)
+        except ValueError:
+            names = ", ".join(kind)
+            raise BadData(f"{variable} is {text!r}; expected is one of {names}") from None
+
+    return parse
