@@ -44,14 +44,15 @@ def refused_operations(
             return f"it declares the extension {name} differently from the model"
         return ""
 
-    answers: dict[RequiredExtension, str] = {}
+    # Few combinations of extensions occur.
+    answers: dict[frozenset[RequiredExtension], str] = {}
     refused: dict[int, str] = {}
     for position, all_required in enumerate(_needed[model]):
-        for required in sorted(all_required, key=str):
-            if required not in answers:
-                answers[required] = objection(required)
-            if answers[required]:
-                refused.setdefault(position, answers[required])
+        if all_required not in answers:
+            objections = (objection(required) for required in sorted(all_required, key=str))
+            answers[all_required] = next(filter(None, objections), "")
+        if answers[all_required]:
+            refused[position] = answers[all_required]
     return refused
 
 

@@ -36,9 +36,9 @@ from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.tuning.calibration import calibrated
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
-from neurald.drivers.sources import sources_digest
 from neurald.hal.accounting.account import temporary
 from neurald.hal.buffers.tracked_buffer import bytes_for
+from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,

@@ -16,14 +16,13 @@ from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.extension import code_of, extension_of
+from neurald.hal.model.extension import code_of, declaration_digest, extension_of
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.numbering import operand_number, operation_numbers
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
-from neurald.hal.rpc.wire.extension import declaration_digest
 
 _KEY_DOMAIN = b"neurald cache key 2\0"
 _TOKEN_DOMAIN = b"neurald cache token 1\0"
@@ -112,7 +111,7 @@ def key_parts(
     """
     return KeyParts(
         token=hashlib.sha256(_TOKEN_DOMAIN + token).hexdigest() if token else "",
-        graphs=hashlib.sha256(_GRAPHS_DOMAIN + msgspec.msgpack.encode(_graphs(model))).hexdigest(),
+        graphs=graphs_digest(model),
         constants=_constants(model) if constants is None else constants,
         device=getattr(device, "cache_name", device.name),
         device_version=device.version,
@@ -122,6 +121,26 @@ def key_parts(
         neurald=__version__,
         attributes=_attributes(options.attributes),
     )
+
+
+_graphs_digests: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
+_graphs_lock = forkable_lock()
+
+
+def graphs_digest(model: Model) -> str:
+    """Returns the `KeyParts.graphs` of a valid model, computed once for each model."""
+    with _graphs_lock:
+        known = _graphs_digests.get(model)
+    if known is None:
+        known = hashlib.sha256(_GRAPHS_DOMAIN + msgspec.msgpack.encode(_graphs(model))).hexdigest()
+        remember_graphs_digest(model, known)
+    return known
+
+
+def remember_graphs_digest(model: Model, digest: str) -> None:
+    """Stores what `graphs_digest` returns for a model, if it is known from earlier."""
+    with _graphs_lock:
+        _graphs_digests[model] = digest
 
 
 def _attributes(values: Sequence[AttributeValue]) -> str:

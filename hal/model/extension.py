@@ -16,10 +16,13 @@ checks that operands exist, and never sends such an operation to a device that d
 extension.
 """
 
+import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import Enum
+from functools import lru_cache
 
+import msgspec
 import numpy as np
 
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
@@ -42,6 +45,9 @@ _MAX_SHOWN = 8
 _PREFIX_BITS = 16
 _FIRST_PREFIX = 2  # 0 is Android's, and 1 that of neurald.tflite.
 _MAX_PREFIX = 0x7FFF
+_DECLARATION_DOMAIN = b"neurald extension 1\0"
+#: How many extensions a device may declare, or a model may use.
+MAX_EXTENSIONS = 64
 _EXTENSION_NAME = re.compile(r"(?=.{1,256}\Z)[a-z0-9_]+(\.[a-z0-9_]+)+")
 _TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 
@@ -252,8 +258,17 @@ def code_of(kind: OperationType | OperandType) -> int:
     return kind & MAX_CODE
 
 
+@lru_cache(maxsize=MAX_EXTENSIONS)
+def declaration_digest(extension: Extension) -> bytes:
+    """Returns the SHA-256 digest of a declaration, which is the same in every process."""
+    return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(astuple(extension))).digest()
+
+
 #: An extension that an operation requires: a vendor's declaration, or the name of the built-in one.
 RequiredExtension = Extension | str
+
+
+_NONE: frozenset[RequiredExtension] = frozenset()
 
 
 def required_extensions(model: Model, graph: Subgraph, operation: Operation) -> frozenset[RequiredExtension]:
@@ -261,6 +276,12 @@ def required_extensions(model: Model, graph: Subgraph, operation: Operation) -> 
 
     For control flow this includes the operations inside its graphs.
     """
+    operands = graph.operands
+    if operation.type < TFLITE_EXTENSION_BASE and all(
+        operands[index].type < TFLITE_EXTENSION_BASE and operands[index].subgraph is None
+        for index in operation.inputs + operation.outputs
+    ):
+        return _NONE  # The usual case, decided quickly.
     required: set[RequiredExtension] = set()
     pending = [(graph, operation)]
     seen: set[int] = set()

@@ -212,14 +212,14 @@ class PaddingScheme(IntEnum):
     VALID = 2
 
 
-class ChannelQuant(Struct, frozen=True, kw_only=True):
+class ChannelQuant(Struct, frozen=True, kw_only=True, array_like=True):
     """Scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand, one for each index along `dimension`."""
 
     dimension: int
     scales: tuple[float, ...]
 
 
-class Location(Struct, frozen=True, kw_only=True):
+class Location(Struct, frozen=True, kw_only=True, array_like=True):
     """A byte range in one of a model's pools."""
 
     pool: int
@@ -227,7 +227,7 @@ class Location(Struct, frozen=True, kw_only=True):
     length: int
 
 
-class Operand(Struct, frozen=True, kw_only=True, eq=False):
+class Operand(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
     """A value of a model: its type, shape and quantisation, and the bytes of a constant.
 
     Attributes:
@@ -293,7 +293,7 @@ def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
     return byte_size(operand_type, dimensions)
 
 
-class Operation(Struct, frozen=True, kw_only=True, eq=False):
+class Operation(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
     """One operation of a subgraph: the operands that it reads and writes, by index.
 
     Attributes:
@@ -313,7 +313,7 @@ class Operation(Struct, frozen=True, kw_only=True, eq=False):
         return hash(_compared(self))
 
 
-class Subgraph(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
+class Subgraph(Struct, frozen=True, kw_only=True, array_like=True, eq=False, weakref=True):
     """Operands and operations in execution order; `inputs` and `outputs` are operand indexes.
 
     Attributes:
@@ -342,7 +342,7 @@ class Subgraph(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
         )
 
 
-class SignatureNames(Struct, frozen=True, kw_only=True):
+class SignatureNames(Struct, frozen=True, kw_only=True, array_like=True):
     """A named entry point of a `.tflite` file: the names of its inputs and outputs, in order."""
 
     inputs: tuple[str, ...]

@@ -219,6 +219,7 @@ class DeviceScores:
         self._capabilities = capabilities
         self._low_power = preference is Preference.LOW_POWER
         self._graphs: dict[int, float] = {}
+        self._known: dict[OperandType, float] = {}
         for number in nesting.order:
             graph = graph_of(model, number)
             self._graphs[number] = sum(self.operation(graph, operation) for operation in graph.operations)
@@ -232,14 +233,21 @@ class DeviceScores:
         control flow is the sum of the scores of its graphs plus a score of its own; each branch of
         an IF counts half.
         """
+        if not is_control_flow(operation):
+            first = _first_operand(operation)
+            if first is None:
+                return math.inf
+            kind = graph.operands[first].type
+            known = self._known.get(kind)
+            if known is None:
+                score = self._of_type(kind)
+                known = self._known[kind] = math.inf if math.isnan(score) else score
+            return known
         inner = sum(self._graphs[number] for number in referenced_graphs(graph, operation))
         if operation.type is OperationType.IF:
             score = self._figure(self._capabilities.if_performance) + 0.5 * inner
-        elif operation.type is OperationType.WHILE:
-            score = self._figure(self._capabilities.while_performance) + inner
         else:
-            first = next(iter((*operation.inputs, *operation.outputs)), None)
-            score = math.inf if first is None else self._of_type(graph.operands[first].type)
+            score = self._figure(self._capabilities.while_performance) + inner
         # A driver's figures are external data. NaN must not win.
         return math.inf if math.isnan(score) else score
 
@@ -253,6 +261,11 @@ class DeviceScores:
 
     def _figure(self, performance: Performance) -> float:
         return performance.power_usage if self._low_power else performance.exec_time
+
+
+def _first_operand(operation: Operation) -> int | None:
+    """Returns the operand whose type decides about the score of an operation."""
+    return next(iter(operation.inputs or operation.outputs), None)
 
 
 class _DeviceChooser:
@@ -270,8 +283,30 @@ class _DeviceChooser:
         self._constraints = constraints
         self._nesting = Nesting(model)
         self._scores = [DeviceScores(model, self._nesting, c.capabilities, preference) for c in candidates]
+        self._requested = frozenset((*constraints.demoted, *constraints.preferred))
+        self._placements: dict[tuple[object, ...], Placement] = {}
 
     def place(self, operation_id: OperationId) -> Placement:
+        """Returns the placement of an operation.
+
+        It is the same for all operations with the same score and verdicts, unless a device is
+        requested for one of them.
+        """
+        number, position = operation_id
+        graph = graph_of(self._model, number)
+        operation = graph.operations[position]
+        if is_control_flow(operation) or operation_id in self._requested:
+            return self._place(operation_id)
+        first = _first_operand(operation)
+        key = (
+            None if first is None else graph.operands[first].type,
+            *[candidate.unsupported_reason(operation_id) for candidate in self._candidates],
+        )
+        if key not in self._placements:
+            self._placements[key] = self._place(operation_id)
+        return self._placements[key]
+
+    def _place(self, operation_id: OperationId) -> Placement:
         number, position = operation_id
         graph = graph_of(self._model, number)
         operation = graph.operations[position]

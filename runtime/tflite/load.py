@@ -2,15 +2,12 @@
 
 import os
 import stat
-from types import MappingProxyType
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.types import Model, SignatureNames
-from neurald.hal.validation.model_rules import validate_accepted, validate_model
-from neurald.runtime.tflite.importer import Importer
-from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
+from neurald.hal.model.types import Model
+from neurald.runtime.tflite.converted import ConvertedFile
 
 
 def load_tflite(
@@ -19,7 +16,8 @@ def load_tflite(
     """Loads the model in a `.tflite` file, or in the bytes of one.
 
     Bytes are copied. A file stays mapped as long as the model exists, and holds its constants: it
-    must not be written or truncated meanwhile (replacing it by another file is fine).
+    must not be written or truncated meanwhile (replacing it by another file is fine). What the file
+    was converted to is kept in the default cache, and used again while the file is unchanged.
 
     Each signature becomes a separate model. Variables that a signature assigns are variables of all
     signatures that read them; `CompilationBuilder.share_state` makes compilations share their
@@ -35,11 +33,22 @@ def load_tflite(
             operators; the message lists all of them.
     """
     if isinstance(path_or_bytes, bytes | bytearray | memoryview):
-        name, memory = f"{memoryview(path_or_bytes).nbytes} bytes", _copy(path_or_bytes)
-    else:
-        name, memory = _open(path_or_bytes)
+        name = f"{memoryview(path_or_bytes).nbytes} bytes"
+        return _convert(name, _copy(path_or_bytes), signature)
+    name, file = _open(path_or_bytes)
+    converted = ConvertedFile(file, signature)
+    model = converted.load()
+    if model is None:
+        model = _convert(name, file, signature)
+        converted.store(model)
+    return model
+
+
+def _convert(name: str, memory: Memory, signature: str | None) -> Model:
+    from neurald.runtime.tflite.conversion import convert  # Not needed for a file in the cache.
+
     try:
-        return _load(memory, signature)
+        return convert(memory, signature)
     except BadData as error:
         raise BadData(f"{name}: {error}") from None
 
@@ -55,7 +64,7 @@ def _copy(content: bytes | bytearray | memoryview) -> Memory:
     return SharedMemory.constant(view, "neurald model")
 
 
-def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
+def _open(path: str | os.PathLike[str]) -> tuple[str, FileMemory]:
     """Maps a file; returns its name for messages and its memory."""
     try:
         name = os.fspath(path)
@@ -84,60 +93,3 @@ def _map(path: str) -> FileMemory:
         return FileMemory(descriptor, path)
     finally:
         os.close(descriptor)
-
-
-def _load(memory: Memory, name: str | None) -> Model:
-    file = TfliteFile(memory.view())
-    signatures = MappingProxyType(
-        {
-            key: SignatureNames(inputs=tuple(entry.inputs), outputs=tuple(entry.outputs))
-            for key, entry in file.signatures.items()
-        }
-    )
-    importer = Importer(file, memory)
-    if name is None:
-        source = importer.subgraph(0)
-        inputs, outputs = source.inputs, source.outputs
-        names = SignatureNames(
-            inputs=tuple(source.tensors[index].name for index in inputs),
-            outputs=tuple(source.tensors[index].name for index in outputs),
-        )
-    else:
-        if name not in file.signatures:
-            known = ", ".join(shown(key) for key in sorted(file.signatures)) or "none"
-            raise BadData(f"there is no signature {shown(name)}; there are: {known}")
-        entry = file.signatures[name]
-        source = importer.subgraph(entry.subgraph)
-        inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
-        names = signatures[name]
-    main, state = importer.main(source, inputs, outputs)
-    model = Model(
-        main=main,
-        referenced=tuple(importer.referenced),
-        pools=importer.pools,
-        state=state,
-        input_names=names.inputs,
-        output_names=names.outputs,
-        signatures=signatures,
-    )
-    if importer.is_accepted:
-        validate_accepted(model)
-    else:
-        validate_model(model)
-    return model
-
-
-def _entry_tensors(
-    entry: TfliteSignature, source: TfliteSubgraph, what: str
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the tensors of a signature's inputs and outputs.
-
-    Its inputs must be those of the subgraph.
-    """
-    inputs, outputs = tuple(entry.inputs.values()), tuple(entry.outputs.values())
-    if sorted(inputs) != sorted(source.inputs):
-        raise BadData(f"{what} does not name each input of subgraph {entry.subgraph} exactly once")
-    for label, index in entry.outputs.items():
-        if index >= len(source.tensors):
-            raise BadData(f"{what}: output {shown(label)} is tensor {index}; there are {len(source.tensors)}")
-    return inputs, tuple(source.aliases.get(index, index) for index in outputs)

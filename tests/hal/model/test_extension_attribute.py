@@ -10,7 +10,7 @@ from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.cache.key import key_parts
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData
-from neurald.hal.model.extension import AttributeUse, Extension, ExtensionAttribute
+from neurald.hal.model.extension import AttributeUse, Extension, ExtensionAttribute, declaration_digest
 from neurald.hal.model.extension_attribute import (
     MAX_VALUE_BYTES,
     MAX_VALUES,
@@ -25,7 +25,7 @@ from neurald.hal.rpc.wire.device import (
     prepare_options_from_wire,
     prepare_options_to_wire,
 )
-from neurald.hal.rpc.wire.extension import declaration_digest, extension_to_wire, extensions_from_wire
+from neurald.hal.rpc.wire.extension import extension_to_wire, extensions_from_wire
 
 WIDE = Extension(
     name="com.vendor.attributes",

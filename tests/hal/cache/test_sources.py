@@ -12,7 +12,7 @@ import pytest
 
 from neurald.drivers import sources
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.sources import digest_of_directory, digest_of_resources, sources_digest
+from neurald.hal.cache.sources import digest_of_directory, digest_of_resources, sources_digest
 
 pytestmark = pytest.mark.quick
 
