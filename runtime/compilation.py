@@ -527,12 +527,16 @@ _OutputShapes: TypeAlias = tuple[Dimensions, ...]
 def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _OutputShapes]:
     """Returns a function that infers the output shapes from the input shapes, where possible."""
     graph = model.main
-    bindings = bind_operations(graph)
+    declared = tuple(graph.operands[index] for index in model.inputs)
+    results = tuple(graph.operands[index] for index in model.outputs)
+    are_known = all(operand.is_fully_specified for operand in (*declared, *results))
 
     @lru_cache(maxsize=_SHAPE_CACHE_SIZE)
     def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _OutputShapes:
+        if are_known and inputs == tuple(operand.dimensions for operand in declared):
+            return tuple(operand.dimensions for operand in results)
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
-        shapes = infer_shapes(model, graph, bindings, given)
+        shapes = infer_shapes(model, graph, bind_operations(graph), given)
         return tuple(shapes.get(index, graph.operands[index].dimensions) for index in model.outputs)
 
     return output_shapes

@@ -135,7 +135,7 @@ class OptionsKind(Struct, frozen=True, kw_only=True):
                 name: () if field.kind.startswith("[") else field.default
                 for name, field in self.fields.items()
             }
-        found: Options = dict(zip(self.fields, table.read(self.name, self.formats), strict=True))
+        found: dict[str, Any] = dict(zip(self.fields, table.read(self.name, self.formats), strict=True))
         for name, field in self.fields.items():
             items = _ITEM_KINDS.get(field.kind)
             if items is not None:

@@ -60,7 +60,7 @@ def test_images_of_open_devices(opencl: DeviceContext, images: ImageSupport) -> 
 def test_the_reason_for_buffers_is_logged(
     changes: dict[str, int], reason: str, opencl: DeviceContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)  # type: ignore[arg-type]
+    facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)
     with caplog.at_level("INFO"):
         assert images_of(opencl.context, facts) is None
     assert caplog.messages == [f"{facts.name}: kernels read buffers instead of images: {reason}"]
