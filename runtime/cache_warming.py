@@ -12,6 +12,7 @@ from neurald.hal.device import Device
 from neurald.hal.model.types import Model, Preference, Priority
 from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.plan.preparer import CacheOutcome, PreparationReport
+from neurald.runtime.plan.startup import Startup
 
 
 class WarmedStep(Struct, frozen=True, kw_only=True):
@@ -72,6 +73,7 @@ def warm(
 
     def compiled() -> _CompiledRun:
         builder = CompilationBuilder(model, devices, threads)
+        builder.set_startup(Startup.OPTIMIZED)
         builder.set_preference(preference)
         builder.set_priority(priority)
         for extension, attribute, value in attributes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from neurald.hal.api_arguments import file_path, instance, integer, member, shown, time_limit
+from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
 from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
 from neurald.hal.model.extension import AttributeUse
@@ -26,6 +26,7 @@ from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.execution import Execution
 from neurald.runtime.execution.executor import plan_executor
 from neurald.runtime.execution.fallback import Recovery
+from neurald.runtime.execution.optimization import Optimization
 from neurald.runtime.execution.profile import StepProfile, profile
 from neurald.runtime.execution.quick_runs import QuickRuns
 from neurald.runtime.execution.state import State
@@ -37,7 +38,10 @@ from neurald.runtime.partitioning.partitioner import PartitionResult, partition
 from neurald.runtime.partitioning.placement import Candidate, Placement
 from neurald.runtime.plan.planner import PlanningResult, make_plan
 from neurald.runtime.plan.preparer import Caching, Preparer
+from neurald.runtime.plan.progress import ProgressCallback, ProgressMonitor
 from neurald.runtime.plan.report import CompilationReport
+from neurald.runtime.plan.startup import Startup, default_startup
+from neurald.runtime.plan.status import CompilationStatus, StepTier
 
 if TYPE_CHECKING:
     # Imported on demand: most programs never ask for an explanation.
@@ -102,6 +106,8 @@ class CompilationBuilder:
         self._caches_by_default = True
         self._partitioning = Partitioning()
         self._shared: State | None = None
+        self._startup: Startup | None = None
+        self._monitor: ProgressMonitor | None = None
         self._finished = False
 
     def set_preference(self, preference: Preference) -> None:
@@ -194,6 +200,44 @@ class CompilationBuilder:
         self._require_open()
         self._partitioning = _partitioning(partitioning)
 
+    def set_startup(self, startup: Startup) -> None:
+        """Sets whether `finish` waits for optimised code.
+
+        With INSTANT it returns as soon as every step has code of any kind: what the cache has, or
+        else a first tier. That is one of the CPU device, also for steps of other devices. Optimised
+        code is prepared in the background and replaces the first tier between two calls. With
+        OPTIMIZED it returns when all code is optimised.
+
+        The default is INSTANT if neurald chooses the devices, and OPTIMIZED for an explicit list,
+        unless the environment variable NEURALD_STARTUP is set.
+
+        Raises:
+            BadData: the value is not a startup.
+            BadState: the compilation is finished.
+        """
+        self._require_open()
+        if not isinstance(startup, Startup):
+            raise BadData(
+                f"the startup is {shown(startup)}; Startup.INSTANT or Startup.OPTIMIZED is expected"
+            )
+        self._startup = startup
+
+    def set_progress_callback(self, callback: ProgressCallback | None) -> None:
+        """Sets a function that is called while a step is prepared for longer than a second.
+
+        Args:
+            callback: called every 0.2 s for each such step, and once at its end, from other threads
+                but never at the same time; None for no calls.
+
+        Raises:
+            BadData: it cannot be called.
+            BadState: the compilation is finished.
+        """
+        self._require_open()
+        if callback is not None and not callable(callback):
+            raise BadData(f"the callback is {shown(callback)}; a function is expected")
+        self._monitor = None if callback is None else ProgressMonitor(callback)
+
     def share_state(self, other: "Compilation") -> None:
         """Shares the variables of the same names with another compilation.
 
@@ -239,7 +283,13 @@ class CompilationBuilder:
             threads=self._threads,
             attributes=self._attributes,
         )
-        preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)
+        startup = self._startup or default_startup(has_explicit_devices=self._devices is not None)
+        preparer = Preparer(
+            options,
+            Caching.by_default() if self._caches_by_default else self._caching,
+            startup=startup,
+            monitor=self._monitor,
+        )
         query_deadline_s = deadline_in(
             None if self._timeout_s is None else self._timeout_s * _MAX_QUERY_SHARE
         )
@@ -252,17 +302,15 @@ class CompilationBuilder:
         may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
         planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=may_fall_back)
         self._finished = True
+        steps = planned.plan.steps
+        recovery = Recovery(self._model, steps, preparer.without_deadline(), may_fall_back=may_fall_back)
         return Compilation(
             self._model,
             planned,
             _PartitionedModel(candidates=candidates, result=result),
-            Recovery(
-                self._model,
-                planned.plan.steps,
-                preparer.without_deadline(),
-                may_fall_back=may_fall_back,
-            ),
+            recovery,
             State(self._model.state, self._shared),
+            Optimization(startup, steps, recovery, preparer),
             explicit_devices=self._devices,
             strict=self._strict,
         )
@@ -346,6 +394,7 @@ class Compilation:
         partitioned: _PartitionedModel,
         recovery: Recovery,
         state: State,
+        optimization: Optimization,
         *,
         explicit_devices: tuple[Device, ...] | None,
         strict: bool,
@@ -354,6 +403,7 @@ class Compilation:
         self.plan = planned.plan
         self._report = planned.report
         self.recovery = recovery
+        self._optimization = optimization
         self.executor = plan_executor(planned.plan)
         self.state = state
         self._partitioned = partitioned
@@ -375,7 +425,33 @@ class Compilation:
     @property
     def report(self) -> CompilationReport:
         """How the steps were compiled, whether the CPU took over, and which devices have failed."""
-        return replace(self._report, failures=self.recovery.failures)
+        steps = tuple(
+            self.recovery.step(step).report or report
+            for step, report in zip(self.plan.steps, self._report.steps, strict=True)
+        )
+        return replace(self._report, steps=steps, failures=self.recovery.failures)
+
+    @property
+    def status(self) -> CompilationStatus:
+        """Which code the steps run, the progress of better code, and why a step has none."""
+        return self._optimization.status()
+
+    def wait_until_optimized(self, timeout: float | None = None) -> bool:
+        """Waits until no step is prepared in the background any more.
+
+        Args:
+            timeout: how long to wait, in seconds; None for no limit.
+
+        Returns:
+            True if every step runs optimised code. False if the time is over, or if optimised code
+                could not be prepared; `status` then says why.
+
+        Raises:
+            BadData: the time is negative.
+        """
+        if timeout is not None and not number(timeout, "the timeout") >= 0:
+            raise BadData(f"the timeout is {shown(timeout)}; it must not be negative")
+        return self._optimization.wait(timeout)
 
     @property
     def has_explicit_devices(self) -> bool:
@@ -404,6 +480,7 @@ class Compilation:
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
             for state in self.recovery.fallbacks
         ]
+        notes += [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
         return self._partitioned.explain(self.model, self._report.fallback, notes)
 
     def profile(self) -> tuple[StepProfile, ...]:

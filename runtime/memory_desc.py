@@ -29,11 +29,12 @@ class _DeclaredRole(Struct, frozen=True):
     probability: float
 
     def buffer_role(self, step_role: StepRole) -> BufferRole:
-        """Returns the role in terms of the step's device.
+        """Returns the role in terms of the step's device, whose prepared model it waits for.
 
         The step may have been prepared again since it was planned.
         """
         step, index = step_role
+        self.compilation.wait_until_optimized()
         prepared_model = self.compilation.recovery.step(step).usable() or step.prepared_model
         return BufferRole(prepared_model=prepared_model, index=index, probability=self.probability)
 

@@ -69,6 +69,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _optimized() -> Iterator[None]:
+    """Lets compilations wait for optimised code, which tests compare with other results."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEURALD_STARTUP", "optimized")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_limits() -> Iterator[None]:
     """Checks that a test does not change the resource limits of this process."""

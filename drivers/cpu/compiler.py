@@ -35,7 +35,12 @@ from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
 from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed
-from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
+from neurald.drivers.cpu.native.object_code import (
+    GENERATION_SHARE,
+    ObjectCompilation,
+    callers_unit,
+    routine_unit,
+)
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
@@ -50,6 +55,7 @@ from neurald.hal.accounting.account import charge
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.records import replace
+from neurald.hal.sync.progress import report_progress
 
 #: Number of operations that a message names. The log has all of them at level DEBUG.
 _MAX_LISTED = 4
@@ -221,10 +227,12 @@ class _Compiler:
             concat_in_place(joined, stores_runs), lambda kernel: has_attention(kernel, target)
         )
         fused = choose_storage_order(merged, target)
-        kernels = (
-            use_lookup_tables(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
-        )
-        return fused, tuple(self._call(kernel, names) for kernel in kernels)
+        kernels = [kernel for kernel in fused.kernels if kernel.output.count]
+        calls = []
+        for number, kernel in enumerate(kernels, 1):
+            calls.append(self._call(use_lookup_tables(kernel, target, folding.node), names))
+            report_progress(number / len(kernels) * GENERATION_SHARE)
+        return fused, tuple(calls)
 
     def _call(self, kernel: Kernel, names: "_Names | _StructuredNames") -> "KernelRoutine":
         try:

@@ -152,6 +152,20 @@ class CpuDevice:
             raise MissedDeadlineTransient("the deadline passed while the model was prepared")
         return prepared
 
+    def prepare_first_tier(self, model: Model, options: PrepareOptions) -> "ReferenceModel | None":
+        """See `HasFirstTier.prepare_first_tier`.
+
+        There is none for models with unspecified dimensions, which executions compile.
+        """
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        is_specified = all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
+        if not self.compiles or not is_specified or not model.main.operations:
+            return None
+        from neurald.hal.execution.reference_model import ReferenceModel
+
+        return ReferenceModel(model)
+
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, is_specified
 

@@ -41,12 +41,15 @@ from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import installation_secret
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
+from neurald.hal.sync.cancellation import Cancellation
 
 #: Environment variable with the maximum size of a cache, in bytes.
 MAX_BYTES_VARIABLE = "NEURALD_CACHE_MAX_BYTES"
 DEFAULT_MAX_BYTES = 2 << 30
 
 _LOCKS = "locks"
+#: How often a wait for a lock checks whether it was cancelled.
+_LOCK_POLL_S = 0.2
 #: How many entries are compared at most to explain a miss.
 _MAX_COMPARED = 256
 
@@ -178,8 +181,13 @@ class Cache:
         return "; ".join(nearest) if nearest else "first use"
 
     @contextlib.contextmanager
-    def lock(self, key: bytes, timeout_s: float) -> Iterator[bool]:
+    def lock(self, key: bytes, timeout_s: float, cancellation: Cancellation | None = None) -> Iterator[bool]:
         """Waits up to `timeout_s` seconds until no other process compiles for this key.
+
+        Args:
+            key: see `neurald.hal.cache.key`.
+            timeout_s: how long to wait.
+            cancellation: ends the wait; None if it cannot be cancelled.
 
         Yields:
             True if the lock is held. It is released at the end of the block, or of the process.
@@ -192,7 +200,15 @@ class Cache:
         try:
             self._directory.make()
             locks.mkdir(mode=0o700, exist_ok=True)
-            lock.acquire(timeout=max(0.0, timeout_s))
+            end_s = time.monotonic() + timeout_s
+            while True:
+                left_s = max(0.0, end_s - time.monotonic())
+                try:
+                    lock.acquire(timeout=left_s if cancellation is None else min(left_s, _LOCK_POLL_S))
+                    break
+                except Timeout:
+                    if left_s <= _LOCK_POLL_S or (cancellation is not None and cancellation.is_cancelled):
+                        raise
         except (OSError, Timeout, Error):
             yield False
             return

@@ -1,4 +1,4 @@
-"""Compiles models of this process in a process of low priority, while they are executed."""
+"""Compiles models of this process in a process of idle priority, while they are executed."""
 
 import atexit
 import os
@@ -19,6 +19,10 @@ _lock: Final = forkable_lock()
 _pools: dict[str, CompilePool] = {}
 #: The compilations that run.
 _running: set[Cancellation] = set()
+#: Whether to compile only with what everything else leaves of the processors.
+IS_IDLE: Final[bool] = True
+#: How long a compilation may take, in seconds. At this priority, it may have to wait for the others.
+_COMPILE_S: Final = 24 * 3600
 #: How long these may take to end after they were cancelled.
 _END_S: Final = 1.0
 
@@ -47,7 +51,9 @@ class BackgroundCompiler:
         with _lock:
             pool = _pools.get(self._driver)
             if pool is None:
-                pool = _pools[self._driver] = CompilePool(self._driver, self._device, Limits())
+                pool = _pools[self._driver] = CompilePool(
+                    self._driver, self._device, Limits(compile_s=_COMPILE_S), is_idle=IS_IDLE
+                )
         options = encode_prepare_options(PrepareOptions())
         job = pool.job(encode_model(self._model), self._model.pools, shapes, options, is_open=is_open)
         stop = cancellation or Cancellation()

@@ -5,6 +5,7 @@ any size:
 
     daemon -> child:     one memory with a `CompileJob`, and the memories of the model's constants
     child -> daemon:     one memory with a `CompileReply`, and the artifact's non-empty memories
+    child -> daemon:     before that, any number of `CompileProgress`
     parent -> daemon:    a `ProcessExit`, if the child ended without a reply
 
 A daemon that closes its end no longer wants an answer.
@@ -27,6 +28,7 @@ from neurald.hal.rpc.transport.packet import receive_packet, rights
 _MEMORIES = struct.Struct("<BII")
 _MEMORIES_KIND = 1
 _EXIT_KIND = 2
+_PROGRESS_KIND = 3
 #: In one packet; the kernel's limit is 253.
 _MAX_DESCRIPTORS = 200
 _PACKET_BYTES = 8192
@@ -94,6 +96,16 @@ class ProcessExit(msgspec.Struct, frozen=True, array_like=True):
     stderr: str
 
 
+class CompileProgress(msgspec.Struct, frozen=True, array_like=True):
+    """The progress of a job.
+
+    Attributes:
+        percent: of the work that is done.
+    """
+
+    percent: int
+
+
 def send_message(connection: socket.socket, message: msgspec.Struct, memories: Sequence[Memory]) -> None:
     """Sends a `CompileJob` or a `CompileReply`, and the memories that are not empty.
 
@@ -126,8 +138,19 @@ def send_exit(connection: socket.socket, status: ProcessExit) -> None:
         return
 
 
-def receive_message(connection: socket.socket, kind: type[_T]) -> tuple[_T, list[int]] | ProcessExit | None:
-    """Receives what `send_message` or `send_exit` sent, once there is something to read.
+def send_progress(connection: socket.socket, percent: int) -> None:
+    """Sends a `CompileProgress`. It is dropped if the daemon does not read fast enough."""
+    try:
+        packet = bytes([_PROGRESS_KIND]) + msgspec.msgpack.encode(CompileProgress(percent))
+        connection.send(packet, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+    except OSError:
+        return
+
+
+def receive_message(
+    connection: socket.socket, kind: type[_T]
+) -> tuple[_T, list[int]] | ProcessExit | CompileProgress | None:
+    """Receives what `send_message`, `send_progress` or `send_exit` sent, once there is something to read.
 
     Args:
         connection: this end of the job's socket.
@@ -135,7 +158,7 @@ def receive_message(connection: socket.socket, kind: type[_T]) -> tuple[_T, list
 
     Returns:
         The message and the descriptors of the memories that follow it, which the caller owns; or a
-            `ProcessExit`; None if the other end is closed.
+            `ProcessExit` or `CompileProgress`; None if the other end is closed.
 
     Raises:
         OSError: the connection broke, or a part of the message did not arrive in time.
@@ -154,6 +177,8 @@ def receive_message(connection: socket.socket, kind: type[_T]) -> tuple[_T, list
                 return None
             if packet.data[0] == _EXIT_KIND and not descriptors:
                 return _decoded(packet.data[1:], ProcessExit)
+            if packet.data[0] == _PROGRESS_KIND and not descriptors:
+                return _decoded(packet.data[1:], CompileProgress)
             if not packet.is_whole or len(packet.data) != _MEMORIES.size or not packet.descriptors:
                 raise BadData("a packet of a compilation is not valid")
             if len(packet.descriptors) == len(descriptors):

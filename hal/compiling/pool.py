@@ -23,6 +23,7 @@ from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.compiling.job import (
     EXCHANGE_S,
     CompileJob,
+    CompileProgress,
     CompileReply,
     ProcessExit,
     memory_exceeded,
@@ -45,6 +46,7 @@ from neurald.hal.rpc.transport.packet import rights
 from neurald.hal.rpc.wire.device import encode_prepare_options
 from neurald.hal.rpc.wire.model import member
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.progress import report_progress
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ _NO_MEMORY = ("out of memory", "bad_alloc")
 
 _PROGRAM = (
     "import json, sys; about = json.loads(sys.argv[1]); sys.path[:] = about['path']; "
-    "from neurald.hal.compiling.server import main; main(0, about['driver'])"
+    "from neurald.hal.compiling.server import main; main(0, about['driver'], is_idle=about['is_idle'])"
 )
 
 
@@ -68,12 +70,14 @@ class CompilePool:
         driver: from which `neurald.hal.registry.create_device` creates the device.
         device: of the daemon, which implements `CompilesApart`.
         limits: of the number, time and memory of compilations.
+        is_idle: True to compile only with what everything else leaves of the processors.
 
     Attributes:
         admission: decides which model is compiled next.
     """
 
-    def __init__(self, driver: str, device: Device, limits: Limits) -> None:
+    def __init__(self, driver: str, device: Device, limits: Limits, *, is_idle: bool = False) -> None:
+        self._is_idle = is_idle
         self.admission = CompileAdmission(limits)
         self._driver = driver
         self._device = device
@@ -149,8 +153,12 @@ class CompilePool:
         with self.begin() as connection:
             try:
                 send_message(connection, job, memories)
-                _await_reply(connection, job, deadline_s, end_s, stop)
-                received = receive_message(connection, CompileReply)
+                while True:
+                    _await_reply(connection, job, deadline_s, end_s, stop)
+                    received = receive_message(connection, CompileReply)
+                    if not isinstance(received, CompileProgress):
+                        break
+                    report_progress(received.percent / 100)
             except OSError as error:
                 if not (stop.is_cancelled or self._is_closed):
                     logger.warning("the compiler process does not answer: %s", error)
@@ -197,7 +205,7 @@ class CompilePool:
                 self._server.close()
                 self._server = None
             if self._server is None:
-                self._server = _ForkServerProcess(self._driver)
+                self._server = _ForkServerProcess(self._driver, is_idle=self._is_idle)
             return self._server
 
 
@@ -295,10 +303,10 @@ class _ForkServerProcess:
         OpFailed: it cannot be started.
     """
 
-    def __init__(self, driver: str) -> None:
+    def __init__(self, driver: str, *, is_idle: bool) -> None:
         if not sys.executable:
             raise OpFailed("no compiler process can be started: the path of this Python is not known")
-        about = json.dumps({"path": sys.path, "driver": driver})
+        about = json.dumps({"path": sys.path, "driver": driver, "is_idle": is_idle})
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(EXCHANGE_S)
         with theirs:

@@ -35,6 +35,7 @@ from neurald.hal.compiling.job import (
     received_memories,
     send_exit,
     send_message,
+    send_progress,
     shareable,
 )
 from neurald.hal.device import CompileResult, declared_extensions
@@ -44,8 +45,12 @@ from neurald.hal.registry import create_device
 from neurald.hal.rpc.transport.packet import receive_packet
 from neurald.hal.rpc.wire.device import decode_prepare_options
 from neurald.hal.rpc.wire.model import decode_model
+from neurald.hal.sync.progress import progress_to
 
 _NICE: Final = 10
+#: On a busy processor, such a process gets 1.5 % of the time of one of normal priority. (Of the class
+#: SCHED_IDLE it would get 0.3 %, and optimised code could take minutes.)
+_IDLE_NICE: Final = 19
 _PR_SET_PDEATHSIG: Final = 1
 #: How many log records of a child are kept, and how many characters of each and of its standard
 #: error.
@@ -53,15 +58,16 @@ _MAX_RECORDS: Final = 200
 _MAX_CHARACTERS: Final = 2000
 
 
-def main(control_fd: int, driver: str) -> None:
+def main(control_fd: int, driver: str, *, is_idle: bool) -> None:
     """Serves a daemon until the daemon closes its end of the control socket.
 
     Args:
         control_fd: a SEQPACKET socket, from which one packet comes for each job, with a socket for
             it.
         driver: whose device compiles.
+        is_idle: see `neurald.hal.compiling.pool.CompilePool`.
     """
-    os.nice(_NICE)
+    os.nice(_IDLE_NICE if is_idle else _NICE)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     control = socket.socket(fileno=os.dup(control_fd))
@@ -241,7 +247,8 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
     try:
         pools = received_memories(descriptors, job.pools)
         _limit(job)
-        compiled = compile_job(job, list(pools))
+        with progress_to(_Percent(connection).reached):
+            compiled = compile_job(job, list(pools))
         artifact = compiled.artifact
         if artifact is None:
             reply = CompileReply(note=compiled.note, log=log.records)
@@ -262,6 +269,21 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
         failure = _failure(error, job)
         reply = CompileReply(code=failure.code, text=str(failure)[:_MAX_CHARACTERS], log=log.records)
     send_message(connection, reply, memories)
+
+
+class _Percent:
+    """Sends progress to the daemon, at most once for each percent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._percent = 0
+
+    def reached(self, share: float) -> None:
+        """See `neurald.hal.sync.progress`."""
+        percent = int(100 * share)
+        if percent > self._percent:
+            self._percent = percent
+            send_progress(self._connection, percent)
 
 
 def _failure(error: Exception, job: CompileJob) -> Error:

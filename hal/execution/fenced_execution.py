@@ -137,6 +137,10 @@ class FencedRun:
         """True if `outcome` is available without waiting."""
         return self._is_over.is_set()
 
+    def wait(self, timeout_s: float | None) -> bool:
+        """See `neurald.hal.execution.pending.PendingExecution.wait`."""
+        return self._is_over.wait(timeout_s)
+
     @property
     def outcome(self) -> FencedOutcome:
         """Waits until the execution is over, and returns its result or error."""

@@ -47,7 +47,8 @@ class Burst:
         self.uses_devices = False
         self._bursts: dict[int, tuple[PreparedModel | None, device.Burst | None]] = {}
         for step in compilation.plan.steps:
-            self._create(step, step.prepared_model)
+            # The step may have been prepared again, or its first tier replaced, since it was planned.
+            self._create(step, compilation.recovery.step(step).usable() or step.prepared_model)
 
     def in_use(self, compilation: CompiledModel) -> "_ExclusiveUse":
         """Returns a context manager that gives one execution exclusive use of the burst.

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from neurald.hal.api_arguments import number
 from neurald.hal.errors import (
@@ -15,7 +16,11 @@ from neurald.hal.errors import (
     ResultCode,
 )
 from neurald.hal.process.background import BACKGROUND
+from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.fence import Fence
+
+#: Is held while an event creates its fence.
+_creating_fence = forkable_lock()
 
 
 def event_of(work: Callable[[], object], name: str) -> "Event":
@@ -44,7 +49,7 @@ def event_of(work: Callable[[], object], name: str) -> "Event":
     return event
 
 
-def start_thread(work: Callable[[], None], name: str) -> None:
+def start_thread(work: Callable[[], object], name: str) -> None:
     """Runs `work` in a daemon thread, which does not delay the end of the process.
 
     Raises:
@@ -63,21 +68,33 @@ class Event:
 
     Args:
         fence: signals once the outputs are written; devices can wait for it.
+        has_fence: create that fence when it is asked for.
     """
 
-    def __init__(self, fence: Fence | None = None) -> None:
+    def __init__(self, fence: Fence | None = None, *, has_fence: bool = False) -> None:
         self._done = threading.Event()
         self._error: Error | None = None
         self._fence = fence
+        self._has_fence = has_fence or fence is not None
+        self._finish: Callable[[float | None], bool] | None = None
         self._is_imported = False
         self._was_redone = False
 
     @classmethod
-    def ended(cls) -> "Event":
+    def ended(cls, *, has_fence: bool = False) -> "Event":
         """Creates the event of an execution that has ended without an error."""
-        event = cls()
+        event = cls(has_fence=has_fence)
         event.signal(None)
         return event
+
+    def finish_by(self, finish: Callable[[float | None], bool]) -> None:
+        """Has threads that wait for the event finish the execution.
+
+        Args:
+            finish: waits for the end of the execution, at most so many seconds; None: without a
+                limit. Once it is over, it calls `signal`, and returns True.
+        """
+        self._finish = finish
 
     @classmethod
     def from_fence_fd(cls, fd: int) -> "Event":
@@ -104,14 +121,32 @@ class Event:
         Raises:
             BadData: the event has no fence, because it comes from `start_compute`.
         """
-        if self._fence is None:
+        fence = self.fence
+        if fence is None:
             raise BadData("the event has no fence; only start_compute_with_dependencies creates one")
-        return os.dup(self._fence.fd)
+        return os.dup(fence.fd)
 
     @property
     def fence(self) -> Fence | None:
-        """The fence that devices can wait for; None for an event of `start_compute`."""
+        """The fence that devices can wait for; None for an event of `start_compute`.
+
+        Raises:
+            OutOfMemory: no fence can be created.
+            ResourceExhaustedTransient: no thread can be started that signals it.
+        """
+        if self._fence is None and self._has_fence:
+            with _creating_fence:
+                if self._fence is None:
+                    self._create_fence()
         return self._fence
+
+    def _create_fence(self) -> None:
+        fence = Fence()
+        if not self._done.is_set() and self._finish is not None:
+            start_thread(partial(self._await, None), "neurald fence")
+        self._fence = fence
+        if self._done.is_set():
+            fence.signal()
 
     @property
     def was_redone(self) -> bool:
@@ -126,6 +161,7 @@ class Event:
         self._error = error
         self._was_redone = was_redone
         self._done.set()
+        self._finish = None
         if self._fence is not None:
             self._fence.signal()
 
@@ -134,7 +170,31 @@ class Event:
         """True if `wait` would return immediately."""
         if self._is_imported and self._fence is not None:
             return self._fence.is_signalled
+        return self._done.is_set() or (self._finish is not None and self._await(0.0))
+
+    @property
+    def is_imported(self) -> bool:
+        """True if it wraps a fence that another process may signal."""
+        return self._is_imported
+
+    @property
+    def is_signalled(self) -> bool:
+        """True if `signal` was called."""
         return self._done.is_set()
+
+    @property
+    def has_written(self) -> bool:
+        """True if its fence has signalled, or the execution has ended."""
+        fence = self._fence
+        return self.is_done or (fence is not None and fence.is_signalled)
+
+    def ends_within(self, timeout_s: float | None) -> bool:
+        """Waits for the end of the execution, at most `timeout_s` seconds; None: without a limit.
+
+        Returns:
+            Whether it has ended.
+        """
+        return self._await(timeout_s)
 
     @property
     def code(self) -> ResultCode:
@@ -162,4 +222,7 @@ class Event:
     def _await(self, timeout_s: float | None) -> bool:
         if self._is_imported and self._fence is not None:
             return self._fence.wait(timeout_s)
+        finish = self._finish
+        if finish is not None and not self._done.is_set():
+            return finish(timeout_s)
         return self._done.wait(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))

@@ -27,7 +27,6 @@ from neurald.hal.errors import (
     Cancelled,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
-    ResourceExhaustedTransient,
     UnexpectedNull,
 )
 from neurald.hal.memory.pool import Memory
@@ -41,7 +40,7 @@ from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, event_of
-from neurald.runtime.execution.fenced import FencedResult, start_fenced
+from neurald.runtime.execution.fenced import FencedResult, have_succeeded, start_fenced, start_submitted
 
 
 class _ExecutionState(Enum):
@@ -86,6 +85,8 @@ class Execution:
         self._timeout_s: float | None = None
         self._loop_timeout_s = DEFAULT_LOOP_TIMEOUT_S
         self._state = _PREPARATION
+        # Of a computation under way that threads finish which wait for it.
+        self._event: Event | None = None
         self._lock = forkable_lock()
         self._result: ExecutionResult | None = None
         self._after_fences: Timing | None = None
@@ -338,7 +339,7 @@ class Execution:
                 self._burst_fast_path = None if burst is None or run is None else (burst, run)
 
     def start_compute(self) -> Event:
-        """Runs the model in a new thread. Returns at once.
+        """Runs the model in the background. Returns at once.
 
         A computation that takes less time than starting a thread has ended by then. The errors are
         those of `compute`; they are raised at once or by `Event.wait`.
@@ -348,8 +349,11 @@ class Execution:
             return Event.ended()
         started = self._start()
         try:
+            event = start_submitted(self._compilation, *started, self._complete_submitted)
+            if event is not None:
+                return self._begun(event)
             return event_of(lambda: self._run(*started), "neurald execution")
-        except ResourceExhaustedTransient:
+        except BaseException:
             self._complete(None)
             raise
 
@@ -386,9 +390,12 @@ class Execution:
         limit_s = time_limit(duration_s, "the duration")
         if limit_s is not None:
             self._compilation.require_one_device("a duration after fences")
+        short = self._short
+        if short is not None and limit_s is None and have_succeeded(dependencies) and short():
+            return Event.ended(has_fence=True)
         computation, options = self._start(has_bounded_outputs=True)
         try:
-            return start_fenced(
+            event = start_fenced(
                 self._compilation,
                 computation,
                 dependencies,
@@ -399,6 +406,20 @@ class Execution:
         except BaseException:
             self._complete(None)
             raise
+        return self._begun(event)
+
+    def _begun(self, event: Event) -> Event:
+        """Remembers the event of the computation under way, and returns it."""
+        with self._lock:
+            if self._state is _COMPUTATION:
+                self._event = event
+        return event
+
+    def _finish_if_over(self) -> None:
+        """Finishes a computation that is over, if no thread has waited for it."""
+        event = self._event
+        if event is not None:
+            event.ends_within(0)
 
     def cancel(self) -> None:
         """Asks the current computation to stop; it raises Cancelled unless it ends first.
@@ -414,6 +435,7 @@ class Execution:
             cancellation.cancel()
 
     def _start(self, *, has_bounded_outputs: bool = False) -> tuple[Computation, ExecuteOptions]:
+        self._finish_if_over()
         with self._lock:
             if self._state is _COMPUTATION:
                 raise BadState("the execution is already computing")
@@ -472,7 +494,11 @@ class Execution:
             self._fast_path = self._burst_fast_path = None
             self._result = result
             self._after_fences = after_fences
+            self._event = None
             self._state = _COMPLETED
+
+    def _complete_submitted(self, outcome: FencedResult | None) -> None:
+        self._complete(None if outcome is None else outcome.result)
 
     def _complete_fenced(self, outcome: FencedResult | None) -> None:
         if outcome is None:
@@ -490,6 +516,7 @@ class Execution:
             OutputInsufficientSize: the buffer was too small, and the rank is not known.
         """
         index = integer(index, "the index of the output")
+        self._finish_if_over()
         with self._lock:
             result = self._completed()
         if not 0 <= index < len(self._arguments.output_operands):
@@ -527,6 +554,7 @@ class Execution:
             BadState: timing was not enabled, or the execution has not completed or has failed.
         """
         duration = member(duration, Duration, "the duration")
+        self._finish_if_over()
         with self._lock:
             result = self._measured()
             fenced = duration in (Duration.FENCED_ON_HARDWARE, Duration.FENCED_IN_DRIVER)
@@ -540,6 +568,7 @@ class Execution:
         Raises:
             BadState: timing was not enabled, or the execution has not completed or has failed.
         """
+        self._finish_if_over()
         with self._lock:
             return self._measured().step_durations
 

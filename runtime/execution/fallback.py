@@ -41,7 +41,7 @@ from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.step_runner import checked_step_result
 from neurald.runtime.plan.plan import ExecutionStep
-from neurald.runtime.plan.preparer import Preparer
+from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
 from neurald.runtime.plan.report import StepFailure
 
 logger = logging.getLogger(__name__)
@@ -126,7 +126,12 @@ class RecoveringStep:
         # The CPU device does not implement operations of vendor extensions.
         self._may_fall_back = may_fall_back and is_other and not refused_operations(step.model, cpu_device())
         self._lock = forkable_lock()
-        self._prepared: PreparedModel | None = step.prepared_model
+        #: What runs until the device has compiled the step. Used like a fallback, apart from counts.
+        self._first = step.prepared_model if step.is_first_tier else None
+        self._prepared: PreparedModel | None = None if step.is_first_tier else step.prepared_model
+        self._report: PreparationReport | None = None
+        #: Called when the first tier is used, if set.
+        self.on_first_tier: Callable[[], None] | None = None
         self._on_cpu: PreparedModel | None = None
         self._is_preparing = False
         self._failures = 0
@@ -155,6 +160,9 @@ class RecoveringStep:
             OpFailed: the device's result contradicts the model or the request.
             Error: the device failed, and the CPU may not take over or failed too.
         """
+        first = self._first
+        if first is not None:
+            return self._execute_first(first, request, options)
         prepared = self._usable()
         if prepared is not None:
             try:
@@ -180,6 +188,45 @@ class RecoveringStep:
         self.count_substitution()
         # The timing is dropped, since it belongs to another device than the planned one.
         return replace(result, timing=Timing())
+
+    def _execute_first(
+        self, first: PreparedModel, request: Request, options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Executes the step on its first tier, which is always one of the CPU device."""
+        if self.on_first_tier is not None:
+            self.on_first_tier()
+        with convert_driver_faults(cpu_device().name):
+            result = execute_on_host(first, self._step.model.main, request, options)
+        self._check(request, result)
+        if self._step.device is cpu_device():
+            return result
+        self.count_substitution(f"{self._step.device.name} has not compiled it yet")
+        return replace(result, timing=Timing())
+
+    def replace_first_tier(self, prepared: PreparedStep) -> None:
+        """Replaces the first tier by what the device has compiled. Executions that run are not affected."""
+        with self._lock:
+            if self._first is not None:
+                self._prepared, self._report = prepared.prepared_model, prepared.report
+                self._failures = 0
+                self._retry_at = 0.0
+                self._first = None
+
+    def improve_first_tier(self, prepared: PreparedStep) -> None:
+        """Replaces the first tier by what the CPU device has compiled, until its own device has."""
+        with self._lock:
+            if self._first is not None:
+                self._first = prepared.prepared_model
+
+    @property
+    def has_first_tier(self) -> bool:
+        """True if the first tier runs."""
+        return self._first is not None
+
+    @property
+    def report(self) -> PreparationReport | None:
+        """How the device obtained what replaced the first tier; None if nothing did."""
+        return self._report
 
     def _call(
         self,
@@ -212,6 +259,9 @@ class RecoveringStep:
         Raises:
             Error: the step cannot be prepared again, or the profiling run failed.
         """
+        first = self._first
+        if first is not None:
+            return cpu_device().name, first.profile()
         prepared = self._usable()
         if prepared is None:
             return cpu_device().name, self._cpu_model().profile()

@@ -40,7 +40,10 @@ class ExecutionStep:
         graph: number of the graph that contains them; see `neurald.runtime.partitioning.groups`.
         operations: in execution order, each as its position in the application's order.
         model: the model that the device prepared.
-        prepared_model: the device's prepared model.
+        prepared_model: the prepared model that the plan was made with, of the device or, if it is a
+            first tier, of the CPU device. `neurald.runtime.execution.fallback.RecoveringStep` has
+            the current one.
+        is_first_tier: True if the device compiles the model meanwhile.
         inputs, outputs: for each input and output of `model`, the index of the graph's operand.
         reads, writes: for each input and output of `model`, the number of the plan's value; empty
             in a plan of one step.
@@ -52,6 +55,7 @@ class ExecutionStep:
     operations: tuple[int, ...]
     model: Model
     prepared_model: PreparedModel
+    is_first_tier: bool = False
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()

@@ -140,6 +140,7 @@ class _Planner:
             operations=operation_numbers(graph),
             model=self._model,
             prepared_model=prepared.prepared_model,
+            is_first_tier=prepared.is_first_tier,
             inputs=graph.inputs,
             outputs=graph.outputs,
         )
@@ -205,6 +206,7 @@ class _Planner:
             operations=operation_numbers(part.model.main),
             model=part.model,
             prepared_model=prepared.prepared_model,
+            is_first_tier=prepared.is_first_tier,
             inputs=part.inputs,
             outputs=part.outputs,
         )

@@ -21,6 +21,7 @@ from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, key_parts
 from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.cache.variants import VariantCache
+from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.device import CacheFilesNeeded, CacheRecord, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
     BadState,
@@ -32,11 +33,18 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     Unreachable,
 )
+from neurald.hal.execution.first_tier import first_tier
+from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.progress import progress_to
+from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import checked, checked_executable, convert_driver_faults
+from neurald.runtime.plan.progress import ProgressMonitor
+from neurald.runtime.plan.startup import Startup
 
 logger = logging.getLogger(__name__)
 
@@ -95,10 +103,16 @@ class PreparationReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStep:
-    """A prepared model and its report."""
+    """A prepared model and its report.
+
+    Attributes:
+        is_first_tier: True if it is only used until the device has compiled the model. It may then
+            be one of the CPU device.
+    """
 
     prepared_model: PreparedModel
     report: PreparationReport
+    is_first_tier: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,25 +144,99 @@ class Preparer:
         options: for every step.
         caching: where artifacts are stored; None to disable caching.
         lock_wait_s: maximum time to wait for another process that compiles the same model.
+        startup: INSTANT to return first tiers, where there are any and the cache has nothing.
+        is_apart: True to compile in another process where possible, at a low priority.
+        monitor: shows preparations that take long; None to show nothing.
     """
 
     def __init__(
-        self, options: PrepareOptions, caching: Caching | None = None, *, lock_wait_s: float = MAX_LOCK_WAIT_S
+        self,
+        options: PrepareOptions,
+        caching: Caching | None = None,
+        *,
+        lock_wait_s: float = MAX_LOCK_WAIT_S,
+        startup: Startup = Startup.OPTIMIZED,
+        is_apart: bool = False,
+        monitor: ProgressMonitor | None = None,
     ) -> None:
         self._options = options
         self._caching = caching
         self._lock_wait_s = lock_wait_s
+        self._startup = startup
+        self._is_apart = is_apart
+        self._monitor = monitor
 
     def without_deadline(self) -> "Preparer":
         """Returns a preparer without a deadline, for steps that are prepared again later."""
         return Preparer(replace(self._options, deadline_s=None), self._caching, lock_wait_s=self._lock_wait_s)
 
-    def prepare(self, device: Device, model: Model) -> PreparedStep:
+    def in_background(self, cancellation: Cancellation) -> "Preparer":
+        """Returns a preparer for work beside executions, which have precedence.
+
+        Args:
+            cancellation: ends the preparations.
+        """
+        return Preparer(
+            replace(self._options, deadline_s=None, cancellation=cancellation),
+            self._caching,
+            lock_wait_s=self._lock_wait_s,
+            is_apart=True,
+            monitor=self._monitor,
+        )
+
+    def prepare(self, device: Device, model: Model, step: int = 0, steps: int = 1) -> PreparedStep:
         """Has `device` prepare `model`.
+
+        Args:
+            device: the device.
+            model: of a step.
+            step, steps: position of the step and number of steps, for messages.
 
         Raises:
             Error: see `Device.prepare_model`.
         """
+        if self._startup is Startup.INSTANT:
+            first = self._first_tier(device, model)
+            if first is not None:
+                return first
+        if self._monitor is None:
+            return self._prepare(device, model)
+        with self._monitor.of_step(step, steps, device.name) as listener, progress_to(listener):
+            return self._prepare(device, model)
+
+    def _first_tier(self, device: Device, model: Model) -> PreparedStep | None:
+        """Returns the device's prepared model from the cache, or else a first tier if there is one.
+
+        Constants that are not known from earlier are not read, so an entry for them is not found.
+        """
+        started = time.perf_counter()
+        cpu = cpu_device()
+        if device is not cpu and (not has_known_inputs(model) or refused_operations(model, cpu)):
+            return None
+        preparation = self._preparation(device, model, reads_files=False)
+        reason = preparation if isinstance(preparation, str) else "first use"
+        if isinstance(preparation, _CachedPreparation):
+            loaded = preparation.load(started)
+            if isinstance(loaded, PreparedStep):
+                return loaded
+            reason = loaded.reason or reason
+        with convert_driver_faults(device.name):
+            provider = device if device is cpu else cpu
+            prepared_model = first_tier(provider, model, replace(self._options, attributes=()))
+        if prepared_model is None:
+            return None
+        return PreparedStep(
+            prepared_model=prepared_model,
+            report=PreparationReport(
+                device=device.name,
+                milliseconds=_since(started),
+                cache=CacheOutcome.OFF if isinstance(preparation, str) else CacheOutcome.MISS,
+                reason=f"{reason}; this is the first tier",
+            ),
+            is_first_tier=True,
+        )
+
+    def _prepare(self, device: Device, model: Model) -> PreparedStep:
         started = time.perf_counter()
         # Reconnect first: properties that are part of the key, such as the version, may have
         # changed.
@@ -157,7 +245,7 @@ class Preparer:
             reconnect(self._options.deadline_s)
         preparation = self._preparation(device, model)
         if isinstance(preparation, str):
-            prepared_model = _compiled(device, model, self._options)
+            prepared_model = _compiled(device, model, self._options, is_apart=self._is_apart)
             milliseconds = _since(started)
             prepared = PreparedStep(
                 prepared_model=prepared_model,
@@ -177,10 +265,10 @@ class Preparer:
     def prepare_all(
         self, wanted: Sequence[tuple[Device, Model]]
     ) -> list[PreparedStep | BaseException | None]:
-        """Has devices prepare models; different daemons work concurrently.
+        """Has devices prepare models; different devices work concurrently.
 
-        The models of one daemon, and those of the devices in this process, are prepared one after
-        another, in order. After a failure no further preparation starts.
+        The models of one device are prepared one after another, in order. After a failure no
+        further preparation starts.
 
         Returns:
             For each model, the prepared step or the exception that was raised; None if its
@@ -194,31 +282,36 @@ class Preparer:
                 if has_failed.is_set():
                     return
                 try:
-                    outcomes[number] = self.prepare(*wanted[number])
+                    outcomes[number] = self.prepare(*wanted[number], number, len(wanted))
                 except BaseException as error:
                     outcomes[number] = error
                     has_failed.set()
 
-        local: list[int] = []
-        by_daemon: dict[str, list[int]] = {}
+        by_device: dict[str, list[int]] = {}
         for number, (device, _) in enumerate(wanted):
-            (by_daemon.setdefault(device.name, []) if device.is_remote else local).append(number)
-        if not local and by_daemon:
-            # This thread prepares the models of one daemon.
-            _, local = by_daemon.popitem()
+            by_device.setdefault(device.name, []).append(number)
+        # This thread prepares the models of one device, preferably of one in this process.
+        names = sorted(by_device, key=lambda name: wanted[by_device[name][0]][0].is_remote)
         threads = [
-            threading.Thread(target=run, args=(numbers,), name=f"neurald-prepare-{name}", daemon=True)
-            for name, numbers in by_daemon.items()
+            threading.Thread(target=run, args=(by_device[name],), name=f"neurald-prepare-{name}", daemon=True)
+            for name in names[1:]
         ]
         for thread in threads:
             thread.start()
-        run(local)
+        run(by_device[names[0]] if names else ())
         for thread in threads:
             thread.join()
         return outcomes
 
-    def _preparation(self, device: Device, model: Model) -> "_CachedPreparation | str":
-        """Returns the preparation with a cache, or the reason why no cache is used."""
+    def _preparation(
+        self, device: Device, model: Model, *, reads_files: bool = True
+    ) -> "_CachedPreparation | str":
+        """Returns the preparation with a cache, or the reason why no cache is used.
+
+        Args:
+            device, model: see `prepare`.
+            reads_files: False to use no cache for constants of files that are not known from earlier.
+        """
         with convert_driver_faults(device.name):
             needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")
         if not needed:
@@ -230,6 +323,8 @@ class Preparer:
             cache = Cache(self._caching.directory)
             question = constants_question(model)
             known = None if question is None else cache.constants.recall(question)
+            if known is None and question is not None and not reads_files:
+                return "first use"
             sealed = model if known is not None else seal_constants(model)
         except Error as error:
             _warn_once(f"compiled models are not cached: {error}")
@@ -238,10 +333,24 @@ class Preparer:
             checked(device.version, str, device.name, "version")
             parts = key_parts(sealed, device, self._options, token, known)
         if known is not None:
-            return _CachedPreparation(cache, device, model, parts, self._options, self._lock_wait_s, question)
+            return self._cached(cache, device, model, parts, question)
         if question is not None and question == constants_question(model):
             cache.constants.remember(question, parts.constants)
-        return _CachedPreparation(cache, device, sealed, parts, self._options, self._lock_wait_s)
+        return self._cached(cache, device, sealed, parts)
+
+    def _cached(
+        self, cache: Cache, device: Device, model: Model, parts: KeyParts, question: bytes | None = None
+    ) -> "_CachedPreparation":
+        return _CachedPreparation(
+            cache,
+            device,
+            model,
+            parts,
+            self._options,
+            self._lock_wait_s,
+            question,
+            is_apart=self._is_apart,
+        )
 
 
 class _CachedPreparation:
@@ -250,6 +359,7 @@ class _CachedPreparation:
     Args:
         question: identifies the file state that the key's constants were read from (see
             `constants_question`); None if the model's constants are sealed.
+        is_apart: see `Preparer`.
     """
 
     def __init__(
@@ -261,7 +371,10 @@ class _CachedPreparation:
         options: PrepareOptions,
         lock_wait_s: float,
         question: bytes | None = None,
+        *,
+        is_apart: bool = False,
     ) -> None:
+        self._is_apart = is_apart
         self._cache = cache
         self._device = device
         self._version = device.version
@@ -278,12 +391,12 @@ class _CachedPreparation:
         Args:
             started: when it was requested, on the clock of `time.perf_counter()`.
         """
-        loaded = self._load(started)
+        loaded = self.load(started)
         if isinstance(loaded, PreparedStep):
             return loaded
         with self._lock():
             # The previous holder of the lock may have stored the entry.
-            reloaded = self._load(started)
+            reloaded = self.load(started)
             if isinstance(reloaded, PreparedStep):
                 return reloaded
             return self._compile(started, loaded.reason or reloaded.reason)
@@ -295,10 +408,11 @@ class _CachedPreparation:
             left_s = self._options.deadline_s - time.monotonic()
             wait_s = min(wait_s, left_s * (1 - _MIN_COMPILE_SHARE))
         # After the wait the model is compiled even without the lock; at worst it is compiled twice.
-        with self._cache.lock(self._key, wait_s):
+        with self._cache.lock(self._key, wait_s, self._options.cancellation):
             yield
 
-    def _load(self, started: float) -> PreparedStep | Miss:
+    def load(self, started: float) -> PreparedStep | Miss:
+        """Loads the prepared model from the cache; see `run`."""
         entry = self._cache.load(self._key, self._device.cache_files_needed)
         if isinstance(entry, Miss):
             return entry
@@ -343,7 +457,7 @@ class _CachedPreparation:
         # The variants object cannot be passed to another process.
         options = self._options if self._device.is_remote else replace(self._options, variants=variants)
         compiling = time.perf_counter()
-        prepared_model = _compiled(self._device, self._model, options)
+        prepared_model = _compiled(self._device, self._model, options, is_apart=self._is_apart)
         compile_ms = _since(compiling)
         record: CacheRecord | None = variants.record or getattr(prepared_model, "cache_record", None)
         if record is not None and record.was_there:
@@ -433,7 +547,12 @@ class _CachedPreparation:
         return PreparedStep(prepared_model=prepared_model, report=report)
 
 
-def _compiled(device: Device, model: Model, options: PrepareOptions) -> PreparedModel:
+def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_apart: bool) -> PreparedModel:
+    cpu = cpu_device()
+    if is_apart and device is cpu and compiles_apart(device):
+        from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
+
+        options = replace(options, compiler=BackgroundCompiler(cpu.name, cpu, model))
     with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)
 

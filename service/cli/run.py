@@ -59,6 +59,14 @@ def run(
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
     ] = None,
+    startup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="instant|optimized",
+            help="instant: run at once, before the model is compiled. optimized: compile it first. "
+            "[default: optimized with --device, else instant]",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Runs a model once and shows the results."""
@@ -71,6 +79,7 @@ def run(
     import neurald as nd
     from neurald.service.console.device_choice import describe_steps, fallback_messages, find_devices
     from neurald.service.console.output import note, status, write_json
+    from neurald.service.console.startup import preparing, startup_of
     from neurald.service.tensors.arrays import input_slots, output_slots, write_outputs
     from neurald.service.tensors.classification import read_labels
     from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
@@ -81,11 +90,16 @@ def run(
         raise FileNotFoundError(ENOENT, "there is no such folder", str(outputs.parent))
     if outputs is not None and outputs.is_dir():
         raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(outputs))
-    with status(f"preparing {model}", quiet=json):
+    wanted = None if startup is None else startup_of(startup)
+    with preparing(str(model), quiet=json) as shown:
         loaded = nd.load_tflite(model, signature=signature)
         shapes = parse_shapes(shape or (), input_slots(loaded))
         source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
-        compilation = nd.CompilationBuilder(loaded, find_devices(device or ()), threads).finish()
+        builder = nd.CompilationBuilder(loaded, find_devices(device or ()), threads)
+        if wanted is not None:
+            builder.set_startup(wanted)
+        builder.set_progress_callback(shown.step)
+        compilation = builder.finish()
     if image is None and inputs is None and not json:
         note(f"inputs are {source}")
         for remark in default_shape_remarks(input_slots(loaded), shapes):

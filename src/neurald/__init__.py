@@ -42,12 +42,18 @@ if TYPE_CHECKING:
     from neurald.runtime.partitioning.overrides import forbid as forbid
     from neurald.runtime.partitioning.overrides import pin as pin
     from neurald.runtime.partitioning.overrides import prefer as prefer
+    from neurald.runtime.plan.progress import StepProgress as StepProgress
+    from neurald.runtime.plan.startup import Startup as Startup
+    from neurald.runtime.plan.status import CompilationStatus as CompilationStatus
+    from neurald.runtime.plan.status import StepStatus as StepStatus
+    from neurald.runtime.plan.status import StepTier as StepTier
     from neurald.runtime.tflite import load_tflite as load_tflite
 
 _HOMES = {
     "Burst": "runtime.execution.burst",
     "Compilation": "runtime.compilation",
     "CompilationBuilder": "runtime.compilation",
+    "CompilationStatus": "runtime.plan.status",
     "Device": "hal.device",
     "DeviceType": "hal.model.types",
     "Duration": "hal.model.types",
@@ -69,6 +75,10 @@ _HOMES = {
     "Preference": "hal.model.types",
     "Priority": "hal.model.types",
     "ResultCode": "hal.errors",
+    "Startup": "runtime.plan.startup",
+    "StepProgress": "runtime.plan.progress",
+    "StepStatus": "runtime.plan.status",
+    "StepTier": "runtime.plan.status",
     "Verdict": "hal.device",
     "connect": "runtime.devices.discovery",
     "devices": "runtime.devices.discovery",

@@ -33,6 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "hal/execution/first_tier.py": "tests/runtime/execution/test_optimization.py",
     "drivers/compiler/frontend/structured_model.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
@@ -229,6 +230,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/client/connection.py": "tests/hal/rpc/client/test_device.py",
     "hal/rpc/client/connection_life.py": "tests/hal/rpc/test_death.py",
     "hal/rpc/client/fenced_execution.py": "tests/hal/execution/test_fenced_execution.py",
+    "hal/execution/pending.py": "tests/hal/rpc/client/test_ring_execution.py",
     "hal/rpc/client/ring.py": "tests/hal/rpc/test_ring.py",
     "hal/rpc/client/ring_peer.py": "tests/hal/rpc/test_burst_death.py",
     "hal/rpc/client/ring_pool.py": "tests/hal/rpc/test_ring.py",

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from neurald.drivers.compiler.frontend.background import worker
 from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
+from neurald.hal.execution.background import worker
 from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reusable import reusable_execution

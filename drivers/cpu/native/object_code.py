@@ -19,11 +19,14 @@ from neurald.drivers.cpu.native.step_program import caller_text
 from neurald.drivers.cpu.native.unit_queue import Unit, UnitQueue
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.sync.progress import report_progress
 
 _LOG = logging.getLogger(__name__)
 
 #: Bytes of waiting text that justify another process, as much as one compiles during its start-up.
 _BYTES_PER_HELPER = 100_000
+#: Expected share of the time to compile a model until all routines have been generated.
+GENERATION_SHARE = 0.7
 #: Size of the object code cache, in bytes.
 _CODE_CACHE_SIZE = 32 << 20
 #: Time without progress after which helpers count as stuck; their units are compiled here.
@@ -122,6 +125,8 @@ class ObjectCompilation:
         work.close()
         while (unit := work.next(is_here=True)) is not None:
             work.finished(unit, _code(unit, self._target))
+            done = len(work.codes) / max(1, len(self._codes))
+            report_progress(GENERATION_SHARE + done * (1 - GENERATION_SHARE))
         if not work.wait(_MAX_STALL_S):
             _LOG.warning(
                 "compile helpers made no progress for %.0f s; their units are compiled in this process",

@@ -50,6 +50,7 @@ from neurald.hal.errors import (
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.execution.in_process import InProcessBurst, start_fenced
+from neurald.hal.execution.pending import PendingExecution
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.device_buffer import DeviceBuffer
@@ -536,6 +537,13 @@ class RemotePreparedModel:
             if result is not None:
                 return result
         return self.call(request, options)
+
+    def submit(self, request: Request, options: ExecuteOptions) -> PendingExecution | None:
+        """See `SubmitsExecutions.submit`; only for requests that rings run."""
+        _require_time(options.deadline_s)
+        if not self.connection.is_local:
+            return None
+        return self.rings.submit(self.model, request, options, partial(self.call, request, options))
 
     def call(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs a request by a call of gRPC; see `execute`."""

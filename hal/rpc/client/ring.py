@@ -10,11 +10,13 @@ import contextlib
 import time
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct, field
 
 from neurald.hal.buffers.staging import ByteCopy, Staged, copy, stage
-from neurald.hal.device import ExecuteOptions, ExecutionResult
+from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
 from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import OperandType, Request
@@ -26,6 +28,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     MAX_REQUESTS,
     MAX_SLOTS,
     SUBMISSION,
+    RingOutcome,
     pack_arguments,
     request_packet,
 )
@@ -168,7 +171,12 @@ class Ring:
         return entry
 
     def run(self, bound: RingRequest, options: ExecuteOptions) -> ExecutionResult:
-        """Runs a request and copies its outputs back.
+        """Runs a request and copies its outputs back; see `submit`."""
+        self.submit(bound, options)
+        return self._finished(bound, self._result(bound.sent, options))
+
+    def submit(self, bound: RingRequest, options: ExecuteOptions) -> None:
+        """Starts to run a request; `finish` follows.
 
         Args:
             bound: the request, as the last `bind` returned it.
@@ -185,7 +193,36 @@ class Ring:
         self._peer.submit(
             SUBMISSION.pack(sent.number, options.measure, left_s, options.loop_timeout_s), sent.outputs
         )
-        result = self._result(sent, options)
+
+    def finish(
+        self, bound: RingRequest, options: ExecuteOptions, timeout_s: float | None
+    ) -> ExecutionResult | None:
+        """Waits for the end of the execution that was submitted, and copies its outputs back.
+
+        Args:
+            bound, options: as for `submit`.
+            timeout_s: how long to wait; 0 does not wait at all, None has no limit.
+
+        Returns:
+            The result; None if the execution is still under way.
+
+        Raises:
+            Error: see `PreparedModel.execute`.
+        """
+        if timeout_s is None:
+            return self._finished(bound, self._result(bound.sent, options))
+        completed = self._peer.complete_within(options, timeout_s)
+        return (
+            None if completed is None else self._finished(bound, self._noted(bound.sent, options, *completed))
+        )
+
+    def canceller(self) -> Callable[[], None]:
+        """Returns a function that cancels the execution under way. Any thread may call it."""
+        return partial(self._peer.cancel, self._peer.submission)
+
+    def _finished(self, bound: RingRequest, result: ExecutionResult) -> ExecutionResult:
+        """Copies the outputs of a request back, and returns its result."""
+        sent = bound.sent
         if bound.staged.arenas and sent.is_sufficient:
             if bound.result is not sent.result:
                 bound.output_copies = bound.staged.output_copies(bound.model.types, result.output_shapes)
@@ -194,7 +231,12 @@ class Ring:
         return result
 
     def _result(self, sent: _SentRequest, options: ExecuteOptions) -> ExecutionResult:
-        timing, outcome = self._peer.complete(options)
+        return self._noted(sent, options, *self._peer.complete(options))
+
+    def _noted(
+        self, sent: _SentRequest, options: ExecuteOptions, timing: Timing, outcome: RingOutcome | None
+    ) -> ExecutionResult:
+        """Notes the end of an execution and returns its result."""
         self._under_way = None
         if outcome is not None:
             if outcome.error is not None:

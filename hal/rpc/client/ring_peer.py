@@ -23,7 +23,7 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.fork import at_fork
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (
     ANSWER,
     COMPLETION,
@@ -144,7 +144,7 @@ class RingPeer:
             while self._answer is None:
                 now = time.monotonic()
                 if now >= late:
-                    raise self._ended(
+                    raise self._over(
                         MissedDeadlineTransient("the deadline passed before the daemon had read the request")
                     )
                 if now >= end:
@@ -204,6 +204,38 @@ class RingPeer:
                 raise self._broken(error) from None
         return True
 
+    def cancel(self, number: int) -> None:
+        """Asks the daemon to stop an execution, if it is under way. Any thread may call this.
+
+        Args:
+            number: of its submission.
+        """
+        self._ring.cancel(number)
+
+    @property
+    def submission(self) -> int:
+        """The number of the last submission."""
+        return self._ring.put_number
+
+    def complete_within(
+        self, options: ExecuteOptions, timeout_s: float
+    ) -> tuple[Timing, RingOutcome | None] | None:
+        """Waits for the end of an execution for a limited time; see `complete`.
+
+        Args:
+            options: of the execution.
+            timeout_s: 0 does not wait at all.
+
+        Returns:
+            None if the execution is still under way.
+        """
+        if not timeout_s > 0:
+            has_ended = self.is_done or not self.is_open or _is_stopped(options)
+            return self.complete(options) if has_ended else None
+        if timeout_s < SPIN_S and not self.is_done_within(timeout_s):
+            return None
+        return self._completed(options, time.monotonic() + timeout_s)
+
     def complete(self, options: ExecuteOptions) -> tuple[Timing, RingOutcome | None]:
         """Waits for the end of an execution.
 
@@ -216,10 +248,17 @@ class RingPeer:
             DeadObject: the daemon is gone.
             OpFailed: the daemon broke the protocol.
         """
+        completed = self._completed(options, _FOREVER_S)
+        if completed is None:
+            raise OpFailed("the wait for an execution has ended too early")
+        return completed
+
+    def _completed(self, options: ExecuteOptions, until_s: float) -> tuple[Timing, RingOutcome | None] | None:
+        """Implements `complete`; returns None if the execution is still under way at `until_s`."""
         try:
             started = time.perf_counter()
-            if not self._ring.spin():
-                self._wait(options)
+            if not self._ring.spin() and not self._ended(options, until_s):
+                return None
             self._ring.note_wait(time.perf_counter() - started)
             has_outcome, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
             timing = _UNKNOWN
@@ -246,7 +285,8 @@ class RingPeer:
             raise BadData("it sent no outcome of an execution")
         return self._outcome
 
-    def _wait(self, options: ExecuteOptions) -> None:
+    def _ended(self, options: ExecuteOptions, until_s: float) -> bool:
+        """Sleeps until an execution has ended, or until `until_s`; returns whether it has."""
         limit = _FOREVER_S if options.deadline_s is None else options.deadline_s + _SLACK_S
         next_check = time.monotonic() + _ANSWER_TIMEOUT_S
         cancellation, wake = options.cancellation, None
@@ -255,12 +295,13 @@ class RingPeer:
             cancellation.call_on_cancel(wake.signal)
         is_cancelled = False
         while not self._sleep(
-            min(limit, next_check) - time.monotonic(), None if wake is None or is_cancelled else wake.fd
+            min(limit, next_check, until_s) - time.monotonic(),
+            None if wake is None or is_cancelled else wake.fd,
         ):
             now = time.monotonic()
             if cancellation is not None and cancellation.is_cancelled and not is_cancelled:
                 is_cancelled = True
-                self._ring.cancel()
+                self._ring.cancel(self._ring.put_number)
                 limit = min(limit, now + _SLACK_S)
             if now >= limit:
                 if is_cancelled:
@@ -268,9 +309,12 @@ class RingPeer:
                 raise MissedDeadlineTransient(
                     "the deadline passed, but the daemon has not stopped the execution yet"
                 )
+            if now >= until_s:
+                return False
             if now >= next_check:
                 self._require_answer()
                 next_check = time.monotonic() + _ANSWER_TIMEOUT_S
+        return True
 
     def _sleep(self, timeout_s: float, also: int | None = None) -> bool:
         """Sleeps until the completion or a packet arrives; returns whether it is the completion."""
@@ -323,14 +367,21 @@ class RingPeer:
         return not self._is_over and not self._life.is_over
 
     def _broken(self, error: BadData) -> Error:
-        return self._ended(OpFailed(f"the daemon broke the protocol of the ring: {error}"))
+        return self._over(OpFailed(f"the daemon broke the protocol of the ring: {error}"))
 
     def _dead(self, otherwise: str) -> Error:
         """Ends the ring; returns an error with the cause if it is known, or else `otherwise`."""
-        return self._ended(self._life.death("Execute", f"is gone: {otherwise}"))
+        return self._over(self._life.death("Execute", f"is gone: {otherwise}"))
 
-    def _ended(self, error: Error) -> Error:
+    def _over(self, error: Error) -> Error:
         """Ends the ring and returns `error`."""
         self._is_over = True
         self.shut_down()
         return error
+
+
+def _is_stopped(options: ExecuteOptions) -> bool:
+    """Returns whether an execution must end now, because it is late or was cancelled."""
+    deadline_s, cancellation = options.deadline_s, options.cancellation
+    is_late = deadline_s is not None and time.monotonic() >= deadline_s + _SLACK_S
+    return is_late or (cancellation is not None and cancellation.is_cancelled)

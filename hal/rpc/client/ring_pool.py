@@ -5,14 +5,17 @@ call takes a ring for its duration, if possible one that knows its request, othe
 last. If all rings are in use, or a request cannot go through a ring, the call goes by gRPC.
 """
 
+import contextlib
 import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import (
+    BadState,
     DeadObject,
     Error,
     MissedDeadlinePersistent,
@@ -22,6 +25,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.model.types import Request
 from neurald.hal.rpc.client.ring import RemoteModel, Ring, RingRequest, is_for_rings
+from neurald.hal.rpc.client.ring_execution import RingExecution, SubmittedRun
 from neurald.hal.rpc.client.ring_peer import RingConnection
 
 #: How many rings calls may share. Each takes a thread and three descriptors of the daemon.
@@ -60,6 +64,7 @@ class RingPool:
         self._open: set[Ring] = set()
         self._free: list[Ring] = []  # the one that was used last is at the end
         self._waiting: deque[_Waiter] = deque()
+        self._pending: dict[int, weakref.ref[RingExecution]] = {}
         self._refused_until = 0.0
         self._is_closed = False
 
@@ -93,12 +98,71 @@ class RingPool:
             bound = self._bound(ring, model, request, options)
             return None if bound is None else ring.run(bound, options)
         except DeadObject:
-            connection = self._connection()
-            if ring.is_usable or connection is None or not connection.is_open:
+            if ring.is_usable or not self._is_connected:
                 raise
             return None
         finally:
             self._give_back(ring)
+
+    def submit(
+        self,
+        model: RemoteModel,
+        request: Request,
+        options: ExecuteOptions,
+        run_instead: Callable[[], ExecutionResult],
+    ) -> RingExecution | None:
+        """Starts to run a request through a ring, and returns at once.
+
+        Args:
+            model, request, options: see `execute`.
+            run_instead: runs the request in another way, if the ring breaks while the daemon lives.
+
+        Returns:
+            The execution, which uses the ring until somebody has waited for its end; None if
+                nothing was started.
+
+        Raises:
+            Error: see `PreparedModel.execute`.
+        """
+        if options.attributes:
+            return None
+        ring = self._take(request, options.deadline_s)
+        if ring is None:
+            return None
+        try:
+            bound = self._bound(ring, model, request, options)
+            if bound is None:
+                self._give_back(ring)
+                return None
+            ring.submit(bound, options)
+        except BaseException:
+            self._give_back(ring)
+            raise
+        execution = RingExecution(
+            SubmittedRun(
+                ring=ring,
+                bound=bound,
+                options=options,
+                give_back=self._give_back,
+                run_again=lambda: run_instead() if self._is_connected else None,
+            )
+        )
+        pending, identity = self._pending, id(execution)
+        pending[identity] = weakref.ref(execution, lambda _: pending.pop(identity, None))
+        return execution
+
+    @property
+    def _is_connected(self) -> bool:
+        connection = self._connection()
+        return connection is not None and connection.is_open
+
+    def _finish_pending(self) -> None:
+        """Ends executions that the daemon has completed, and that nobody has waited for."""
+        for reference in tuple(self._pending.values()):
+            execution = reference()
+            if execution is not None:
+                with contextlib.suppress(BadState):  # the code that was interrupted here waits for it
+                    execution.wait(0)
 
     def _bound(
         self, ring: Ring, model: RemoteModel, request: Request, options: ExecuteOptions
@@ -143,6 +207,7 @@ class RingPool:
             return ring
         if len(self._open) < MAX_RINGS:
             return self._opened(deadline_s)
+        self._finish_pending()
         return self._awaited()
 
     def _take_known(self, request: Request) -> Ring | None:

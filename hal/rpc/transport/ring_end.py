@@ -2,9 +2,9 @@
 
 Each direction has a sequence number and an entry of a few words. One entry is under way at a time:
 the client puts a submission, the daemon puts its completion. The writer stores the entry first and
-its number afterwards. The reader polls the number for a short time, yielding the core, and then
-sleeps on the ring's socket. A flag says that it sleeps, and only then is a packet sent, so that
-two busy ends need no system calls for each other.
+its number afterwards. The reader polls the number for a short time, and then sleeps on the ring's
+socket. It hardly polls while more threads want to run than there are cores. A flag says that it
+sleeps, and only then is a packet sent, so that two busy ends need no system calls for each other.
 
 A peer can overwrite all of it at any time. So entries are copied once and then checked, numbers are
 kept on each side and only compared with those in memory, and no content of the memory can prolong a
@@ -21,26 +21,26 @@ from enum import Enum
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.process.processors import PROCESSORS
 
 RING_BYTES = 4096
-#: How long a waiting end polls before it sleeps. Yielding frees a core for the peer. Waking from
-#: sleep costs up to a tenth of this time, and a virtual core that was given up may be gone for as
-#: long.
+#: How long a waiting end polls before it sleeps, if a core is free for it. Waking from sleep costs
+#: up to a tenth of this time, and a virtual core that was given up may be gone for as long.
 SPIN_S = 1e-3
 #: Waits that usually take longer begin with sleep: waking up takes a small part of them.
 _SHORT_WAIT_S = 2e-3
-#: A core that was yielded for so much longer than a wait usually takes was taken by another program.
-#: Those that sleep get a core sooner then than those that yield, which wait for the others' time
-#: slices.
-_TAKEN_S = 3e-4
-#: For how long an end does not yield after that. It doubles while it happens again.
-_FIRST_REST_S, _MAX_REST_S = 0.005, 0.25
-#: An end that does not yield polls for entries that usually come within this time.
+#: While cores are scarce, an end polls for entries that usually come within this time.
 _BRIEF_WAIT_S = 1e-4
 #: It polls for as long as they usually take, and so long more: about the time to wake up.
 _BRIEFLY_S = 3e-5
-#: How often it polls before it yields again; a yield costs as much as so many polls.
-_POLLS_PER_YIELD = 20
+#: How often it polls before it looks at the clock.
+_POLLS_AT_ONCE = 20
+#: How often an end that polls yields its core, in case the peer has been placed on the same one. A
+#: thread that yields to others is given less time afterwards.
+_YIELD_S = 1e-4
+#: After so long, an end that polls releases the interpreter's lock again and again: other threads
+#: of its process may have received their entries.
+_ALONE_S = 5e-5
 
 _ENTRY_BYTES = 32
 #: Indexes of 32-bit words, with separate cache lines for each direction: (number of the entry,
@@ -103,8 +103,6 @@ class RingEnd:
         self._woken_number = 0
         self._packets = 0
         self._usual_wait_s = 0.0
-        self._rest_s = _FIRST_REST_S
-        self._rest_until = 0.0
 
     @property
     def next_number(self) -> int:
@@ -163,8 +161,7 @@ class RingEnd:
         """Polls for the peer's next entry for a short time; returns whether it has arrived.
 
         Polls for as long as waits usually take, and `SPIN_S` more, until a packet is announced.
-        Does not poll if that is long. Polls more briefly, and without yielding the core, for a
-        while after another program took it.
+        Does not poll if that is long, and only briefly while cores are scarce.
 
         Raises:
             BadData: see `has_entry`.
@@ -174,46 +171,38 @@ class RingEnd:
         words, index, taken = self._words, self._take_index, self._taken_number
         usual_s = self._usual_wait_s
         now = time.perf_counter()
-        if now < self._rest_until:
+        if PROCESSORS.are_crowded(now):
             return usual_s <= _BRIEF_WAIT_S and self._poll_until(now + usual_s + _BRIEFLY_S)
         end = now if usual_s > _SHORT_WAIT_S else now + usual_s + SPIN_S
         packets = words[_PACKETS]
         if packets != self._packets:
             self._packets = packets
             return self.has_entry
+        yields_at, shares_at = now, now + _ALONE_S
         while words[index] == taken:
-            if now >= end or words[_PACKETS] != packets:
+            if now >= end or words[_PACKETS] != packets or PROCESSORS.are_crowded(now):
                 return False
-            os.sched_yield()
-            for _ in range(_POLLS_PER_YIELD):
+            if now >= yields_at:
+                os.sched_yield()
+                yields_at = now + _YIELD_S
+            if now >= shares_at and self._poll.poll(0):  # as a side effect, it releases the lock
+                break
+            for _ in range(_POLLS_AT_ONCE):
                 if words[index] != taken:
                     break
-            then, now = now, time.perf_counter()
-            if now - then > usual_s + _TAKEN_S:
-                self._rest(now)
-                break
+            now = time.perf_counter()
         return self.has_entry
 
     def _poll_until(self, end: float) -> bool:
         """Polls without yielding the core; returns whether the entry has arrived."""
         words, index, taken = self._words, self._take_index, self._taken_number
         while words[index] == taken:
-            for _ in range(_POLLS_PER_YIELD):
+            for _ in range(_POLLS_AT_ONCE):
                 if words[index] != taken:
                     break
             if time.perf_counter() >= end:
                 break
         return self.has_entry
-
-    def _rest(self, now: float) -> None:
-        """Makes waits yield no core for a while."""
-        is_again = now < self._rest_until + 2 * self._rest_s
-        if self._usual_wait_s > _BRIEF_WAIT_S:
-            # Polling saves little of a long wait, and a new attempt may cost as much again.
-            self._rest_s = _MAX_REST_S
-        else:
-            self._rest_s = min(2 * self._rest_s, _MAX_REST_S) if is_again else _FIRST_REST_S
-        self._rest_until = now + self._rest_s
 
     def note_wait(self, taken_s: float) -> None:
         """Records how long a wait took, from its first poll on, for later waits."""
@@ -254,9 +243,14 @@ class RingEnd:
         self._taken_number = (self._taken_number + 1) % _NUMBERS
         return bytes(self._take_entry)
 
-    def cancel(self) -> None:
-        """Tells the peer that the last submission is cancelled."""
-        self._words[_CANCELLED] = self._put_number
+    @property
+    def put_number(self) -> int:
+        """The number of the last entry that was put."""
+        return self._put_number
+
+    def cancel(self, number: int) -> None:
+        """Tells the peer that a submission is cancelled. Any thread may call this."""
+        self._words[_CANCELLED] = number
 
     @property
     def taken_number(self) -> int:

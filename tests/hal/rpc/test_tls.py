@@ -78,13 +78,13 @@ def test_a_client_with_a_certificate_is_served(authority: Authority) -> None:
 
 
 def test_each_client_is_a_user_of_its_own(authority: Authority) -> None:
-    with served(issue(authority, "gpu", ["127.0.0.1"])) as server:
-        with (
-            connected(server, issue(authority, "laptop")),
-            connected(server, issue(authority, "desk")),
-        ):
-            users = {session.user for session in server.handler.sessions.all()}
-            assert users == {"certificate laptop", "certificate desk"}
+    with (
+        served(issue(authority, "gpu", ["127.0.0.1"])) as server,
+        connected(server, issue(authority, "laptop")),
+        connected(server, issue(authority, "desk")),
+    ):
+        users = {session.user for session in server.handler.sessions.all()}
+        assert users == {"certificate laptop", "certificate desk"}
 
 
 def test_others_are_refused_with_the_reason(authority: Authority, tmp_path: Path) -> None:

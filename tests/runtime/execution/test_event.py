@@ -1,6 +1,7 @@
 """Events: how a background execution ends, and fences for other executions."""
 
 import os
+import threading
 
 import pytest
 from support.errors import error_code
@@ -49,6 +50,44 @@ def test_the_fence_signals_with_the_event() -> None:
     assert other.is_done
     other.wait()
     assert other.code is nd.ResultCode.NO_ERROR
+
+
+def test_a_fence_is_created_when_it_is_asked_for() -> None:
+    event = Event(has_fence=True)
+    assert event.fence is event.fence
+    assert event.fence is not None
+    assert not event.fence.is_signalled
+    event.signal(None)
+    assert event.fence.is_signalled
+    late = Event.ended(has_fence=True)
+    assert late.fence is not None
+    assert late.fence.is_signalled
+    assert Event.ended().fence is None
+
+
+def test_threads_that_wait_finish_the_execution() -> None:
+    event = Event(has_fence=True)
+    is_over = threading.Event()
+    waits: list[float | None] = []
+
+    def finish(timeout_s: float | None) -> bool:
+        waits.append(timeout_s)
+        if is_over.wait(timeout_s):
+            event.signal(None)
+        return event.is_signalled
+
+    event.finish_by(finish)
+    assert not event.is_done
+    assert not event.has_written
+    assert not event.ends_within(0.01)
+    assert waits == [0.0, 0.0, 0.01]
+    fence = event.fence  # a thread waits now, to signal it
+    assert fence is not None
+    assert not fence.wait(0.01)
+    is_over.set()
+    assert fence.wait(30)
+    event.wait()
+    assert event.is_done
 
 
 def test_an_event_without_a_fence_has_no_descriptor() -> None:

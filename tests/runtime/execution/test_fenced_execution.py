@@ -1,6 +1,8 @@
 """Executions that depend on others, on one device or several, in this process and in daemons."""
 
+import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,9 +12,10 @@ from support.devices.misbehaving import FailingDevice, PausedDevice
 from support.errors import error_code
 from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
+from support.waiting import wait_until
 
 import neurald as nd
-from neurald.hal.errors import Cancelled, OpFailed
+from neurald.hal.errors import BadState, Cancelled, OpFailed
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 from neurald.runtime.execution.event import Event
@@ -140,6 +143,58 @@ def test_arrays_are_read_once_the_dependencies_are_over(compilations: list[nd.Co
     fence.signal()
     last.wait()
     np.testing.assert_array_equal(output, np.full(SHAPE, 6))
+
+
+def is_complete(execution: nd.Execution) -> bool:
+    try:
+        execution.output_dimensions(0)
+    except BadState:
+        return False
+    return True
+
+
+@sweep("where", ["in process", "daemon"])
+def test_executions_that_nobody_waits_for(where: str, addresses: tuple[str, str]) -> None:
+    """An execution that is over is completed, whether its event was waited for or not."""
+    device = nd.devices()[0] if where == "in process" else nd.connect(addresses[0])
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    execution, output = bound_execution(compilation, reusable=True)
+    for start in (execution.start_compute, lambda: execution.start_compute_with_dependencies([])):
+        for _ in range(3):
+            output[:] = 0
+            start()
+            wait_until(lambda: is_complete(execution))
+            np.testing.assert_array_equal(output, np.full(SHAPE, 3))
+    start = execution.start_compute
+    start()
+    time.sleep(0.1)
+    event = start()  # the last one is over
+    event.wait()
+    never = Fence()
+    event = execution.start_compute_with_dependencies([Event.from_fence_fd(never.fd)])
+    with pytest.raises(BadState, match="already computing"):
+        execution.compute()
+    execution.cancel()
+    with pytest.raises(Cancelled):
+        event.wait(30)
+
+
+@sweep("where", ["in process", "daemon"])
+def test_fences_of_executions_for_other_processes(where: str, addresses: tuple[str, str]) -> None:
+    device = nd.devices()[0] if where == "in process" else nd.connect(addresses[0])
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    for is_short in (False, True):
+        execution, output = bound_execution(compilation, reusable=True)
+        if is_short:
+            execution.compute()
+        output[:] = 0
+        event = execution.start_compute_with_dependencies([])
+        fd = event.fence_fd()
+        imported = Event.from_fence_fd(fd)
+        os.close(fd)
+        imported.wait(30)
+        np.testing.assert_array_equal(output, np.full(SHAPE, 3))
+        event.wait()
 
 
 def test_an_event_without_a_fence_is_waited_for_too() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 x509 = pytest.importorskip("cryptography.x509", reason="certificates need neurald[tls]")
 
-from cryptography.x509.oid import ExtendedKeyUsageOID
-from support.certificates import make_authority
+from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: E402
+from support.certificates import make_authority  # noqa: E402
 
-from neurald.hal.errors import BadData, BadState
-from neurald.hal.rpc.transport.certificate import Revocations
-from neurald.hal.rpc.transport.tls_files import TlsFiles
-from neurald.service.certificates.authority import Authority, soon_expiring
+from neurald.hal.errors import BadData, BadState  # noqa: E402
+from neurald.hal.rpc.transport.certificate import Revocations  # noqa: E402
+from neurald.hal.rpc.transport.tls_files import TlsFiles  # noqa: E402
+from neurald.service.certificates.authority import Authority, soon_expiring  # noqa: E402
 
 
 @pytest.fixture

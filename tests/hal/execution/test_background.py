@@ -6,7 +6,7 @@ import time
 import pytest
 from support.daemon.forking import in_child
 
-from neurald.drivers.compiler.frontend.background import BackgroundWorker
+from neurald.hal.execution.background import BackgroundWorker
 from neurald.hal.sync.cancellation import Cancellation
 
 pytestmark = pytest.mark.quick

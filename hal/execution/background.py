@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 #: A piece of work, which ends early when it is cancelled.
 Work: TypeAlias = Callable[[Cancellation], None]
 
-#: Number of pieces that may wait; further ones are refused.
+#: Number of pieces that may wait by default.
 _MAX_WAITING: Final = 16
 #: Time after which a thread without work ends.
 _IDLE_S: Final = 5.0
@@ -44,10 +44,12 @@ class BackgroundWorker:
 
     Args:
         idle: called by the thread before it ends.
+        max_waiting: number of pieces that may wait; further ones are refused. 0 for no limit.
     """
 
-    def __init__(self, idle: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, idle: Callable[[], None] = lambda: None, max_waiting: int = _MAX_WAITING) -> None:
         self._idle = idle
+        self._max_waiting = max_waiting
         self._lock = forkable_lock()
         self._start()
         os.register_at_fork(after_in_child=self._start)
@@ -55,7 +57,7 @@ class BackgroundWorker:
 
     def _start(self) -> None:
         """Starts afresh, without a thread."""
-        self._pieces: queue.Queue[_Piece | None] = queue.Queue(_MAX_WAITING)
+        self._pieces: queue.Queue[_Piece | None] = queue.Queue(self._max_waiting)
         self._current: _Piece | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False

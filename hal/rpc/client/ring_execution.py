@@ -1,0 +1,115 @@
+"""An execution that a ring runs while its caller continues."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult
+from neurald.hal.errors import DeadObject, Error, OpFailed
+from neurald.hal.process.background import BACKGROUND
+from neurald.hal.process.turn import Turn
+from neurald.hal.rpc.client.ring import Ring, RingRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedRun:
+    """What a ring runs, and what follows.
+
+    Attributes:
+        ring: that runs it, and that nothing else uses meanwhile.
+        bound: the request.
+        options: of the execution.
+        give_back: takes the ring back at the end.
+        run_again: runs the request in another way if the ring breaks while the daemon lives; None
+            if the daemon does not live.
+    """
+
+    ring: Ring
+    bound: RingRequest
+    options: ExecuteOptions
+    give_back: Callable[[Ring], None]
+    run_again: Callable[[], ExecutionResult | None]
+
+    def finish(self, timeout_s: float | None) -> ExecutionResult | None:
+        """Waits for the end; returns None if the execution is still under way.
+
+        Raises:
+            Error: see `PreparedModel.execute`.
+        """
+        try:
+            result = self.ring.finish(self.bound, self.options, timeout_s)
+            if result is None:
+                return None
+        except DeadObject:
+            is_usable = self.ring.is_usable
+            self.give_back(self.ring)
+            result = None if is_usable else self.run_again()
+            if result is None:
+                raise
+            return result
+        except BaseException:
+            self.give_back(self.ring)
+            raise
+        self.give_back(self.ring)
+        return result
+
+    def finish_unobserved(self) -> None:
+        """Waits for the end, and ignores errors."""
+        with contextlib.suppress(Error):
+            self.finish(None)
+
+
+class RingExecution:
+    """Implements `neurald.hal.execution.pending.PendingExecution`.
+
+    The execution ends properly even if nothing refers to this object any more.
+
+    Args:
+        run: the execution, which has been submitted.
+    """
+
+    def __init__(self, run: SubmittedRun) -> None:
+        self._run: SubmittedRun | None = run
+        self._result: ExecutionResult | None = None
+        self._error: Error | None = None
+        self._turn = Turn()
+        cancellation = run.options.cancellation
+        if cancellation is not None:
+            cancellation.call_on_cancel(run.ring.canceller())
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """See `PendingExecution.wait`.
+
+        Raises:
+            BadState: see `Turn.taken`.
+        """
+        if self._run is None:
+            return True
+        with self._turn.taken(timeout_s) as is_taken:
+            return self._settled(timeout_s) if is_taken else self._run is None
+
+    def _settled(self, timeout_s: float | None) -> bool:
+        if self._run is None:
+            return True
+        try:
+            self._result = self._run.finish(timeout_s)
+            if self._result is None:
+                return False
+        except Error as error:
+            # Without its traceback, whose frames keep the memory of the call.
+            self._error = error.with_traceback(None)
+        self._run = None
+        return True
+
+    def result(self) -> ExecutionResult:
+        """See `PendingExecution.result`."""
+        self.wait(None)
+        if self._result is None:
+            raise self._error or OpFailed("the execution has ended without a result")
+        return self._result
+
+    def __del__(self) -> None:
+        run = getattr(self, "_run", None)
+        if run is not None:
+            with contextlib.suppress(RuntimeError):
+                BACKGROUND.start(run.finish_unobserved, "neurald execution")
