@@ -72,7 +72,7 @@ def changed(device: OpenClDevice, **changes: object) -> None:
     """Changes the images that a device supports."""
     facts = device.context.facts
     assert facts.images is not None
-    device.context.facts = replace(facts, images=replace(facts.images, **changes))  # type: ignore[arg-type]
+    device.context.facts = replace(facts, images=replace(facts.images, **changes))
 
 
 @pytest.fixture(scope="module")
