@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -100,30 +100,45 @@ def _factory(driver: str) -> Callable[[], Any]:
 
 
 def running_daemons() -> tuple[str, ...]:
-    """Returns the addresses of the daemons that listen in the runtime directory, sorted.
+    """Returns the addresses of the daemons of this user, and then those of the machine's service.
 
-    Those that a service manager has not started yet are among them.
-    Sockets without a server are left out, and so is a directory that other users can write to.
+    Both are sorted. Those that a service manager has not started yet are among them. Sockets
+    without a server are left out, and so is a directory that other users can write to. A socket of
+    the machine's service that does not admit this user is listed, so that connecting tells why.
     """
-    directory = runtime_directory()
+    own, machine = runtime_directory(), machine_directory()
+    paths = [path for path in _sockets(own, os.getuid()) if is_served(path)]
+    if machine != own and (user := machine_user()) is not None:
+        paths += (path for path in _sockets(machine, user) if is_served(path, or_forbidden=True))
+    return tuple(f"unix://{path}" for path in paths)
+
+
+def _sockets(directory: Path, owner: int) -> list[Path]:
+    """Returns the drivers' sockets in a directory that nobody but this user can change, sorted."""
     try:
         status = directory.lstat()
-        is_private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        is_private = status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if not stat.S_ISDIR(status.st_mode) or not is_private:
-            return ()
-        paths = sorted(path for path in directory.glob("*.sock") if path.name != MANAGER_SOCKET)
+            return []
+        return sorted(path for path in directory.glob("*.sock") if path.name != MANAGER_SOCKET)
     except OSError:
-        return ()
-    return tuple(f"unix://{path}" for path in paths if is_served(path))
+        return []
 
 
-def is_served(path: Path) -> bool:
-    """Returns whether a process accepts connections at a UNIX socket."""
+def is_served(path: Path, *, or_forbidden: bool = False) -> bool:
+    """Returns whether a process accepts connections at a UNIX socket.
+
+    Args:
+        path: of the socket.
+        or_forbidden: the result if this user may not connect.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)  # it connects at once, unless the queue of the server is full
         try:
             probe.connect(str(path))
         except OSError as error:
+            if error.errno == errno.EACCES:
+                return or_forbidden
             # A server also exists if its queue is full, or if it uses another type of socket.
             return error.errno in (errno.EAGAIN, errno.EPROTOTYPE)
     return True

@@ -16,9 +16,11 @@ ROOT = Path(__file__).parent.parent
 SHARED: dict[str, str] = {
     "Burst": "the burst of a prepared model in the HAL, and that of a compilation in the client API",
     "Compiled": "the result of a driver's compiler",
+    "CompiledModel": "LiteRT's class, and what runs a compilation's arrays",
     "Epilogue": "the epilogue of a contraction, as each compiling driver generates it",
     "Executable": "a compiled step, as each compiling driver runs it",
     "Instance": "the memory of one execution of a prepared model, in each compiling driver",
+    "Interpreter": "LiteRT's class, and the interpreter that a daemon's clients share",
     "KernelCall": "the call of a kernel in an executable, in each compiling driver",
     "Statements": "the writer of a kernel's statements, in each compiling driver",
 }

@@ -18,6 +18,7 @@ all slots are taken, its first execution gets a guest slot, and the operating sy
 processors.
 """
 
+import heapq
 import threading
 import time
 from collections import deque
@@ -109,14 +110,19 @@ class _Usage:
 
 
 class _UserUsage(_Usage):
-    """The usage of one user, whose clients trust each other."""
+    """The usage of one user, whose clients trust each other.
 
-    __slots__ = ("clients", "key")
+    Attributes:
+        lanes: the lanes of its clients in which executions wait.
+    """
+
+    __slots__ = ("clients", "key", "lanes")
 
     def __init__(self, key: Hashable) -> None:
         super().__init__()
         self.key = key
         self.clients: dict[Hashable, _ClientUsage] = {}
+        self.lanes = _WaitingLanes()
 
 
 class _ClientUsage(_Usage):
@@ -152,32 +158,118 @@ class _ClientUsage(_Usage):
 class _PriorityLane:
     """The waiting executions of one client that have the same priority, in order of arrival."""
 
-    __slots__ = ("queue", "rank", "served_at")
+    __slots__ = ("client", "is_listed", "queue", "rank", "served_at")
 
-    def __init__(self, priority: Priority) -> None:
+    def __init__(self, client: _ClientUsage, priority: Priority) -> None:
+        self.client = client
         self.queue: deque[Ticket] = deque()
         self.rank = _RANKS[priority]
         self.served_at = 0.0
+        self.is_listed = False
 
     def level(self, now: float) -> int:
         """Returns the effective priority: the rank, raised by the time waited in vain."""
         return self.rank + int((now - max(self.served_at, self.queue[0].queued_at)) / AGEING_S)
 
 
+class _WaitingLanes:
+    """The lanes of a user in which executions wait, in the order in which they are served.
+
+    As long as all have the same priority and none has waited long, their order only depends on the
+    time that their clients have used, which never decreases. Then a heap has the next one at once.
+    """
+
+    __slots__ = ("_arrivals", "_heap", "_number", "_ranks")
+
+    def __init__(self) -> None:
+        #: Used time, arrival and a unique number of each lane; its client may have used more since.
+        self._heap: list[tuple[float, float, int, _PriorityLane]] = []
+        self._arrivals: deque[Ticket] = deque()
+        self._ranks: dict[int, int] = {}
+        self._number = 0
+
+    def add(self, lane: _PriorityLane, ticket: "Ticket", now: float) -> None:
+        """Adds the last execution of a lane."""
+        self._ranks[lane.rank] = self._ranks.get(lane.rank, 0) + 1
+        self._arrivals.append(ticket)
+        self._list(lane, now)
+
+    def remove(self, lane: _PriorityLane, ticket: "Ticket", now: float) -> None:
+        """Removes an execution, which is no longer in its lane."""
+        left = self._ranks[lane.rank] - 1
+        if left:
+            self._ranks[lane.rank] = left
+        else:
+            del self._ranks[lane.rank]
+        ticket.waits = False
+        while self._arrivals and not self._arrivals[0].waits:
+            self._arrivals.popleft()
+        self._list(lane, now)
+
+    def _list(self, lane: _PriorityLane, now: float) -> None:
+        if lane.queue and not lane.is_listed:
+            lane.is_listed = True
+            self._number += 1
+            entry = (lane.client.used_s(now), lane.queue[0].queued_at, self._number, lane)
+            heapq.heappush(self._heap, entry)
+
+    def tidy(self) -> None:
+        """Drops lanes in which nothing waits, whose clients may be gone."""
+        for *_, lane in self._heap:
+            lane.is_listed = bool(lane.queue)
+        self._heap = [entry for entry in self._heap if entry[-1].is_listed]
+        heapq.heapify(self._heap)
+
+    def in_order(self, now: float) -> Iterator[_PriorityLane]:
+        """Iterates over the lanes. Those that are not admitted stay; do not change any meanwhile."""
+        if len(self._ranks) <= 1 and (not self._arrivals or now < self._arrivals[0].queued_at + AGEING_S):
+            yield from self._by_used_time(now)
+        else:
+            lanes = [
+                (-lane.level(now), lane.client.used_s(now), lane.queue[0].queued_at, lane)
+                for *_, lane in self._heap
+                if lane.queue
+            ]
+            for *_, lane in sorted(lanes, key=lambda each: each[:3]):
+                yield lane
+
+    def _by_used_time(self, now: float) -> Iterator[_PriorityLane]:
+        heap = self._heap
+        seen = []
+        try:
+            while heap:
+                used_s, queued_at, number, lane = heap[0]
+                if not lane.queue:
+                    heapq.heappop(heap)
+                    lane.is_listed = False
+                    continue
+                found = lane.client.used_s(now), lane.queue[0].queued_at
+                if found != (used_s, queued_at):
+                    heapq.heapreplace(heap, (*found, number, lane))
+                    continue
+                seen.append(heapq.heappop(heap))
+                yield lane
+        finally:
+            for entry in seen:
+                heapq.heappush(heap, entry)
+
+
 class Ticket:
     """One execution in the queue: it waits, or runs.
 
     Attributes:
+        waits: whether it is in the queue.
         work: the paced work of the thread that runs it, once it has begun.
     """
 
-    __slots__ = ("client", "priority", "queued_at", "ready", "started_at", "work")
+    __slots__ = ("client", "priority", "queued_at", "ready", "started_at", "waits", "work")
 
     def __init__(self, client: _ClientUsage, priority: Priority, now: float) -> None:
         self.client = client
         self.priority = priority
         self.queued_at = now
         self.started_at: float | None = None
+        self.waits = True
         self.ready = threading.Lock()
         self.work: PacedWork | None = None
 
@@ -280,8 +372,9 @@ class AdmissionQueue:
             ticket = Ticket(usage_of_client, priority, now)
             lane = usage_of_client.lanes.get(priority)
             if lane is None:
-                lane = usage_of_client.lanes[priority] = _PriorityLane(priority)
+                lane = usage_of_client.lanes[priority] = _PriorityLane(usage_of_client, priority)
             lane.queue.append(ticket)
+            usage_of_client.user.lanes.add(lane, ticket, now)
             self._waiting += 1
             for usage in (usage_of_client, usage_of_client.user):
                 usage.waiting += 1
@@ -317,7 +410,7 @@ class AdmissionQueue:
                 self._end(ticket, now)
             else:
                 ticket.client.lanes[ticket.priority].queue.remove(ticket)
-                self._stop_waiting(ticket)
+                self._stop_waiting(ticket, now)
             self._start(now)
 
     # Choosing the next execution. The lock is held.
@@ -338,7 +431,11 @@ class AdmissionQueue:
 
     def _start(self, now: float) -> None:
         """Admits every waiting execution that may run now."""
-        while (ticket := self._next(now)) is not None:
+        # No client may start one while so many run that have not taken long yet.
+        while self._waiting and self._recently_started(now) < self._slots + self._guests:
+            ticket = self._next(now)
+            if ticket is None:
+                return
             self._admit(ticket, now)
 
     def _admit(self, ticket: Ticket, now: float) -> None:
@@ -346,7 +443,7 @@ class AdmissionQueue:
         lane = client.lanes[ticket.priority]
         lane.queue.popleft()
         lane.served_at = now
-        self._stop_waiting(ticket)
+        self._stop_waiting(ticket, now)
         self._running.add(ticket)
         for usage in (client, client.user):
             usage.start(now)
@@ -365,8 +462,10 @@ class AdmissionQueue:
         if not client.is_active and now >= self._forget_at:
             self._forget(now)
 
-    def _stop_waiting(self, ticket: Ticket) -> None:
+    def _stop_waiting(self, ticket: Ticket, now: float) -> None:
         self._waiting -= 1
+        client = ticket.client
+        client.user.lanes.remove(client.lanes[ticket.priority], ticket, now)
         for usage in (ticket.client, ticket.client.user):
             usage.waiting -= 1
 
@@ -374,6 +473,7 @@ class AdmissionQueue:
         """Removes clients that are gone, of which there may be many; not at every end."""
         self._forget_at = now + _MAX_GRACE_S
         for user in tuple(self._users.values()):
+            user.lanes.tidy()
             for client in tuple(user.clients.values()):
                 if client.is_over(now):
                     del user.clients[client.key]
@@ -384,14 +484,8 @@ class AdmissionQueue:
         """Returns the execution to start next; None if none of the waiting ones may start."""
         users = [user for user in self._users.values() if user.waiting]
         for user in sorted(users, key=lambda user: user.used_s(now)):
-            lanes = [
-                (-lane.level(now), client.used_s(now), lane.queue[0].queued_at, lane)
-                for client in user.clients.values()
-                for lane in client.lanes.values()
-                if lane.queue
-            ]
-            for *_, lane in sorted(lanes, key=lambda each: each[:3]):
-                if self._may_start(lane.queue[0].client, now):
+            for lane in user.lanes.in_order(now):
+                if self._may_start(lane.client, now):
                     return lane.queue[0]
         return None
 

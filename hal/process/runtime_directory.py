@@ -1,11 +1,20 @@
-"""The directory in which the daemons of a user listen."""
+"""The directories in which daemons listen: each user's own, and that of the machine's service."""
 
 import os
 import re
+import stat
 import tempfile
 from pathlib import Path
+from typing import Final
 
+from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
+from neurald.hal.process.private_directory import open_private
+
+#: Names another directory of the machine's service than the usual one.
+MACHINE_VARIABLE = "NEURALD_MACHINE_DIRECTORY"
+MACHINE_DIRECTORY: Final = Path("/run/neurald")
+_OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 _kept: Path | None = None
 
@@ -28,6 +37,41 @@ def runtime_directory() -> Path:
     if base.startswith("/"):
         return Path(base) / "neurald"
     return Path(tempfile.gettempdir()) / f"neurald-{os.getuid()}"
+
+
+def serve_machine() -> None:
+    """Makes the directory of the machine's service the runtime directory of this process."""
+    global _kept
+    _kept = machine_directory()
+
+
+def machine_directory() -> Path:
+    """Returns the directory in which the machine's service listens, for all users that it admits.
+
+    It need not exist.
+    """
+    named = os.environ.get(MACHINE_VARIABLE, "")
+    return Path(named) if named.startswith("/") else MACHINE_DIRECTORY
+
+
+def machine_user() -> int | None:
+    """Returns the user who runs the machine's service; None if there is none.
+
+    Whoever owns its directory is that user: root, or this user, has put it where nobody else can.
+    """
+    directory = machine_directory()
+    try:
+        os.close(open_private(directory.parent, may_be_link=True))
+        status = directory.lstat()
+    except (OSError, BadState):
+        return None
+    is_safe = stat.S_ISDIR(status.st_mode) and not status.st_mode & _OTHERS_MAY_WRITE
+    return status.st_uid if is_safe else None
+
+
+def in_machine_directory(path: Path) -> bool:
+    """Returns True if a socket is in the directory of the machine's service."""
+    return path.parent == machine_directory() and machine_user() is not None
 
 
 def address_of(driver: str, listen: str | None) -> Address:

@@ -1,5 +1,6 @@
 """Cancellation: one thread asks the execution of another one to stop."""
 
+import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
@@ -46,7 +47,7 @@ class Cancellation:
 
     @property
     def is_unused(self) -> bool:
-        """True if it was neither cancelled nor given a callback."""
+        """True if it was neither cancelled nor has a callback."""
         return not self._is_cancelled and not self._callbacks
 
     def cancel(self) -> None:
@@ -65,6 +66,11 @@ class Cancellation:
                 self._callbacks.append(callback)
                 return
         callback()
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        """Removes a callback that has not been called; does nothing if it has."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._callbacks.remove(callback)
 
     def require_not_cancelled(self, where: str) -> None:
         """Raises Cancelled if it is cancelled; the message says `where` that was noticed."""

@@ -39,6 +39,7 @@ class DaemonConnection:
         self._tls: TlsFiles | None = None
         self._lock = forkable_lock()
         self._device: RemoteDevice | None = None
+        self._reported = ""
         self._pause_s = 0.0
         self._retry_at = 0.0
 
@@ -47,6 +48,11 @@ class DaemonConnection:
         """True if the application has connected to the daemon and not closed its device."""
         device = self._device
         return device is not None and not device.is_closed
+
+    def fails_anew(self, error: Error) -> bool:
+        """Returns False if the last failure that was reported here had the same message."""
+        is_new, self._reported = self._reported != str(error), str(error)
+        return is_new
 
     @property
     def is_backing_off(self) -> bool:
@@ -88,6 +94,7 @@ class DaemonConnection:
                     self._retry_at = now + self._pause_s
                 raise
             self._pause_s = self._retry_at = 0.0
+            self._reported = ""
             return self._device
 
     def _connected(self, deadline_s: float | None) -> "RemoteDevice":

@@ -52,7 +52,8 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
             _LOGGER.warning("ignoring the daemon at %s, which has not answered in time", daemon.address)
         elif isinstance(answer, Error):
             # The application already knows that a daemon to which it was connected is gone.
-            level = logging.WARNING if daemon.address in found else logging.DEBUG
+            is_news = daemon.address in found and daemon.fails_anew(answer)
+            level = logging.WARNING if is_news else logging.DEBUG
             _LOGGER.log(level, "ignoring a driver daemon: %s", answer)
         elif devices.setdefault(answer.name, answer) is not answer:
             _LOGGER.debug(

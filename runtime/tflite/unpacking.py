@@ -102,6 +102,26 @@ def _value(tensor: Tensor, packed: Array, dtype: "np.dtype[np.generic]") -> Arra
     return _parts(packed, count, bits, signed=tensor.type != UINT4).reshape(tensor.shape)
 
 
+def stored_values(tensor: Tensor, stored: memoryview, dtype: "np.dtype[np.generic]") -> Array:
+    """Returns the numbers that the file stores for a constant, quantised ones as they are.
+
+    Packed ones are unpacked. Of a sparse tensor only the stored numbers are returned, in one
+    dimension.
+
+    Raises:
+        BadData: the number of bytes is wrong.
+    """
+    packed = np.frombuffer(stored, np.uint8)
+    bits = PACKED_BITS.get(tensor.type, 8)
+    if tensor.sparsity is not None:
+        return np.array(packed[: packed.size // dtype.itemsize * dtype.itemsize]).view(dtype)
+    if bits < 8:
+        return np.array(_value(tensor, packed, dtype)).view(dtype)
+    if packed.size != math.prod(tensor.shape) * dtype.itemsize:
+        raise BadData(f"{tensor} of shape {list(tensor.shape)} has {packed.size} bytes of data")
+    return np.array(packed).view(dtype).reshape(tensor.shape)
+
+
 def _dequantized(tensor: Tensor, packed: Array) -> Array:
     """Converts quantised values to real numbers, with a scale and zero point per channel."""
     quantization = tensor.quantization()
@@ -194,12 +214,14 @@ def _levels(
         if kind == DimensionType.SPARSE_CSR and 0 <= dimension < rank:
             length = tensor.shape[dimension] // blocks.get(dimension, 1)
         levels.append(
-            _Level(format=kind, length=length, segments=_vector(table, 2), indices=_vector(table, 4))
+            _Level(
+                format=kind, length=length, segments=index_vector(table, 2), indices=index_vector(table, 4)
+            )
         )
     return levels
 
 
-def _vector(table: Table, field: int) -> tuple[int, ...]:
+def index_vector(table: Table, field: int) -> tuple[int, ...]:
     """Reads the numbers of a vector whose kind is in `field` and whose table is in the next.
 
     Empty if absent.

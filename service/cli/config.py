@@ -11,15 +11,18 @@ def config(
         Path | None,
         typer.Option("--config", metavar="FILE", help="The configuration file.", show_default=False),
     ] = None,
+    system: Annotated[
+        bool, typer.Option("--system", help="Show the configuration of the machine's service manager.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Prints the configuration of the service manager, and where each value comes from."""
     import msgspec
 
     from neurald.service.console.output import write_json, write_table
-    from neurald.service.manager.configuration import load_configuration
+    from neurald.service.manager.configuration import Flags, load_configuration
 
-    found = load_configuration(file)
+    found = load_configuration(file, Flags(system=system))
     if json:
         write_json(msgspec.to_builtins(found))
         return

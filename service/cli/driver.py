@@ -88,6 +88,30 @@ def driver(
             "restrictions, off disables them."
         ),
     ] = SandboxMode.AUTO,
+    allow_user: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Serve this user of the machine, too; a name or number. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Serve the members of this group, too; a name or number. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    socket_mode: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="Who may connect to the UNIX socket: 0600 for its user, 0660 for its group, too, 0666 for "
+            "everyone. Of these, only admitted users are served.",
+        ),
+    ] = "0600",
     writable: Annotated[
         list[Path] | None,
         typer.Option(
@@ -128,6 +152,7 @@ def driver(
 
     from neurald.hal.accounting.limits import parse_limits
     from neurald.hal.process.runtime_directory import address_of
+    from neurald.service.daemon.admitted_users import sharing_of
     from neurald.service.daemon.notifications import Notifier, supervisor_address
     from neurald.service.sandbox.sandbox import enter
 
@@ -135,6 +160,7 @@ def driver(
         # A supervisor that aborts a hanging driver finds its stack traces in the log.
         faulthandler.enable()
     chosen = parse_limits(limit or ())
+    sharing = sharing_of(allow_user or (), allow_group or (), socket_mode)
     files = _tls_files(tls, tls_cert, tls_key, tls_ca)
     notifier = Notifier(supervisor_address())
     # The process must enter the sandbox before any import that starts threads.
@@ -168,6 +194,7 @@ def driver(
         takes_over=take_over,
         tls=files,
         notifier=notifier,
+        sharing=sharing,
         ready=ready,
         until_exit_of=until_exit_of,
     )

@@ -7,6 +7,13 @@ import typer
 
 def restart(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The driver.", show_default=False)],
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system",
+            help="Ask the machine's service manager, also if this user has one.",
+        ),
+    ] = False,
 ) -> None:
     """Replaces a driver's process by a new one without a gap.
 
@@ -15,4 +22,4 @@ def restart(
     """
     from neurald.service.manager.control import restart_driver
 
-    restart_driver(name)
+    restart_driver(name, system=system)

@@ -42,6 +42,14 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system",
+            help="Serve all users of the machine whom the configuration admits, by default the members of "
+            "the group neurald, in /run/neurald.",
+        ),
+    ] = False,
     log_format: LogFormatOption = None,
     log_level: LogLevelOption = None,
 ) -> None:
@@ -53,14 +61,22 @@ def serve(
     import asyncio
     from functools import partial
 
+    from neurald.hal.process.runtime_directory import serve_machine
     from neurald.service.logs.setup import notice, start_log
-    from neurald.service.manager.configuration import Flags, load_configuration
+    from neurald.service.manager.configuration import Flags, load_for_this_machine
     from neurald.service.manager.manager import Manager
 
     flags = Flags(
-        drivers=tuple(driver or ()), idle_s=idle, drain_s=drain, log_level=log_level, log_format=log_format
+        drivers=tuple(driver or ()),
+        idle_s=idle,
+        drain_s=drain,
+        log_level=log_level,
+        log_format=log_format,
+        system=system,
     )
-    load = partial(load_configuration, config, flags)
+    if system:
+        serve_machine()
+    load = partial(load_for_this_machine, config, flags)
     configuration = load()
     start_log(configuration.log_format, configuration.log_level)
 

@@ -1,8 +1,11 @@
 """The command `neurald status`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from neurald.service.manager.state import ManagerStatus
 
 #: How many of the last lines of a driver that does not run are shown.
 _SHOWN_LINES = 5
@@ -10,17 +13,36 @@ _SHOWN_LINES = 5
 
 def status(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with status 1 if a driver is in quarantine.")
+    ] = False,
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system",
+            help="Ask the machine's service manager, also if this user has one.",
+        ),
+    ] = False,
 ) -> None:
     """Shows the drivers of the service manager, their states, and why."""
     import msgspec
 
-    from neurald.service.console.output import printable, write_json, write_line, write_table
+    from neurald.service.console.output import write_json
     from neurald.service.manager.control import manager_status
+    from neurald.service.manager.state import DriverState
 
-    found = manager_status()
+    found = manager_status(system=system)
     if json:
         write_json(msgspec.to_builtins(found))
-        return
+    else:
+        _show(found)
+    if check and any(each.state is DriverState.QUARANTINED for each in found.drivers):
+        raise typer.Exit(1)
+
+
+def _show(found: "ManagerStatus") -> None:
+    from neurald.service.console.output import printable, write_line, write_table
+
     columns = ("driver", "state", "process", "sessions", "starts", "deaths", "last exit")
     rows = [
         (

@@ -24,6 +24,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.process import machine
@@ -81,6 +82,7 @@ class Daemon:
             is ready. The caller ensures that no third process does so at the same time.
         tls: serve only clients with a certificate, over encrypted connections; see `DeviceServer`.
         notifier: tells a supervisor about the daemon's state; None if nobody supervises it.
+        sharing: which other users of the machine are served.
 
     Raises:
         BadData: the address is invalid.
@@ -98,6 +100,7 @@ class Daemon:
         takes_over: bool = False,
         tls: TlsFiles | None = None,
         notifier: Notifier | None = None,
+        sharing: Sharing = NOBODY_ELSE,
     ) -> None:
         self._driver = driver
         self._sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
@@ -108,6 +111,7 @@ class Daemon:
         self._takes_over = takes_over
         self._tls = tls
         self._notifier = notifier or Notifier(None)
+        self._sharing = sharing
         # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted
         # thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
@@ -147,6 +151,7 @@ class Daemon:
                 insecure=self._insecure,
                 driver=self._driver,
                 takes_over=self._takes_over,
+                sharing=self._sharing,
                 tls=self._tls,
             )
             cleanup.callback(self._server.stop)
@@ -323,6 +328,7 @@ def serve(
     notifier: Notifier | None = None,
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
+    sharing: Sharing = NOBODY_ELSE,
 ) -> int:
     """Runs a daemon in the main thread until SIGTERM or SIGINT.
 
@@ -330,7 +336,7 @@ def serve(
     in time, the function ends the process with status 0 instead of returning.
 
     Args:
-        driver, listen, insecure, limits, drain_s, sandbox, takes_over, tls, notifier: as for
+        driver, listen, insecure, limits, drain_s, sandbox, takes_over, tls, notifier, sharing: as for
             `Daemon`.
         ready: called with the address once the daemon serves.
         until_exit_of: id of a process; the daemon stops when that process ends for any reason.
@@ -351,6 +357,7 @@ def serve(
         takes_over=takes_over,
         tls=tls,
         notifier=notifier,
+        sharing=sharing,
     )
     with contextlib.ExitStack() as cleanup:
         if sandbox is not None:

@@ -33,6 +33,38 @@ def prepare_directory(directory: Path) -> None:
         raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
 
 
+def prepare_shared_directory(directory: Path, group: int) -> None:
+    """Creates a directory whose sockets other users can see and get its group.
+
+    Only this user can create and replace files in it. A driver in its sandbox cannot change the
+    group of its sockets; they inherit that of the directory.
+
+    Args:
+        directory: to create, if it is missing.
+        group: of the directory.
+
+    Raises:
+        BadState: other users could replace the directory or its files, or it cannot be used.
+    """
+    wanted = stat.S_ISGID | 0o755
+    try:
+        directory.mkdir(mode=0o755, exist_ok=True)
+        descriptor = open_private(directory, may_be_link=False)
+        try:
+            status = os.fstat(descriptor)
+            if status.st_gid != group:
+                os.fchown(descriptor, -1, group)
+            if status.st_gid != group or stat.S_IMODE(status.st_mode) != wanted:
+                os.fchmod(descriptor, wanted)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise BadState(
+            f"{directory} cannot be used for the machine's sockets: {error.strerror or error}; `neurald "
+            "install-service --system` creates it"
+        ) from None
+
+
 def lock_socket(path: Path) -> FileLock:
     """Locks the path of a socket for this process.
 

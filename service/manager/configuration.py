@@ -16,9 +16,11 @@ from typing import Any, Final
 import msgspec
 
 from neurald.hal.accounting.limits import parse_limits
+from neurald.hal.admission.sharing import Sharing
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.registry import BUILT_IN, driver_names
+from neurald.service.daemon.admitted_users import group_number, sharing_of
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.manager.setting_choice import DEFAULT, SettingChoice, member_of, number_of_seconds
 from neurald.service.sandbox.mode import SandboxMode
@@ -32,6 +34,8 @@ DRAIN_VARIABLE = "NEURALD_SERVE_DRAIN_S"
 LOG_LEVEL_VARIABLE = "NEURALD_LOG_LEVEL"
 LOG_FORMAT_VARIABLE = "NEURALD_LOG_FORMAT"
 _SYSTEM_FILE: Final = Path("/etc/neurald/neurald.toml")
+#: The group that the machine's service serves, unless the operator chooses others.
+SERVICE_GROUP: Final = "neurald"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 #: Limits the configuration file, which is read as a whole.
 _MAX_FILE_BYTES: Final = 1 << 20
@@ -48,6 +52,8 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         watchdog_s: how long it may be silent before it counts as hanging.
         drain_s: how long running calls may take when it stops. None takes the manager's value.
         log_level: the least level of its log. None takes the manager's value.
+        users, groups: whom it serves besides the manager's own user: names or numbers. None takes
+            the manager's value.
         limits: of clients, as for `neurald driver --limit`.
         sandbox, writable: as for `neurald driver`.
         environment: variables of its process, in addition to those of the manager.
@@ -59,6 +65,8 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     watchdog_s: float = 2.0
     drain_s: float | None = None
     log_level: LogLevel | None = None
+    users: tuple[str | int, ...] | None = None
+    groups: tuple[str | int, ...] | None = None
     limits: dict[str, str | int] = {}
     sandbox: SandboxMode = SandboxMode.AUTO
     writable: tuple[str, ...] = ()
@@ -70,6 +78,10 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     drain_s: float | None = None
     log_level: LogLevel | None = None
     log_format: LogFormat | None = None
+    users: tuple[str | int, ...] | None = None
+    groups: tuple[str | int, ...] | None = None
+    group: str | int | None = None
+    socket_mode: str | None = None
     drivers: dict[str, DriverSettings] | None = None
 
 
@@ -80,6 +92,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
         drivers: the drivers to supervise; empty for those of the environment or the file, or else
             the installed ones for devices other than the CPU.
         idle_s, drain_s, log_level, log_format: None for the values of the environment or the file.
+        system: whether the manager serves the machine, or else its user.
     """
 
     drivers: tuple[str, ...] = ()
@@ -87,6 +100,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float | None = None
     log_level: LogLevel | None = None
     log_format: LogFormat | None = None
+    system: bool = False
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,12 +109,18 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         log_level: of the manager's own log.
         log_format: of the manager's log, which includes what drivers log.
+        system: whether the manager serves the machine, or else its user.
+        group: of the sockets of the machine's service.
+        socket_mode: permissions of the sockets, in octal.
         drivers: by name, complete: no value is None and no `driver` is empty.
         sources: for the name of each setting, where its value comes from.
     """
 
     log_level: LogLevel
     log_format: LogFormat
+    system: bool
+    group: str | int
+    socket_mode: str
     drivers: dict[str, DriverSettings]
     sources: dict[str, str]
 
@@ -117,11 +137,11 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         BadState: the file cannot be read.
         BadData: a setting is unknown or invalid; the message names it and its source.
     """
-    path, is_chosen = _path(file)
-    content = _read(path, must_exist=is_chosen)
     flags = flags or Flags()
+    path, is_chosen = _path(file, is_system=flags.system)
+    content = _read(path, must_exist=is_chosen)
     choice = SettingChoice(path)
-    shared = {
+    shared: dict[str, Any] = {
         "idle_s": choice.of(
             "idle_s", ("--idle", flags.idle_s), IDLE_VARIABLE, number_of_seconds, content.idle_s, 300.0
         ),
@@ -147,20 +167,63 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         content.log_format,
         LogFormat.AUTO,
     )
+    choice.sources["system"] = "--system" if flags.system else DEFAULT
+    group = choice.of_file("group", content.group, SERVICE_GROUP)
+    socket_mode = choice.of_file("socket_mode", content.socket_mode, "0660" if flags.system else "0600")
+    shared |= {
+        "log_level": level or LogLevel.NOTICE,
+        "users": choice.of_file("users", content.users, ()),
+        "groups": choice.of_file("groups", content.groups, (group,) if flags.system else ()),
+    }
     names = _chosen_drivers(flags.drivers, content.drivers, path, choice.sources)
     complete = {
         name: _complete(
             name,
             (content.drivers or {}).get(name, DriverSettings()),
-            {**shared, "log_level": level or LogLevel.NOTICE},
+            shared,
             str(path),
             choice.sources,
         )
         for name in names
     }
     return Configuration(
-        log_level=level or LogLevel.INFO, log_format=log_format, drivers=complete, sources=choice.sources
+        log_level=level or LogLevel.INFO,
+        log_format=log_format,
+        system=flags.system,
+        group=group,
+        socket_mode=socket_mode,
+        drivers=complete,
+        sources=choice.sources,
     )
+
+
+def load_for_this_machine(file: Path | None = None, flags: Flags | None = None) -> Configuration:
+    """Loads the configuration, and requires that the users and groups in it exist.
+
+    Raises:
+        BadState, BadData: as for `load_configuration`.
+    """
+    found = load_configuration(file, flags)
+    for name, settings in found.drivers.items():
+        try:
+            driver_sharing(settings, found.socket_mode)
+        except BadData as error:
+            raise BadData(f"users, groups or socket_mode of the driver {name}: {error}") from None
+    if found.system:
+        try:
+            group_number(found.group)
+        except BadData as error:
+            raise BadData(f"group ({found.sources['group']}): {error}") from None
+    return found
+
+
+def driver_sharing(settings: DriverSettings, socket_mode: str) -> Sharing:
+    """Returns whom a driver serves.
+
+    Raises:
+        BadData: there is no such user or group, or the mode is not valid.
+    """
+    return sharing_of(settings.users or (), settings.groups or (), socket_mode)
 
 
 def _complete(
@@ -188,12 +251,14 @@ def default_drivers() -> tuple[str, ...]:
     return tuple(found)
 
 
-def _path(file: Path | None) -> tuple[Path, bool]:
+def _path(file: Path | None, *, is_system: bool) -> tuple[Path, bool]:
     """Returns the path of the configuration file, and whether somebody chose it."""
     if file is not None:
         return file, True
     if named := os.environ.get(CONFIG_VARIABLE):
         return Path(named), True
+    if is_system:
+        return _SYSTEM_FILE, False
     base = os.environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if base.startswith("/") else Path.home() / ".config"
     own = folder / "neurald" / "neurald.toml"

@@ -14,7 +14,9 @@ import msgspec
 from neurald.hal.errors import BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.peer import peer_of
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
+from neurald.hal.registry import is_served
+from neurald.hal.rpc.client.reach import require_trusted
 from neurald.service.manager.state import ManagerStatus
 
 #: Maximum length of a request and of a reply.
@@ -53,39 +55,56 @@ def may_control(connection: socket.socket) -> bool:
     return peer_of(connection).user in (os.geteuid(), 0)
 
 
-def manager_status() -> ManagerStatus:
-    """Asks the service manager of this user for its status.
+def manager_status(*, system: bool = False) -> ManagerStatus:
+    """Asks a service manager for its status.
+
+    Args:
+        system: see `control_path`.
 
     Raises:
         UnavailableDevice: no service manager runs.
         BadState: its reply is not understood.
     """
-    return _ask(StatusRequest(), ManagerStatus)
+    return _ask(StatusRequest(), ManagerStatus, system=system)
 
 
-def restart_driver(name: str) -> None:
-    """Asks the service manager of this user to restart a driver.
+def restart_driver(name: str, *, system: bool = False) -> None:
+    """Asks a service manager to restart a driver.
+
+    Args:
+        name: of the driver.
+        system: see `control_path`.
 
     Raises:
         UnavailableDevice: no service manager runs.
         BadState: the manager refuses; the message says why.
     """
-    refusal = _ask(RestartRequest(name), Done).refusal
+    refusal = _ask(RestartRequest(name), Done, system=system).refusal
     if refusal:
         raise BadState(refusal)
 
 
-def control_path() -> Path:
-    """Returns the path of the socket of this user's service manager."""
-    return runtime_directory() / MANAGER_SOCKET
+def control_path(*, system: bool = False) -> Path:
+    """Returns the path of the socket of a service manager.
+
+    Args:
+        system: the machine's; otherwise this user's if there is one, and else the machine's.
+    """
+    own, machine = (folder / MANAGER_SOCKET for folder in (runtime_directory(), machine_directory()))
+    if system or (
+        not is_served(own) and is_served(machine, or_forbidden=True) and machine_user() is not None
+    ):
+        return machine
+    return own
 
 
-def _ask(request: Request, kind: type[_Reply]) -> _Reply:
-    path = control_path()
+def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
+    path = control_path(system=system)
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_TIMEOUT_S)
             connection.connect(str(path))
+            require_trusted(connection, path)
             connection.sendall(msgspec.json.encode(request) + b"\n")
             with connection.makefile("rb") as file:
                 reply = file.readline(_MAX_REPLY_BYTES)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from neurald.hal.admission.sharing import Sharing
 from neurald.service.console.output import printable
 from neurald.service.daemon.notifications import SOCKET_VARIABLE
 from neurald.service.logs.choices import LogFormat, LogLevel
@@ -32,6 +33,7 @@ class DriverProcess:
     Args:
         settings: of the driver.
         address: where it serves.
+        sharing: whom it serves.
         notify: the socket that receives its notifications.
         write: receives what it writes to stderr, line by line, with the level of each line.
         ended: is called once it has ended.
@@ -48,6 +50,7 @@ class DriverProcess:
         self,
         settings: DriverSettings,
         address: str,
+        sharing: Sharing,
         notify: Path,
         write: Callable[[str, int], None],
         ended: Callable[["DriverProcess"], None],
@@ -60,7 +63,7 @@ class DriverProcess:
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.ready_s: float | None = None
         self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
-            _command(settings, address),
+            _command(settings, address, sharing),
             env={**os.environ, **settings.environment, SOCKET_VARIABLE: str(notify)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -157,11 +160,16 @@ class DriverProcess:
         self._ended(self)
 
 
-def _command(settings: DriverSettings, address: str) -> list[str]:
+def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
     command = [sys.executable, "-m", "neurald", "driver", settings.driver, "--listen", address]
     command += ["--take-over", "--until-exit-of", str(os.getpid()), "--drain", f"{settings.drain_s:g}"]
     command += ["--sandbox", settings.sandbox.value]
     command += ["--log-format", LogFormat.JOURNAL, "--log-level", settings.log_level or LogLevel.NOTICE]
+    command += ["--socket-mode", f"{sharing.socket_mode:04o}"]
+    for user in sorted(sharing.users):
+        command += ["--allow-user", str(user)]
+    for group in sorted(sharing.groups):
+        command += ["--allow-group", str(group)]
     for limit in limit_arguments(settings):
         command += ["--limit", limit]
     for path in settings.writable:

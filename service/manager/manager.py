@@ -16,6 +16,7 @@ from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.peer import CREDENTIALS
 from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.service.daemon.admitted_users import group_number
 from neurald.service.daemon.notifications import (
     READY,
     STATUS,
@@ -25,10 +26,15 @@ from neurald.service.daemon.notifications import (
     supervisor_address,
     watchdog_interval_s,
 )
-from neurald.service.daemon.socket_files import lock_socket, prepare_directory, release_socket
+from neurald.service.daemon.socket_files import (
+    lock_socket,
+    prepare_directory,
+    prepare_shared_directory,
+    release_socket,
+)
 from neurald.service.logs.choices import NOTICE
 from neurald.service.logs.formatters import DRIVER
-from neurald.service.manager.configuration import Configuration
+from neurald.service.manager.configuration import Configuration, driver_sharing
 from neurald.service.manager.control import (
     MAX_REQUEST_BYTES,
     Done,
@@ -82,7 +88,10 @@ class Manager:
                 safe, or what a supervisor passed is not valid.
         """
         self._received = received_sockets()
-        prepare_directory(self._directory)
+        if self._configuration.system:
+            prepare_shared_directory(self._directory, group_number(self._configuration.group))
+        else:
+            prepare_directory(self._directory)
         notifier = Notifier(supervisor_address())
         interval_s = watchdog_interval_s()
         with contextlib.ExitStack() as cleanup:
@@ -93,7 +102,8 @@ class Manager:
                 for name in self._configuration.drivers:
                     await self._add(name)
                 listener = self._received.get(control)
-                server = await serve_unix(self._serve_operator, listener or _listening(control))
+                mode = int(self._configuration.socket_mode, 8)
+                server = await serve_unix(self._serve_operator, listener or _listening(control, mode))
                 if listener is None:
                     cleanup.callback(control.unlink, missing_ok=True)
                 cleanup.callback(server.close)
@@ -141,6 +151,7 @@ class Manager:
             driver = SupervisedDriver(
                 name,
                 settings,
+                driver_sharing(settings, self._configuration.socket_mode),
                 self._directory,
                 self._directory / _NOTIFY_SOCKET,
                 self._received.get(self._directory / f"{name}.sock"),
@@ -172,7 +183,7 @@ class Manager:
                 if name not in self._drivers:
                     await self._add(name)
                 elif settings != before.drivers.get(name):
-                    self._drivers[name].restart(settings)
+                    self._drivers[name].restart(settings, driver_sharing(settings, fresh.socket_mode))
             except (Error, OSError) as error:
                 _LOG.error("%s", error, extra={DRIVER: name})
         _LOG.log(NOTICE, "the configuration was loaded again")
@@ -245,20 +256,24 @@ class Manager:
                 connection = writer.get_extra_info("socket")
                 async with asyncio.timeout(_REQUEST_S):
                     line = await reader.readline()
-                if may_control(connection):
-                    writer.write(msgspec.json.encode(self._answer(line)) + b"\n")
-                    async with asyncio.timeout(_REQUEST_S):
-                        await writer.drain()
+                answer = self._answer(line, may_control=may_control(connection))
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                async with asyncio.timeout(_REQUEST_S):
+                    await writer.drain()
         finally:
             writer.close()
 
-    def _answer(self, line: bytes) -> msgspec.Struct:
+    def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
         except msgspec.DecodeError as error:
             return Done(f"the request is not understood: {error}")
         if not isinstance(request, RestartRequest):
             return self.status()
+        if not may_control:
+            return Done(
+                f"permission denied: only user {os.geteuid()} and root may control the service manager"
+            )
         driver = self._drivers.get(request.driver)
         if driver is None:
             return Done(
@@ -307,8 +322,10 @@ def _watchdog(notifier: Notifier, interval_s: float | None) -> Iterator[None]:
             timer.cancel()
 
 
-def _listening(path: Path) -> socket.socket:
+def _listening(path: Path, mode: int) -> socket.socket:
     try:
-        return bind_private(path)
+        opened = bind_private(path)
+        path.chmod(mode)
+        return opened
     except OSError as error:
         raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None

@@ -57,6 +57,10 @@ class SettingChoice:
         if text := os.environ.get(variable, ""):
             self.sources[name] = variable
             return parse(variable, text)
+        return self.of_file(name, from_file, default)
+
+    def of_file(self, name: str, from_file: _T | None, default: _T) -> _T:
+        """Returns the value of a setting that only the file may have; see `of`."""
         self.sources[name] = DEFAULT if from_file is None else str(self._path)
         return default if from_file is None else from_file
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.process.activation import GREETING, START
+from neurald.hal.process.peer import Peer, peer_of
 from neurald.hal.registry import is_served
 
 #: Maximum number of clients that wait, and the time in which each has to send its request.
 _MAX_CLIENTS: Final = 256
 _REQUEST_S: Final = 10.0
+_PRIVATE: Final = 0o600
 
 
 class StandbySocket:
@@ -30,14 +32,23 @@ class StandbySocket:
     Args:
         path: of the driver's socket.
         activate: starts the driver; returns the line that tells a client what came of it.
+        refusal: returns the line for a process that may not start it; empty for others.
+        mode: permissions of the socket's file.
         received: a socket at the path at which a supervisor listens; None for one of its own.
     """
 
     def __init__(
-        self, path: Path, activate: Callable[[], Awaitable[bytes]], received: socket.socket | None = None
+        self,
+        path: Path,
+        activate: Callable[[], Awaitable[bytes]],
+        refusal: Callable[[Peer], bytes],
+        mode: int = 0o600,
+        received: socket.socket | None = None,
     ) -> None:
         self._path = path
         self._activate = activate
+        self._refusal = refusal
+        self._mode = mode
         self._received = received
         self._second_name = path.with_name(f".{path.name}.listening")
         self._server: asyncio.Server | None = None
@@ -56,6 +67,8 @@ class StandbySocket:
             staging = self._path.with_name(f".{os.getpid()}-{self._path.stem}")
             listener = bind_private(staging) if self._received is None else self._received.dup()
             try:
+                if self._received is None and self._mode != _PRIVATE:
+                    staging.chmod(self._mode)
                 self._server = await serve_unix(self._converse, listener)
                 if self._received is not None:
                     self._name_received(staging)
@@ -106,7 +119,8 @@ class StandbySocket:
                 async with asyncio.timeout(_REQUEST_S):
                     request = await reader.read(len(START))
                 if request:
-                    writer.write(await self._activate())
+                    peer = peer_of(writer.get_extra_info("socket"))
+                    writer.write(self._refusal(peer) or await self._activate())
                     async with asyncio.timeout(_REQUEST_S):
                         await writer.drain()
         finally:
@@ -140,7 +154,7 @@ def bind_private(path: Path, kind: int = socket.SOCK_STREAM) -> socket.socket:
     opened = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK)
     try:
         # The file gets this mode, less the umask of the process.
-        os.fchmod(opened.fileno(), 0o600)
+        os.fchmod(opened.fileno(), _PRIVATE)
         opened.bind(str(path))
     except OSError:
         opened.close()

@@ -7,9 +7,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Final
 
+from neurald.hal.admission.sharing import Sharing
 from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED
 from neurald.hal.process.address import Address
+from neurald.hal.process.peer import Peer
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.configuration import DriverSettings
@@ -35,6 +37,7 @@ class SupervisedDriver:
     Args:
         name: from the configuration.
         settings: of the driver.
+        sharing: whom it serves.
         directory: of its socket.
         notify: the socket that receives notifications.
         received: a socket at which a supervisor listens for its clients; None for an own one.
@@ -47,17 +50,21 @@ class SupervisedDriver:
         self,
         name: str,
         settings: DriverSettings,
+        sharing: Sharing,
         directory: Path,
         notify: Path,
         received: socket.socket | None = None,
     ) -> None:
         self.name = name
         self.settings = settings
+        self.sharing = sharing
         self._loop = asyncio.get_running_loop()
         self._path = directory / f"{name}.sock"
         self._address = Address.parse(f"unix://{self._path}")
         self._notify = notify
-        self._standby = StandbySocket(self._path, self._activate, received)
+        self._standby = StandbySocket(
+            self._path, self._activate, self._refusal, sharing.socket_mode, received
+        )
         self._policy = RestartPolicy()
         self._state = DriverState.STOPPED
         self._reason = ""
@@ -129,7 +136,7 @@ class SupervisedDriver:
             if process is not None:
                 process.kill()
 
-    def restart(self, settings: DriverSettings | None = None) -> None:
+    def restart(self, settings: DriverSettings | None = None, sharing: Sharing | None = None) -> None:
         """Replaces its process by a new one without a gap, and forgets its deaths.
 
         The process that runs stays until the new one is ready, and for good if that does not
@@ -137,9 +144,12 @@ class SupervisedDriver:
 
         Args:
             settings: new settings; None for no change.
+            sharing: whom it serves from now on; None for no change.
         """
         if settings is not None:
             self.settings = settings
+        if sharing is not None:
+            self.sharing = sharing
         self._policy.forget()
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
@@ -165,6 +175,13 @@ class SupervisedDriver:
         if sessions.isdecimal():
             self._sessions_are(int(sessions[:9]))
         return True
+
+    def _refusal(self, peer: Peer) -> bytes:
+        """Returns the line for a client that is not served; empty for one that is."""
+        refusal = self.sharing.refusal(peer)
+        if refusal:
+            self._log(f"a client was refused: {refusal}", logging.WARNING)
+        return _refusal(refusal) if refusal else b""
 
     async def _activate(self) -> bytes:
         """Starts the driver unless it runs; returns the line for the client that needs it."""
@@ -200,7 +217,9 @@ class SupervisedDriver:
             self._died(f"its process could not be started: {error.strerror or error}", 0.0)
 
     def _start_process(self) -> DriverProcess:
-        process = DriverProcess(self.settings, self.address, self._notify, self._log, self._ended)
+        process = DriverProcess(
+            self.settings, self.address, self.sharing, self._notify, self._log, self._ended
+        )
         self._all_ended.clear()
         self._starts += 1
         self._arm(f"start {process.pid}", self.settings.start_s, lambda: self._start_took_too_long(process))

@@ -68,7 +68,7 @@ class ChannelClient:
         try:
             connection.settimeout(timeout_s)
             connection.connect(str(path))
-            require_trusted(connection, str(path))
+            require_trusted(connection, path)
             packet = connection.recv(PACKET_BYTES)
             if not packet.startswith(GREETING):
                 raise UnavailableDevice(f"the process at {path} is not a neurald daemon of this version")

@@ -30,6 +30,7 @@ from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, keep_in_children, require_grpc
+from neurald.hal.process.runtime_directory import in_machine_directory
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.ring_pool import IDLE_S, RingPool
@@ -117,7 +118,10 @@ class Connection:
         limit_s = time.monotonic() + CONNECT_TIMEOUT_S
         limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
         activate(address, limit_s)
-        self._access = token_metadata(None if tls is not None else client_token(address, token_file))
+        # The machine's service keeps its tokens to itself. It admits users over the side channel.
+        is_of_machine = address.path is not None and in_machine_directory(address.path)
+        has_token = tls is None and not (is_of_machine and token_file is None)
+        self._access = token_metadata(client_token(address, token_file) if has_token else None)
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
         self._traffic = traffic
@@ -133,9 +137,10 @@ class Connection:
             channel = _channel(address, tls)
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
-            # gRPC finds out whether the daemon answers, before the side channel waits for its
-            # greeting.
-            self.description: device_pb2.DescribeReply = self._first_call(limit_s)
+            if not is_of_machine:
+                # gRPC finds out whether the daemon answers, before the side channel waits for its
+                # greeting.
+                self.description: device_pb2.DescribeReply = self._first_call(limit_s)
             if address.path is None:
                 session = self._open_session(cleanup, limit_s)
             else:
@@ -145,6 +150,8 @@ class Connection:
                 life.call_at_end(self._side_channel.shut_down)
                 session = self._side_channel.session
             self._metadata = (*self._access, (SESSION_KEY, session.hex()))
+            if is_of_machine:
+                self.description = self._first_call(limit_s)
             watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
             cleanup.callback(watch.cancel)
             life.watch(watch)
@@ -173,7 +180,8 @@ class Connection:
     def _first_call(self, limit_s: float) -> Any:
         with self._failures("Describe"):
             message = device_pb2.DescribeRequest()
-            return self._stub.Describe(message, timeout=_timeout(limit_s), metadata=self._access)
+            metadata = self._metadata or self._access
+            return self._stub.Describe(message, timeout=_timeout(limit_s), metadata=metadata)
 
     def _open_session(self, cleanup: contextlib.ExitStack, end_s: float) -> bytes:
         stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest(), metadata=self._access)
@@ -243,7 +251,10 @@ class Connection:
                 else:
                     future = call.future(message, timeout=timeout_s, metadata=self._metadata)
                     cancellation.call_on_cancel(future.cancel)
-                    reply = future.result()
+                    try:
+                        reply = future.result()
+                    finally:
+                        cancellation.forget(future.cancel)
         except grpc.FutureCancelledError:
             self._release(tokens)
             raise Cancelled(f"the execution was cancelled while {method} was under way") from None

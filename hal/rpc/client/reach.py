@@ -3,15 +3,19 @@
 There may be no listener, a forbidden socket, a stopped process, or an unknown host.
 """
 
+import contextlib
 import errno
+import grp
 import os
 import socket
+import stat
 import time
 from pathlib import Path
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.process.peer import peer_of
+from neurald.hal.process.runtime_directory import machine_directory, machine_user
 
 _NO_LISTENER = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK, errno.ENOTDIR)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
@@ -38,7 +42,7 @@ def require_listener(address: Address, deadline_s: float) -> None:
             # report that.
             probe.setblocking(False)
             probe.connect(str(address.path))
-            require_trusted(probe, str(address))
+            require_trusted(probe, address.path)
             _require_running(probe, address)
     except BlockingIOError:
         return
@@ -54,27 +58,39 @@ def require_listener(address: Address, deadline_s: float) -> None:
             ) from None
         if error.errno in _FORBIDDEN:
             raise UnavailableDevice(
-                f"permission denied: user {os.geteuid()} may not connect to {address}; "
-                "a daemon serves its own user and root"
+                f"permission denied: user {os.geteuid()} may not connect to {address}; {_admitted(address.path)}"
             ) from None
         if error.errno == errno.EPROTOTYPE:
             raise UnavailableDevice(f"the process at {address} is not a driver daemon") from None
         raise UnavailableDevice(f"{address} cannot be reached: {error.strerror or error}") from None
 
 
-def require_trusted(connection: socket.socket, what: str) -> None:
+def _admitted(path: Path | None) -> str:
+    """Describes who may connect to a socket."""
+    with contextlib.suppress(OSError, KeyError):
+        status = path.lstat() if path is not None else None
+        if status is not None and status.st_mode & stat.S_IWGRP:
+            group = grp.getgrgid(status.st_gid).gr_name
+            return f"the members of the group {group} may, if the operator of the driver admits them"
+    return "a daemon serves its own user and root"
+
+
+def require_trusted(connection: socket.socket, path: Path) -> None:
     """Raises UnavailableDevice if the listener at a UNIX socket belongs to another user.
 
-    That user would see all data. Root may use the daemons of all users, as daemons serve root.
+    That user would see all data. Root may use the daemons of all users, as daemons serve root. The
+    user of the machine's service is trusted with its sockets.
 
     Args:
         connection: to the socket.
-        what: names the socket in messages.
+        path: of the socket.
     """
     user = peer_of(connection).user
-    if user not in (os.geteuid(), 0) and os.geteuid() != 0:
+    if user in (os.geteuid(), 0) or os.geteuid() == 0:
+        return
+    if path.parent != machine_directory() or user != machine_user():
         raise UnavailableDevice(
-            f"the process at {what} belongs to user {user}; a daemon of your own (user {os.geteuid()}) or of "
+            f"the process at {path} belongs to user {user}; a daemon of your own (user {os.geteuid()}) or of "
             "root is expected"
         )
 

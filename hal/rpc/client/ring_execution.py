@@ -73,9 +73,9 @@ class RingExecution:
         self._result: ExecutionResult | None = None
         self._error: Error | None = None
         self._turn = Turn()
-        cancellation = run.options.cancellation
-        if cancellation is not None:
-            cancellation.call_on_cancel(run.ring.canceller())
+        self._cancel = run.ring.canceller()
+        if run.options.cancellation is not None:
+            run.options.cancellation.call_on_cancel(self._cancel)
 
     def wait(self, timeout_s: float | None) -> bool:
         """See `PendingExecution.wait`.
@@ -98,7 +98,9 @@ class RingExecution:
         except Error as error:
             # Without its traceback, whose frames keep the memory of the call.
             self._error = error.with_traceback(None)
-        self._run = None
+        cancellation, self._run = self._run.options.cancellation, None
+        if cancellation is not None:
+            cancellation.forget(self._cancel)
         return True
 
     def result(self) -> ExecutionResult:

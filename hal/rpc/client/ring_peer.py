@@ -34,6 +34,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     read_outcome,
     require_success,
 )
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 
 #: How long a live daemon may take to answer. Native code may block its threads for that long.
@@ -104,6 +105,7 @@ class RingPeer:
         self._answer: bytes | None = None
         self._outcome: RingOutcome | None = None
         self._is_over = False
+        self._wake: Fence | None = None
         at_fork(self)
 
     def forked(self) -> None:
@@ -274,9 +276,10 @@ class RingPeer:
 
     def _received_outcome(self) -> RingOutcome:
         """Returns the OUTCOME that the daemon sent before it completed the execution."""
-        if self._outcome is None:
+        while self._outcome is None:
             try:
-                self._read()
+                if not self._read():
+                    break
             except DeadObject:
                 # An OUTCOME that it sent right before it ended counts.
                 if self._outcome is None:
@@ -288,19 +291,33 @@ class RingPeer:
     def _ended(self, options: ExecuteOptions, until_s: float) -> bool:
         """Sleeps until an execution has ended, or until `until_s`; returns whether it has."""
         limit = _FOREVER_S if options.deadline_s is None else options.deadline_s + _SLACK_S
+        cancellation = options.cancellation
+        if cancellation is None:
+            return self._sleep_until_ended(limit, until_s, None)
+        wake = self._woken_by_cancellation()
+        cancellation.call_on_cancel(wake.signal)
+        try:
+            return self._sleep_until_ended(limit, until_s, cancellation)
+        finally:
+            cancellation.forget(wake.signal)
+            if cancellation.is_cancelled:
+                self._drop_wake()
+
+    def _woken_by_cancellation(self) -> Fence:
+        """Returns a fence that wakes this end; the same one each time until it has signalled."""
+        if self._wake is None:
+            self._wake = Fence()
+            self._ring.wake_by(self._wake.fd)
+        return self._wake
+
+    def _sleep_until_ended(self, limit: float, until_s: float, cancellation: Cancellation | None) -> bool:
         next_check = time.monotonic() + _ANSWER_TIMEOUT_S
-        cancellation, wake = options.cancellation, None
-        if cancellation is not None:
-            wake = Fence()
-            cancellation.call_on_cancel(wake.signal)
         is_cancelled = False
-        while not self._sleep(
-            min(limit, next_check, until_s) - time.monotonic(),
-            None if wake is None or is_cancelled else wake.fd,
-        ):
+        while not self._sleep(min(limit, next_check, until_s) - time.monotonic()):
             now = time.monotonic()
             if cancellation is not None and cancellation.is_cancelled and not is_cancelled:
                 is_cancelled = True
+                self._drop_wake()  # it would end every sleep at once
                 self._ring.cancel(self._ring.put_number)
                 limit = min(limit, now + _SLACK_S)
             if now >= limit:
@@ -316,9 +333,15 @@ class RingPeer:
                 next_check = time.monotonic() + _ANSWER_TIMEOUT_S
         return True
 
-    def _sleep(self, timeout_s: float, also: int | None = None) -> bool:
+    def _drop_wake(self) -> None:
+        """Drops the fence that wakes this end, which has signalled."""
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            self._ring.wake_no_more_by(wake.fd)
+
+    def _sleep(self, timeout_s: float) -> bool:
         """Sleeps until the completion or a packet arrives; returns whether it is the completion."""
-        if self._ring.sleep(timeout_s, also):
+        if self._ring.sleep(timeout_s):
             return True
         self._read()
         return self._ring.has_entry
@@ -334,13 +357,17 @@ class RingPeer:
         except Error as error:
             raise self._dead(f"it hangs: {error}") from None
 
-    def _read(self) -> None:
-        """Reads the packets that have arrived."""
+    def _read(self) -> bool:
+        """Reads the packets that have arrived, up to one that wakes this end.
+
+        Returns:
+            Whether there may be more.
+        """
         while True:
             try:
                 packet = receive_packet(self.socket, PACKET_BYTES, 0)
             except BlockingIOError:
-                return
+                return False
             except OSError as error:
                 raise self._dead(str(error)) from None
             packet.close_descriptors()
@@ -349,7 +376,8 @@ class RingPeer:
             kind = packet.data[0]
             if kind == WAKE:
                 self._ring.note_wake(packet.data)
-            elif kind == ANSWER:
+                return True
+            if kind == ANSWER:
                 self._answer = packet.data
             elif kind == OUTCOME:
                 self._outcome = read_outcome(packet.data, self._outputs)

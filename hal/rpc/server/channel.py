@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from neurald.hal.admission.session import Session, Sessions
+from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.errors import (
     BadData,
     Error,
     ResourceExhaustedTransient,
     ResultCode,
+    UnavailableDevice,
 )
 from neurald.hal.process.descriptors import NO_DESCRIPTORS, Acceptor, is_scarce
 from neurald.hal.process.peer import peer_of
@@ -45,12 +47,18 @@ class ChannelServer:
         sessions: opens and closes sessions.
         open_ring: starts a ring of a session, and takes over two descriptors: of its socket and of
             its memory.
+        sharing: which other users are served.
     """
 
     def __init__(
-        self, path: Path, sessions: Sessions, open_ring: Callable[[Session, int, int], None]
+        self,
+        path: Path,
+        sessions: Sessions,
+        open_ring: Callable[[Session, int, int], None],
+        sharing: Sharing = NOBODY_ELSE,
     ) -> None:
         self._path = path
+        self._sharing = sharing
         self._sessions = sessions
         self._open_ring = open_ring
         self._selector = selectors.DefaultSelector()
@@ -60,6 +68,8 @@ class ChannelServer:
             # The file gets this mode, less the umask of the process.
             os.fchmod(self._listener.fileno(), 0o600)
             self._listener.bind(str(path))
+            if sharing != NOBODY_ELSE:
+                path.chmod(sharing.socket_mode)
             self._listener.listen(128)
         except OSError:
             self._close_all()
@@ -127,12 +137,11 @@ class ChannelServer:
             connection.close()
             return
         try:
-            uid = peer_of(connection).user
-            if uid not in (os.geteuid(), 0):
-                self._warnings.warning("a client of user %d was refused", uid)
-                connection.close()
-                return
-            session = self._sessions.open(uid)
+            peer = peer_of(connection)
+            if refusal := self._sharing.refusal(peer):
+                self._warnings.warning("a client was refused: %s", refusal)
+                raise UnavailableDevice(refusal)
+            session = self._sessions.open(peer.user)
         except Error as error:
             send_packet(connection, GREETING + write_answer(error.code, message=str(error)))
             connection.close()

@@ -217,6 +217,7 @@ class RingServer:
     # Packets
 
     def _read_packets(self) -> None:
+        """Reads the packets that have arrived, up to one that wakes this end."""
         self._ring.note_packets()
         while True:
             try:
@@ -239,6 +240,8 @@ class RingServer:
                     f"a packet of kind {kind} has {len(packet.descriptors)} descriptors or is truncated"
                 )
             self._handle(kind, packet)
+            if kind == WAKE:
+                return
 
     def _handle(self, kind: int, packet: Packet) -> None:
         if kind == WAKE:

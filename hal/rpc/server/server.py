@@ -18,6 +18,7 @@ from neurald.hal.admission.access import AccessInterceptor
 from neurald.hal.admission.certificates import CertificateInterceptor
 from neurald.hal.admission.message_limits import MAX_AWAITED_MESSAGES, MessageLimitInterceptor
 from neurald.hal.admission.session import Session
+from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.compiling.pool import CompilePool
@@ -79,6 +80,7 @@ class DeviceServer:
             connections.
         tls: serve only clients with a certificate of the daemon's authority, over encrypted
             connections, and without a token; only on TCP.
+        sharing: which other users are served; only on a UNIX socket.
 
     Attributes:
         address: where it listens; has the actual port once it has started.
@@ -103,6 +105,7 @@ class DeviceServer:
         driver: str | None = None,
         takes_over: bool = False,
         tls: TlsFiles | None = None,
+        sharing: Sharing = NOBODY_ELSE,
     ) -> None:
         if tls is not None and (insecure or address.path is not None):
             what = "--insecure" if insecure else f"the UNIX socket {address.path}"
@@ -112,6 +115,9 @@ class DeviceServer:
                 f"{address} can be reached from other hosts: pass --tls FOLDER with certificates (see neurald "
                 "cert), listen on 127.0.0.1, or pass --insecure to serve everyone without encryption"
             )
+        if sharing != NOBODY_ELSE and address.path is None:
+            raise BadData(f"{address} is not a UNIX socket; users can be admitted to UNIX sockets only")
+        self._sharing = sharing
         require_grpc()
         self._credentials = None if tls is None else server_credentials(tls)
         self._revocations = None if tls is None else Revocations(tls.revoked, tls.authority)
@@ -128,7 +134,7 @@ class DeviceServer:
         self._token: bytes | None = None
         self._gate = AccessInterceptor(self.handler.sessions)
         self._certificates = None if self._revocations is None else CertificateInterceptor(self._revocations)
-        self.handler.find_access = lambda: Access.CERTIFICATE if tls is not None else self._gate.access
+        self.handler.find_access = self._access
         self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only calls submit
@@ -161,6 +167,11 @@ class DeviceServer:
             if service == SERVICE and name not in _SESSIONLESS_CALLS:
                 raise
             return None
+
+    def _access(self) -> Access:
+        if self._credentials is not None:
+            return Access.CERTIFICATE
+        return self._gate.access if self._sharing == NOBODY_ELSE else Access.LISTED_USERS
 
     @property
     def is_serving(self) -> bool:
@@ -196,6 +207,8 @@ class DeviceServer:
             self.address = self._staging = Address(host=self.address.host, port=port)
             self._service.port = port
         else:
+            if self._sharing != NOBODY_ELSE:
+                bound.path.chmod(self._sharing.socket_mode)
             self._own_files[bound.path] = bound.path.lstat().st_ino
         try:
             self._require_token()
@@ -207,7 +220,7 @@ class DeviceServer:
             return
         try:
             self._channel = ChannelServer(
-                self._staging.memory_path, self.handler.sessions, self.handler.open_ring
+                self._staging.memory_path, self.handler.sessions, self.handler.open_ring, self._sharing
             )
         except OSError as error:
             self.stop()

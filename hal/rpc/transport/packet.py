@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 _DESCRIPTOR_BYTES = array.array("i").itemsize
+# Plain numbers: combining flags takes longer than a system call.
+_SEND = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+_RECEIVE = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
+_TRUNCATED, _DESCRIPTORS_TRUNCATED = int(socket.MSG_TRUNC), int(socket.MSG_CTRUNC)
 
 
 class Packet(Struct, frozen=True, kw_only=True):
@@ -37,9 +41,9 @@ def send_packet(connection: socket.socket, data: bytes, descriptors: Sequence[in
     """Sends a packet without waiting; returns False if that fails or the peer does not read."""
     try:
         if descriptors:
-            connection.sendmsg([data], rights(descriptors), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            connection.sendmsg([data], rights(descriptors), _SEND)
         else:
-            connection.send(data, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            connection.send(data, _SEND)
     except OSError:
         return False
     return True
@@ -65,15 +69,13 @@ def receive_packet(connection: socket.socket, size_bytes: int, descriptors: int)
     received = array.array("i")
     # Space for one more: not all kernels report that surplus descriptors were dropped.
     room = socket.CMSG_SPACE((descriptors + 1) * _DESCRIPTOR_BYTES)
-    data, ancillary, flags, _ = connection.recvmsg(
-        size_bytes, room, socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
-    )
+    data, ancillary, flags, _ = connection.recvmsg(size_bytes, room, _RECEIVE)
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             received.frombytes(content[: len(content) - len(content) % _DESCRIPTOR_BYTES])
-    is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+    is_whole = not flags & (_TRUNCATED | _DESCRIPTORS_TRUNCATED)
     # Surplus descriptors would have filled the space.
-    lacks_descriptors = bool(flags & socket.MSG_CTRUNC) and len(received) <= descriptors
+    lacks_descriptors = bool(flags & _DESCRIPTORS_TRUNCATED) and len(received) <= descriptors
     return Packet(
         data=data, descriptors=tuple(received), is_whole=is_whole, lacks_descriptors=lacks_descriptors
     )

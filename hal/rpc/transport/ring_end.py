@@ -3,7 +3,7 @@
 Each direction has a sequence number and an entry of a few words. One entry is under way at a time:
 the client puts a submission, the daemon puts its completion. The writer stores the entry first and
 its number afterwards. The reader polls the number for a short time, and then sleeps on the ring's
-socket. It hardly polls while more threads want to run than there are cores. A flag says that it
+socket. It does not poll while more threads want to run than there are cores. A flag says that it
 sleeps, and only then is a packet sent, so that two busy ends need no system calls for each other.
 
 A peer can overwrite all of it at any time. So entries are copied once and then checked, numbers are
@@ -29,10 +29,6 @@ RING_BYTES = 4096
 SPIN_S = 1e-3
 #: Waits that usually take longer begin with sleep: waking up takes a small part of them.
 _SHORT_WAIT_S = 2e-3
-#: While cores are scarce, an end polls for entries that usually come within this time.
-_BRIEF_WAIT_S = 1e-4
-#: It polls for as long as they usually take, and so long more: about the time to wake up.
-_BRIEFLY_S = 3e-5
 #: How often it polls before it looks at the clock.
 _POLLS_AT_ONCE = 20
 #: How often an end that polls yields its core, in case the peer has been placed on the same one. A
@@ -66,6 +62,7 @@ _STORES_IN_ORDER = platform.machine() in {"x86_64", "AMD64", "i386", "i586", "i6
 #: The packet that wakes the other end: its kind and the number of the entry.
 WAKE = 0
 _WAKE = struct.Struct("<BI")
+_WAKE_FLAGS = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
 
 
 class RingSide(Enum):
@@ -120,7 +117,7 @@ class RingEnd:
     def _wake_peer(self, number: int) -> None:
         # A full socket wakes the peer as well; the next wait detects a broken one.
         try:
-            self._connection.send(_WAKE.pack(WAKE, number), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            self._connection.send(_WAKE.pack(WAKE, number), _WAKE_FLAGS)
         except OSError:
             return
 
@@ -161,7 +158,7 @@ class RingEnd:
         """Polls for the peer's next entry for a short time; returns whether it has arrived.
 
         Polls for as long as waits usually take, and `SPIN_S` more, until a packet is announced.
-        Does not poll if that is long, and only briefly while cores are scarce.
+        Does not poll if that is long, nor while more threads want to run than there are cores.
 
         Raises:
             BadData: see `has_entry`.
@@ -172,7 +169,7 @@ class RingEnd:
         usual_s = self._usual_wait_s
         now = time.perf_counter()
         if PROCESSORS.are_crowded(now):
-            return usual_s <= _BRIEF_WAIT_S and self._poll_until(now + usual_s + _BRIEFLY_S)
+            return self.has_entry
         end = now if usual_s > _SHORT_WAIT_S else now + usual_s + SPIN_S
         packets = words[_PACKETS]
         if packets != self._packets:
@@ -193,28 +190,24 @@ class RingEnd:
             now = time.perf_counter()
         return self.has_entry
 
-    def _poll_until(self, end: float) -> bool:
-        """Polls without yielding the core; returns whether the entry has arrived."""
-        words, index, taken = self._words, self._take_index, self._taken_number
-        while words[index] == taken:
-            for _ in range(_POLLS_AT_ONCE):
-                if words[index] != taken:
-                    break
-            if time.perf_counter() >= end:
-                break
-        return self.has_entry
-
     def note_wait(self, taken_s: float) -> None:
         """Records how long a wait took, from its first poll on, for later waits."""
         # Falls fast and rises slowly, so that occasional load of the machine hardly counts.
         self._usual_wait_s = min(taken_s, self._usual_wait_s * 1.1 + 1e-6)
 
-    def sleep(self, timeout_s: float | None, also: int | None = None) -> bool:
+    def wake_by(self, descriptor: int) -> None:
+        """Has a descriptor end each sleep of this end while it is readable."""
+        self._poll.register(descriptor, select.POLLIN)
+
+    def wake_no_more_by(self, descriptor: int) -> None:
+        """Reverses `wake_by`."""
+        self._poll.unregister(descriptor)
+
+    def sleep(self, timeout_s: float | None) -> bool:
         """Sleeps until the next entry arrives, the connection is readable, or the time is over.
 
         Args:
             timeout_s: None for no limit.
-            also: a descriptor that ends the sleep when it becomes readable.
 
         Returns:
             Whether the entry has arrived.
@@ -223,8 +216,6 @@ class RingEnd:
             BadData: see `has_entry`.
         """
         limit_ms = None if timeout_s is None else max(0.0, timeout_s * 1000)
-        if also is not None:
-            self._poll.register(also, select.POLLIN)
         self._words[self._sleeps] = 1
         try:
             for wait_ms in (_STORE_SEEN_MS if limit_ms is None else min(_STORE_SEEN_MS, limit_ms), limit_ms):
@@ -234,8 +225,6 @@ class RingEnd:
                     break
         finally:
             self._words[self._sleeps] = 0
-            if also is not None:
-                self._poll.unregister(also)
         return self.has_entry
 
     def take(self) -> bytes:

@@ -64,7 +64,8 @@ class Access(IntEnum):
     """Who may call a daemon.
 
     OWN_USER: its own user and root, by the mode of its socket. TOKEN: clients that have its token.
-    ANYBODY: every client. CERTIFICATE: clients with a certificate of its authority.
+    ANYBODY: every client. CERTIFICATE: clients with a certificate of its authority. LISTED_USERS:
+    users of the host whom its operator admits.
     """
 
     UNKNOWN = 0
@@ -72,6 +73,7 @@ class Access(IntEnum):
     TOKEN = 2
     ANYBODY = 3
     CERTIFICATE = 4
+    LISTED_USERS = 5
 
 
 class DaemonStatus(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ class Access(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ACCESS_TOKEN: _ClassVar[Access]
     ACCESS_ANYBODY: _ClassVar[Access]
     ACCESS_CERTIFICATE: _ClassVar[Access]
+    ACCESS_LISTED_USERS: _ClassVar[Access]
 DEVICE_STATUS_UNKNOWN: DeviceStatus
 DEVICE_STATUS_AVAILABLE: DeviceStatus
 DEVICE_STATUS_BUSY: DeviceStatus
@@ -31,6 +32,7 @@ ACCESS_OWN_USER: Access
 ACCESS_TOKEN: Access
 ACCESS_ANYBODY: Access
 ACCESS_CERTIFICATE: Access
+ACCESS_LISTED_USERS: Access
 
 class DescribeRequest(_message.Message):
     __slots__ = ()

@@ -1,5 +1,6 @@
 """The admission queue is fair between users and clients, by priority within a user."""
 
+import random
 import threading
 import time
 from collections import Counter
@@ -417,3 +418,48 @@ def test_46_threads_of_one_client_do_not_slow_another(tmp_path: Path) -> None:
         server.stop()
     # Without a share of its own it takes 24 times as long; this machine may be busy.
     assert beside_s < 2.0 * alone_s
+
+
+@sweep("seed", range(40))
+def test_the_order_of_those_that_wait(seed: int) -> None:
+    """The order is that of priorities with ageing, then of used time, then of arrival."""
+    chance = random.Random(seed)
+    clock = Clock()
+    queue = AdmissionQueue(chance.choice((1, 2, 4)), clock, guests=chance.choice((0, 2)))
+    priorities = (Priority.MEDIUM,) if seed % 2 else tuple(Priority)
+    tickets: list[Ticket] = []
+    for _ in range(300):
+        clock.now += chance.choice((0.0, 1e-4, 1e-3, 0.3 if chance.random() < 0.1 else 0.0))
+        if chance.random() < 0.6 or not tickets:
+            client, user = chance.randrange(12), chance.randrange(3)
+            tickets.append(queue._enqueue(chance.choice(priorities), (user, client), user))
+        else:
+            ticket = tickets.pop(chance.randrange(len(tickets)))
+            if ticket.started_at is None:
+                queue._leave(ticket)
+            else:
+                queue.release(ticket)
+        for usage in queue._users.values():
+            lanes = [
+                (-lane.level(clock.now), client.used_s(clock.now), lane.queue[0].queued_at, lane.rank)
+                for client in usage.clients.values()
+                for lane in client.lanes.values()
+                if lane.queue
+            ]
+            found = [
+                (-lane.level(clock.now), lane.client.used_s(clock.now), lane.queue[0].queued_at, lane.rank)
+                for lane in usage.lanes.in_order(clock.now)
+            ]
+            assert [each[:3] for each in found] == sorted(each[:3] for each in lanes)
+    assert queue.waiting == sum(ticket.started_at is None for ticket in tickets)
+    for ticket in tickets:
+        if ticket.started_at is None:
+            queue._leave(ticket)
+        else:
+            queue.release(ticket)
+    clock.now += 10
+    last = queue.acquire(Priority.MEDIUM, client="last")
+    queue.release(last)
+    clock.now += 10
+    queue.release(queue.acquire(Priority.MEDIUM, client="last"))
+    assert sum(len(user.lanes._heap) for user in queue._users.values()) <= 1

@@ -30,12 +30,15 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
+from neurald.hal.process.processors import Processors
 from neurald.hal.rpc.client import ring_pool
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
 from neurald.hal.rpc.client.ring import Ring
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport import ring_end
+from neurald.hal.rpc.transport.ring_end import RingEnd
 from neurald.hal.sync.cancellation import Cancellation
 
 NOW = PrepareOptions()
@@ -404,6 +407,58 @@ def test_many_cycles_leave_nothing(prepared: RemotePreparedModel, server: Device
     for number in range(1000):
         cycle(number)
     wait_until(lambda: all(now <= then for now, then in zip(settle(), before, strict=True)))
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_waits_that_can_be_cancelled_leave_nothing(
+    prepared: RemotePreparedModel, device: AddingDevice, monkeypatch: pytest.MonkeyPatch, is_cancelled: bool
+) -> None:
+    """A sleeping end can be woken by a cancellation, which many executions may share."""
+    monkeypatch.setattr(ring_end, "PROCESSORS", Processors(1, lambda: 9))  # so it sleeps each time
+    device.on_execute = lambda *_: time.sleep(0.001)
+    caller, cancellation = Caller(), Cancellation()
+    options = ExecuteOptions(cancellation=cancellation)
+    caller.run(prepared, 1, options)
+    files = len(open_files())
+    for value in range(100):
+        caller.run(prepared, value, options)
+        if is_cancelled:
+            cancellation.cancel()
+            cancellation = Cancellation()
+            options = ExecuteOptions(cancellation=cancellation)
+    assert cancellation.is_unused
+    assert len(open_files()) <= files
+
+
+def test_a_cancellation_right_after_a_wait(
+    prepared: RemotePreparedModel, device: AddingDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must not end the sleep of later executions."""
+    monkeypatch.setattr(ring_end, "PROCESSORS", Processors(1, lambda: 9))
+    device.on_execute = lambda *_: time.sleep(0.001)
+    cancellation = Cancellation()
+    forget = Cancellation.forget
+
+    def cancel_first(given: Cancellation, callback: Any) -> None:
+        if given is cancellation:
+            given.cancel()
+        forget(given, callback)
+
+    monkeypatch.setattr(Cancellation, "forget", cancel_first)
+    Caller().run(prepared, 1, ExecuteOptions(cancellation=cancellation))
+    assert cancellation.is_cancelled
+    device.on_execute = lambda *_: time.sleep(0.5)
+    polls = 0
+    sleep = RingEnd.sleep
+
+    def counted(end: RingEnd, timeout_s: float | None) -> bool:
+        nonlocal polls
+        polls += 1
+        return sleep(end, timeout_s)
+
+    monkeypatch.setattr(RingEnd, "sleep", counted)
+    Caller().run(prepared, 2, ExecuteOptions(cancellation=Cancellation()))
+    assert polls < 20
 
 
 def mappings() -> int:

@@ -285,6 +285,22 @@ def test_a_callback_of_a_cancelled_cancellation_is_called_at_once() -> None:
     assert calls == [1, 2]
 
 
+def test_a_callback_that_was_removed_is_not_called() -> None:
+    cancellation = Cancellation()
+    calls: list[int] = []
+
+    def call() -> None:
+        calls.append(1)
+
+    cancellation.call_on_cancel(call)
+    assert not cancellation.is_unused
+    cancellation.forget(call)
+    cancellation.forget(call)
+    assert cancellation.is_unused
+    cancellation.cancel()
+    assert calls == []
+
+
 def endless_loop() -> nd.Model:
     """Builds `while x < 1: x = x * 1`."""
     float32 = nd.OperandType.TENSOR_FLOAT32

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support.sweeps import sweep
 
+from neurald.hal.admission.sharing import Sharing
 from neurald.hal.errors import BadData, BadState
 from neurald.service.cli.config import config
 from neurald.service.logs.choices import LogFormat, LogLevel
@@ -18,8 +19,10 @@ from neurald.service.manager.configuration import (
     LOG_LEVEL_VARIABLE,
     Flags,
     default_drivers,
+    driver_sharing,
     limit_arguments,
     load_configuration,
+    load_for_this_machine,
 )
 from neurald.service.manager.setting_choice import DEFAULT
 from neurald.service.sandbox.mode import SandboxMode
@@ -92,6 +95,44 @@ def test_values_that_drivers_take_from_the_manager(file: Path, monkeypatch: pyte
     assert (found.log_level, found.log_format) == (LogLevel.WARNING, LogFormat.JSON)
     assert found.sources["drivers.gpu.log_level"] == "--log-level"
     assert found.sources["drivers.gpu.drain_s"] == DRAIN_VARIABLE
+
+
+def test_users_of_the_machine(file: Path) -> None:
+    own = load_configuration(file)
+    assert (own.system, own.socket_mode) == (False, "0600")
+    assert {(each.users, each.groups) for each in own.drivers.values()} == {((), ())}
+    text = "users = [1001]\ngroup = 44\n" + _FILE + "groups = ['root', 7]\n"
+    file.write_text(text)
+    found = load_for_this_machine(file, Flags(system=True))
+    gpu, cpu = found.drivers.values()
+    assert (found.system, found.group, found.socket_mode) == (True, 44, "0660")
+    assert (gpu.users, gpu.groups) == ((1001,), (44,))
+    assert driver_sharing(cpu, "0666") == Sharing(
+        users=frozenset({1001}), groups=frozenset({0, 7}), socket_mode=0o666
+    )
+    assert found.sources["drivers.gpu.users"] == str(file)
+    assert found.sources["drivers.gpu.groups"] == found.sources["socket_mode"] == DEFAULT
+
+
+@sweep(
+    ("content", "message"),
+    [
+        ("users = ['no one']\n[drivers.cpu]", r"of the driver cpu: there is no user 'no one'"),
+        ("[drivers.cpu]\ngroups = ['no one']", r"of the driver cpu: there is no group 'no one'"),
+        (
+            "groups = []\nsocket_mode = '777'\n[drivers.cpu]",
+            r"of the driver cpu: '777' is not the mode of a socket",
+        ),
+        ("group = 'no one'\ngroups = []\n[drivers.cpu]", r"group \(.*neurald\.toml\): there is no group"),
+    ],
+    ids=range(4),
+)
+def test_users_that_this_machine_lacks(file: Path, content: str, message: str) -> None:
+    file.write_text(content)
+    # The unit files for such a configuration can be written: they create the group.
+    load_configuration(file, Flags(system=True))
+    with pytest.raises(BadData, match=message):
+        load_for_this_machine(file, Flags(system=True))
 
 
 def test_without_a_file_installed_devices_are_supervised(

@@ -45,15 +45,22 @@ class Managed:
         folder: of its files; the runtime directory is below it.
         options: of `neurald serve`.
         settings: of the driver, in addition to its factory and environment.
+        name: of the driver.
+        directory: of the sockets, if it is not the user's runtime directory.
     """
 
     def __init__(
-        self, folder: Path, *options: str, settings: Mapping[str, object] | None = None, name: str = "adder"
+        self,
+        folder: Path,
+        *options: str,
+        settings: Mapping[str, object] | None = None,
+        name: str = "adder",
+        directory: Path | None = None,
     ) -> None:
         self.name = name
         self.behaviour = folder / "behaviour"
         self.behaviour.write_text("")
-        self.directory = folder / "neurald"
+        self.directory = directory or folder / "neurald"
         self.file = folder / "neurald.toml"
         self._log = folder / "log"
         self.configure(**(settings or {}))

@@ -1,0 +1,1 @@
+"""LiteRT's Python API on neurald: what `neurald.litert` exports."""

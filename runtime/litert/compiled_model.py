@@ -1,0 +1,461 @@
+"""LiteRT's CompiledModel: runs signatures on buffers, with a choice of accelerators."""
+
+import os
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+import numpy as np
+
+from neurald.hal.device import Device
+from neurald.hal.model.types import DeviceType
+from neurald.runtime.devices.discovery import devices, open_device
+from neurald.runtime.litert.element_types import element_type
+from neurald.runtime.litert.environment import Environment
+from neurald.runtime.litert.model_source import Content, ModelSource
+from neurald.runtime.litert.options import CpuKernelMode, CpuOptions, HardwareAccelerator, Options
+from neurald.runtime.litert.runner_table import RunnerTable
+from neurald.runtime.litert.subgraph_runner import SubgraphRunner
+from neurald.runtime.litert.tensor_buffer import TensorBuffer, zeros
+from neurald.runtime.tflite.schema import TfliteSignature
+
+#: The name of the entry point of a file without signatures, and another one that is understood.
+_PLACEHOLDER: Final = "<placeholder signature>"
+_DEFAULT: Final = "serving_default"
+
+_TYPES: Final = {
+    HardwareAccelerator.GPU: DeviceType.GPU,
+    HardwareAccelerator.NPU: DeviceType.ACCELERATOR,
+}
+
+
+class CompiledModel:
+    """Runs the signatures of a file. Not thread-safe. Use it as a context manager, or close it.
+
+    Args:
+        source: the file.
+        options: which devices are used, and how.
+        environment: has no effect.
+    """
+
+    def __init__(self, source: ModelSource, options: Options, environment: Environment) -> None:
+        self._environment = environment
+        self._options = options
+        self._source = source
+        cpu = options.cpu_options or CpuOptions()
+        self._runners: RunnerTable | None = RunnerTable(
+            source, lambda: _devices(options.hardware_accelerators, cpu), cpu.num_threads or 1
+        )
+        self._signatures = dict(source.signatures) or {_PLACEHOLDER: _whole(source)}
+
+    @classmethod
+    def from_file(
+        cls,
+        model_path: str | os.PathLike[str],
+        hardware_accel: HardwareAccelerator | None = None,
+        environment: Environment | None = None,
+        options: Options | None = None,
+    ) -> "CompiledModel":
+        """Opens and compiles a file.
+
+        Raises:
+            RuntimeError: the file cannot be opened or compiled.
+            ValueError: `hardware_accel` and `options` are both given.
+        """
+        return cls._opened(os.fspath(model_path), "file", hardware_accel, environment, options)
+
+    @classmethod
+    def from_buffer(
+        cls,
+        model_data: Content,
+        hardware_accel: HardwareAccelerator | None = None,
+        environment: Environment | None = None,
+        options: Options | None = None,
+    ) -> "CompiledModel":
+        """Compiles the bytes of a file; see `from_file`."""
+        return cls._opened(model_data, "buffer", hardware_accel, environment, options)
+
+    @classmethod
+    def _opened(
+        cls,
+        content: str | Content,
+        kind: str,
+        hardware_accel: HardwareAccelerator | None,
+        environment: Environment | None,
+        options: Options | None,
+    ) -> "CompiledModel":
+        if options is not None and hardware_accel is not None:
+            raise ValueError("Pass either options or hardware_accel, not both.")
+        if options is None:
+            options = Options(hardware_accelerators=hardware_accel or HardwareAccelerator.CPU)
+        try:
+            source = ModelSource(content)
+        except ValueError as error:
+            raise RuntimeError(f"Failed to load model from {kind}\n{error}") from error
+        model = cls(source, options, environment or Environment.create())
+        for signature in model._signatures.values():
+            model._table.runner(signature.subgraph).allocate()
+        return model
+
+    def __enter__(self) -> "CompiledModel":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Releases the compiled model; further uses fail."""
+        self._runners = None
+
+    @property
+    def environment(self) -> Environment:
+        """The environment."""
+        return self._environment
+
+    # Signatures.
+
+    def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
+        """Returns the names of the inputs and outputs of each signature, in the order of buffers."""
+        return {key: self._names(key) for key in self._open_signatures}
+
+    def get_num_signatures(self) -> int:
+        """Returns the number of signatures."""
+        return len(self._open_signatures)
+
+    def get_signature_index(self, key: str) -> int:
+        """Returns the number of a signature, -1 if there is none of that name."""
+        keys = list(self._open_signatures)
+        name = self._known(key)
+        return -1 if name is None else keys.index(name)
+
+    def get_signature_by_index(self, index: int) -> dict[str, Any]:
+        """Returns name, inputs and outputs of a signature.
+
+        Raises:
+            RuntimeError: there is no such signature.
+        """
+        key = self._key(index)
+        return {"key": key, **self._names(key)}
+
+    def get_input_tensor_details(self, signature_key: str) -> dict[str, Any]:
+        """Returns the descriptions of a signature's inputs by name.
+
+        Raises:
+            RuntimeError: there is no such signature.
+        """
+        signature = self._signature(signature_key)
+        return self._details(signature, "inputs")
+
+    def get_output_tensor_details(self, signature_key: str) -> dict[str, Any]:
+        """Returns the descriptions of a signature's outputs; see `get_input_tensor_details`."""
+        signature = self._signature(signature_key)
+        return self._details(signature, "outputs")
+
+    # Buffers.
+
+    def get_input_buffer_requirements(self, input_index: int, signature_index: int = 0) -> dict[str, Any]:
+        """Returns the size in bytes that the buffer of an input needs.
+
+        Raises:
+            RuntimeError: there is no such signature or input.
+        """
+        return self._requirements(signature_index, "inputs", input_index)
+
+    def get_output_buffer_requirements(self, output_index: int, signature_index: int = 0) -> dict[str, Any]:
+        """Returns the size in bytes of an output's buffer; see `get_input_buffer_requirements`."""
+        return self._requirements(signature_index, "outputs", output_index)
+
+    def create_input_buffers(self, signature_index: int) -> list[TensorBuffer]:
+        """Creates buffers for all inputs of a signature.
+
+        Raises:
+            RuntimeError: there is no such signature.
+        """
+        return self._buffers(self._signature(self._key(signature_index)), "inputs")
+
+    def create_output_buffers(self, signature_index: int) -> list[TensorBuffer]:
+        """Creates buffers for all outputs of a signature; see `create_input_buffers`."""
+        return self._buffers(self._signature(self._key(signature_index)), "outputs")
+
+    def create_input_buffer_by_name(self, signature_key: str, input_name: str) -> TensorBuffer:
+        """Creates a buffer for an input.
+
+        Raises:
+            RuntimeError: there is no such signature or input.
+        """
+        return self._buffer(self._signature(signature_key), "inputs", input_name)
+
+    def create_output_buffer_by_name(self, signature_key: str, output_name: str) -> TensorBuffer:
+        """Creates a buffer for an output; see `create_input_buffer_by_name`."""
+        return self._buffer(self._signature(signature_key), "outputs", output_name)
+
+    def resize_input_tensor(
+        self, input_index: int, dims: Sequence[int], signature_index: int = 0, strict: bool = True
+    ) -> None:
+        """Changes the shape of an input. New buffers must be created.
+
+        Args:
+            input_index: the number of the input.
+            dims: the new shape.
+            signature_index: the number of the signature.
+            strict: permits changes of dimensions only that the file leaves open.
+
+        Raises:
+            RuntimeError: there is no such input, or it cannot have that shape.
+        """
+        signature = self._signature(self._key(signature_index))
+        names = _ordered(signature, "inputs", self._table.runner(signature.subgraph))
+        if not 0 <= input_index < len(names):
+            raise RuntimeError(_error(1000, "Input index out of range"))
+        self._resize(signature, names[input_index], dims, strict)
+
+    def resize_input_tensor_by_name(
+        self, signature_key: str, input_name: str, dims: Sequence[int], strict: bool = True
+    ) -> None:
+        """Changes the shape of an input; see `resize_input_tensor`."""
+        signature = self._signature(signature_key)
+        if input_name not in signature.inputs:
+            raise RuntimeError(_error(6, f"Input not found: {input_name}"))
+        self._resize(signature, input_name, dims, strict)
+
+    def _resize(self, signature: TfliteSignature, name: str, dims: Sequence[int], strict: bool) -> None:
+        runner = self._table.runner(signature.subgraph)
+        earlier = runner.shape(signature.inputs[name])
+        try:
+            runner.resize(signature.inputs[name], [int(each) for each in dims], is_strict=strict)
+        except RuntimeError as error:
+            raise RuntimeError(_error(1, str(error))) from error
+        try:
+            runner.allocate()
+        except RuntimeError:
+            runner.resize(signature.inputs[name], earlier, is_strict=False)
+            runner.allocate()
+            raise
+
+    # Execution.
+
+    def run_by_name(
+        self,
+        signature_key: str,
+        input_map: Mapping[str, TensorBuffer],
+        output_map: Mapping[str, TensorBuffer],
+    ) -> None:
+        """Runs a signature.
+
+        Args:
+            signature_key: the name of the signature.
+            input_map: buffers for all inputs, by name.
+            output_map: buffers for outputs, by name.
+
+        Raises:
+            RuntimeError: a name is missing or unknown, a buffer does not go with its tensor, or the
+                execution failed.
+        """
+        self._run(self._signature(signature_key), input_map, output_map)
+
+    def run_by_index(
+        self,
+        signature_index: int,
+        input_buffers: Sequence[TensorBuffer],
+        output_buffers: Sequence[TensorBuffer],
+    ) -> None:
+        """Runs a signature with buffers in the order of `get_signature_list`; see `run_by_name`."""
+        signature = self._signature(self._key(signature_index))
+        runner = self._table.runner(signature.subgraph)
+        maps = []
+        for kind, buffers in (("inputs", input_buffers), ("outputs", output_buffers)):
+            names = _ordered(signature, kind, runner)
+            if len(buffers) != len(names):
+                what = kind.removesuffix("s").capitalize()
+                raise RuntimeError(
+                    _error(
+                        3,
+                        f"{what} buffer size mismatch: number of {kind}:{len(names)} vs buffers:{len(buffers)}",
+                    )
+                )
+            maps.append(dict(zip(names, buffers, strict=True)))
+        self._run(signature, *maps)
+
+    def _run(
+        self,
+        signature: TfliteSignature,
+        inputs: Mapping[str, TensorBuffer],
+        outputs: Mapping[str, TensorBuffer],
+    ) -> None:
+        runner = self._table.runner(signature.subgraph)
+        for kind, given, known in (
+            ("input", inputs, signature.inputs),
+            ("output", outputs, signature.outputs),
+        ):
+            for name in given:
+                if name not in known:
+                    raise RuntimeError(_error(6, f"{kind} {name!r} is unknown; there are {sorted(known)}"))
+        missing = sorted(set(signature.inputs).difference(inputs))
+        if missing:
+            raise RuntimeError(_error(6, f"no buffers are given for the inputs {missing}"))
+        for name, buffer in inputs.items():
+            shape = runner.shape(signature.inputs[name])
+            array = buffer.array
+            if array.size != np.prod(shape, dtype=np.int64):
+                raise RuntimeError(
+                    _error(
+                        3,
+                        f"the buffer of input {name!r} has shape {list(array.shape)}; {list(shape)} is expected",
+                    )
+                )
+            try:
+                runner.set(signature.inputs[name], array.reshape(shape))
+            except ValueError as error:
+                raise RuntimeError(_error(3, str(error))) from error
+        runner.invoke()
+        for name, buffer in outputs.items():
+            value = runner.get(signature.outputs[name])
+            try:
+                buffer.write(value)
+            except (ValueError, RuntimeError) as error:
+                raise RuntimeError(_error(3, f"output {name!r}: {error}")) from error
+
+    def is_fully_accelerated(self) -> bool:
+        """Returns True if all operations run on the accelerators that were asked for.
+
+        If other devices than the CPU were asked for, the CPU does not count as one of them.
+        """
+        wanted = self._options.hardware_accelerators
+        others = {kind for flag, kind in _TYPES.items() if wanted & flag}
+        for signature in self._open_signatures.values():
+            compilation = self._table.runner(signature.subgraph).compilation
+            for step in () if compilation is None else compilation.plan.steps:
+                if others and step.device.type not in others:
+                    return False
+        return not (not others and self._is_reference)
+
+    @property
+    def _is_reference(self) -> bool:
+        cpu = self._options.cpu_options
+        return cpu is not None and cpu.kernel_mode is CpuKernelMode.REFERENCE
+
+    # Look-ups.
+
+    @property
+    def _table(self) -> RunnerTable:
+        if self._runners is None:
+            raise RuntimeError(_error(3, "the compiled model has been closed"))
+        return self._runners
+
+    @property
+    def _open_signatures(self) -> dict[str, TfliteSignature]:
+        """The signatures, of a model that is not closed."""
+        self._table  # noqa: B018 - raises an error if it is
+        return self._signatures
+
+    def _known(self, key: str) -> str | None:
+        if key == _DEFAULT and key not in self._open_signatures and _PLACEHOLDER in self._open_signatures:
+            return _PLACEHOLDER
+        return key if key in self._open_signatures else None
+
+    def _signature(self, key: str) -> TfliteSignature:
+        name = self._known(key)
+        if name is None:
+            raise RuntimeError(_error(6, f"Signature not found: {key}"))
+        return self._signatures[name]
+
+    def _key(self, index: int) -> str:
+        keys = list(self._open_signatures)
+        if not 0 <= index < len(keys):
+            raise RuntimeError(
+                _error(1000, f"Signature index {index} is out of range; there are {len(keys)} signatures")
+            )
+        return keys[index]
+
+    def _names(self, key: str) -> dict[str, list[str]]:
+        signature = self._signature(key)
+        runner = self._table.runner(signature.subgraph)
+        return {kind: _ordered(signature, kind, runner) for kind in ("inputs", "outputs")}
+
+    def _details(self, signature: TfliteSignature, kind: str) -> dict[str, Any]:
+        runner = self._table.runner(signature.subgraph)
+        tensors = _tensors(signature, kind)
+        found = {}
+        for name in _ordered(signature, kind, runner):
+            details = runner.details(tensors[name])
+            found[name] = {
+                "name": details["name"],
+                "index": details["index"],
+                "dtype": np.dtype(details["dtype"]).name,
+                "shape": details["shape"].tolist(),
+            }
+        return found
+
+    def _requirements(self, signature_index: int, kind: str, position: int) -> dict[str, Any]:
+        signature = self._signature(self._key(signature_index))
+        runner = self._table.runner(signature.subgraph)
+        names = _ordered(signature, kind, runner)
+        if not 0 <= position < len(names):
+            raise RuntimeError(_error(1000, f"{kind.removesuffix('s').capitalize()} index out of range"))
+        buffer = self._buffer(signature, kind, names[position])
+        return {"buffer_size": buffer.array.nbytes, "supported_types": [1]}
+
+    def _buffers(self, signature: TfliteSignature, kind: str) -> list[TensorBuffer]:
+        runner = self._table.runner(signature.subgraph)
+        return [self._buffer(signature, kind, name) for name in _ordered(signature, kind, runner)]
+
+    def _buffer(self, signature: TfliteSignature, kind: str, name: str) -> TensorBuffer:
+        tensors, runner = _tensors(signature, kind), self._table.runner(signature.subgraph)
+        if name not in tensors:
+            raise RuntimeError(_error(6, f"{kind.removesuffix('s').capitalize()} not found: {name}"))
+        source = self._source.subgraphs[signature.subgraph]
+        return zeros(runner.shape(tensors[name]), element_type(source.tensors[tensors[name]].type).scalar)
+
+
+def _error(code: int, message: str) -> str:
+    return f"CompiledModel error: code={code}, message={message}"
+
+
+def _whole(source: ModelSource) -> TfliteSignature:
+    """Returns a signature of the first subgraph, named like its tensors."""
+    first = source.subgraphs[0]
+    return TfliteSignature(
+        subgraph=0,
+        inputs={first.tensors[index].name: index for index in first.inputs},
+        outputs={first.tensors[index].name: index for index in first.outputs},
+    )
+
+
+def _tensors(signature: TfliteSignature, kind: str) -> Mapping[str, int]:
+    return signature.inputs if kind == "inputs" else signature.outputs
+
+
+def _ordered(signature: TfliteSignature, kind: str, runner: SubgraphRunner) -> list[str]:
+    """Returns names in the order of the tensors of the subgraph."""
+    order = runner.inputs if kind == "inputs" else runner.outputs
+    tensors = _tensors(signature, kind)
+    return sorted(
+        tensors, key=lambda name: order.index(tensors[name]) if tensors[name] in order else len(order)
+    )
+
+
+def _devices(wanted: HardwareAccelerator, cpu: CpuOptions) -> list[Device]:
+    """Returns the devices of the kinds that were asked for.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    found = [
+        device
+        for flag, kind in _TYPES.items()
+        if wanted & flag
+        for device in devices()
+        if device.type is kind
+    ]
+    if wanted & HardwareAccelerator.CPU:
+        found.append(open_device("reference" if cpu.kernel_mode is CpuKernelMode.REFERENCE else "cpu"))
+    if not found:
+        names = " | ".join(flag.name or "" for flag in wanted)
+        raise RuntimeError(
+            _error(
+                6, f"no device of the kinds {names} is there; add HardwareAccelerator.CPU to run without one"
+            )
+        )
+    return found

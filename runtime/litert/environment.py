@@ -1,0 +1,51 @@
+"""LiteRT's Environment, which has no effect: drivers are found by neurald's own registry."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EnvironmentOptions:
+    """Folders of LiteRT's native libraries, which are not used."""
+
+    runtime_path: str | None = None
+    compiler_plugin_path: str = ""
+    dispatch_library_path: str = ""
+
+
+class Environment:
+    """What compiled models share.
+
+    Args:
+        options: see `EnvironmentOptions`.
+    """
+
+    def __init__(self, options: EnvironmentOptions) -> None:
+        self._options = options
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        options: EnvironmentOptions | str | None = None,
+        runtime_path: str | None = None,
+        compiler_plugin_path: str = "",
+        dispatch_library_path: str = "",
+    ) -> "Environment":
+        """Creates an environment.
+
+        Raises:
+            ValueError: `options` and single paths are given.
+        """
+        if options is None:
+            return cls(EnvironmentOptions(runtime_path, compiler_plugin_path, dispatch_library_path))
+        if runtime_path is not None or compiler_plugin_path or dispatch_library_path:
+            raise ValueError("Pass either options or paths, not both.")
+        return cls(EnvironmentOptions(options) if isinstance(options, str) else options)
+
+    @property
+    def options(self) -> EnvironmentOptions:
+        """The options."""
+        return self._options
+
+    def close(self) -> None:
+        """Does nothing: an environment holds nothing."""

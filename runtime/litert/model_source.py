@@ -1,0 +1,55 @@
+"""A `.tflite` file whose subgraphs and signatures are addressed as LiteRT's API does."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from neurald.hal.errors import BadData
+from neurald.runtime.tflite.content import file_content
+from neurald.runtime.tflite.entry import Entry, load_entry
+from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph
+
+Content: TypeAlias = bytes | bytearray | memoryview
+
+
+class ModelSource:
+    """An open file.
+
+    Args:
+        content: the path of a file, or the bytes of one.
+
+    Raises:
+        ValueError: the file cannot be opened, or is damaged.
+    """
+
+    def __init__(self, content: str | os.PathLike[str] | Content) -> None:
+        try:
+            _, self._memory = file_content(content)
+        except BadData as error:
+            if isinstance(content, bytes | bytearray | memoryview):
+                raise ValueError("The model is not a valid Flatbuffer buffer") from error
+            raise ValueError(f"Could not open '{os.fspath(content)}'. {error}") from error
+        try:
+            self._file = TfliteFile(self._memory.view())
+            self._subgraphs = tuple(self._file.subgraph(index) for index in range(self._file.subgraph_count))
+        except BadData as error:
+            raise ValueError(f"The model is not a valid Flatbuffer buffer: {error}") from error
+
+    @property
+    def data(self) -> memoryview:
+        """All bytes of the file."""
+        return self._memory.view()
+
+    @property
+    def subgraphs(self) -> tuple[TfliteSubgraph, ...]:
+        """All subgraphs, as they are in the file."""
+        return self._subgraphs
+
+    @property
+    def signatures(self) -> Mapping[str, TfliteSignature]:
+        """The entry points of the file by name; without any, an empty mapping."""
+        return self._file.signatures
+
+    def load(self, subgraph: int, shapes: Mapping[int, Sequence[int]], *, keeps_all: bool) -> Entry:
+        """Loads a subgraph, see `load_entry`."""
+        return load_entry(self._file, self._memory, subgraph, shapes=shapes, keeps_all=keeps_all)

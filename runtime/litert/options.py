@@ -1,0 +1,87 @@
+"""Options of LiteRT's CompiledModel, and the accelerators that they choose."""
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+
+class HardwareAccelerator(enum.IntFlag):
+    """Kinds of devices: CPU, GPU, and NPU, which is Android's accelerator."""
+
+    CPU = 1
+    GPU = 2
+    NPU = 4
+
+
+class CpuKernelMode(enum.IntEnum):
+    """Which implementations run on the CPU: compiled kernels, or references (REFERENCE)."""
+
+    DELEGATE = 0
+    REFERENCE = 1
+    BUILTIN = 2
+
+    XNNPACK = 0
+
+
+@dataclass
+class CpuOptions:
+    """Options of the CPU.
+
+    Attributes:
+        num_threads: number of threads; 0 for one.
+        kernel_mode: see `CpuKernelMode`; None for compiled kernels.
+        enable_ynnpack: has no effect.
+        xnnpack_flags: has no effect.
+        xnnpack_weight_cache_path: has no effect.
+    """
+
+    num_threads: int = 0
+    kernel_mode: CpuKernelMode | None = None
+    enable_ynnpack: bool = False
+    xnnpack_flags: int | None = None
+    xnnpack_weight_cache_path: str = ""
+
+
+@dataclass
+class GpuOptions:
+    """Options of LiteRT's GPU delegate, without effect but for `enforce_f32`.
+
+    Attributes:
+        enforce_f32: computes float32 models in float32, which drivers do anyway.
+        constant_tensor_sharing: has no effect.
+        infinite_float_capping: has no effect.
+        benchmark_mode: has no effect.
+        allow_src_quantized_fc_conv_ops: has no effect.
+        hint_waiting_for_completion: has no effect.
+    """
+
+    enforce_f32: bool = False
+    constant_tensor_sharing: bool = False
+    infinite_float_capping: bool = False
+    benchmark_mode: bool = False
+    allow_src_quantized_fc_conv_ops: bool = False
+    hint_waiting_for_completion: bool = False
+
+
+@dataclass
+class Options:
+    """Options of a compiled model.
+
+    Attributes:
+        hardware_accelerators: the kinds of devices that may be used.
+        cpu_options: options of the CPU.
+        gpu_options: options of the GPU.
+        qualcomm_options: have no effect.
+        intel_openvino_options: have no effect.
+    """
+
+    hardware_accelerators: HardwareAccelerator = HardwareAccelerator.CPU
+    cpu_options: CpuOptions | None = None
+    gpu_options: GpuOptions | None = None
+    qualcomm_options: Any = None
+    intel_openvino_options: Any = None
+
+    @classmethod
+    def create(cls) -> "Options":
+        """Returns the default options."""
+        return cls()

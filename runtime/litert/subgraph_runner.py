@@ -1,0 +1,358 @@
+"""Runs one subgraph of a file, whose tensors are addressed by their numbers."""
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from neurald.hal.errors import BadData, Error
+from neurald.hal.model.strings import decode_strings
+from neurald.hal.model.types import Model, OperandType
+from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.litert.element_types import ElementType, element_type, name_of
+from neurald.runtime.litert.tensor_details import Details, DetailTable
+from neurald.runtime.tflite.entry import Entry
+from neurald.runtime.tflite.schema import Tensor, TfliteSubgraph
+from neurald.runtime.tflite.unpacking import stored_values
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+#: Loads the subgraph with other shapes of its inputs, by tensor.
+Load: TypeAlias = Callable[[Mapping[int, Sequence[int]]], Entry]
+#: Compiles a model; variables are shared with the other compilation, if there is one.
+Compile: TypeAlias = Callable[[Model, Compilation | None], Compilation]
+
+#: Largest length of a dimension.
+_MAX_LENGTH: Final = 2**31 - 1
+
+
+class _Lease:
+    """Memory of a tensor that lives as long as a view of it.
+
+    Args:
+        array: the memory.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self._array.__array_interface__
+
+
+class SubgraphRunner:
+    """The values of a subgraph's tensors, and what computes them. Not thread-safe.
+
+    A change of the shape of an input has an effect with the next `allocate`.
+
+    Args:
+        source: the subgraph in the file.
+        data: all bytes of the file.
+        load: see `Load`.
+        compiled: see `Compile`.
+    """
+
+    def __init__(self, source: TfliteSubgraph, data: memoryview, load: Load, compiled: Compile) -> None:
+        self._source = source
+        self._data = data
+        self._load = load
+        self._compile = compiled
+        self._table = DetailTable(source, data)
+        self._shapes: dict[int, tuple[int, ...]] = {}
+        self._values: dict[int, Array] = {}
+        self._entry: Entry | None = None
+        self._compilation: Compilation | None = None
+        self._leases: weakref.WeakSet[_Lease] = weakref.WeakSet()
+        self.is_ready = False
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The numbers of the input tensors."""
+        return self._source.inputs
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The numbers of the output tensors."""
+        return self._source.outputs
+
+    @property
+    def tensor_count(self) -> int:
+        """The number of tensors."""
+        return len(self._source.tensors)
+
+    @property
+    def compilation(self) -> Compilation | None:
+        """The compilation of the subgraph; None before `allocate`."""
+        return self._compilation
+
+    @property
+    def has_views(self) -> bool:
+        """True if somebody holds a view of a tensor's memory."""
+        return bool(self._leases)
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """Returns the present shape of a tensor."""
+        if index in self._shapes:
+            return self._shapes[index]
+        value = self._values.get(index)
+        return self._source.tensors[index].shape if value is None else value.shape
+
+    def details(self, index: int) -> Details:
+        """Returns the description of a tensor.
+
+        Raises:
+            ValueError: there is no such tensor.
+        """
+        tensor = self._tensor(index)
+        details = self._table.details(index, self.shape(index))
+        if not tensor.shape_signature:
+            details["shape_signature"] = details["shape"].copy()
+        return details
+
+    def resize(self, index: int, shape: Sequence[int], *, is_strict: bool) -> None:
+        """Changes the shape of an input.
+
+        Args:
+            index: the number of the tensor.
+            shape: the new shape; the rank may change, too.
+            is_strict: permits changes of dimensions only that the file leaves open.
+
+        Raises:
+            RuntimeError: it is not an input, or the shape is not permitted.
+        """
+        if index not in self._source.inputs:
+            raise RuntimeError(f"Tensor {index} is not an input; only inputs can be resized.")
+        wanted = tuple(shape)
+        if any(not 0 <= length <= _MAX_LENGTH for length in wanted):
+            raise RuntimeError(
+                f"Cannot resize tensor {index} to {list(wanted)}: a length is negative or too large."
+            )
+        if is_strict:
+            self._check_strict(index, wanted)
+        if wanted != self.shape(index):
+            self._shapes[index] = wanted
+            self.is_ready = False
+
+    def _check_strict(self, index: int, wanted: tuple[int, ...]) -> None:
+        tensor, present = self._source.tensors[index], self.shape(index)
+        if len(wanted) != len(present):
+            raise RuntimeError(
+                f"Attempting to resize tensor {index} from rank {len(present)} to {len(wanted)}."
+            )
+        for dimension, (old, new) in enumerate(zip(present, wanted, strict=True)):
+            is_open = bool(tensor.shape_signature) and tensor.shape_signature[dimension] == -1
+            if old != new and not is_open:
+                raise RuntimeError(
+                    f"Attempting to resize dimension {dimension} of tensor {index} with value {old} to {new}. "
+                    "ResizeInputTensorStrict only allows mutating unknown dimensions identified by -1."
+                )
+
+    def allocate(self) -> None:
+        """Prepares everything for the present shapes of the inputs. Values of inputs become 0.
+
+        Raises:
+            RuntimeError: the subgraph cannot be computed with these shapes.
+        """
+        if self.is_ready:
+            return
+        try:
+            entry = self._prepare()
+            shapes = self._inferred(entry)
+        except Error as error:
+            raise RuntimeError(str(error)) from error
+        for index in self._source.inputs:
+            if index not in self._values or self._values[index].shape != self.shape(index):
+                self._values[index] = self._zeros(index, self.shape(index))
+        for index, shape in zip(entry.outputs, shapes, strict=True):
+            if index not in self._source.inputs and self._source.tensors[index].data is None:
+                # What is not known is as in the file until the first run.
+                known = shape if shape is not None and 0 not in shape else self._source.tensors[index].shape
+                self._values[index] = self._zeros(index, known)
+        self._shapes.clear()
+        self.is_ready = True
+
+    def _prepare(self) -> Entry:
+        """Loads and compiles the subgraph, unless what is there takes the shapes."""
+        shapes = {index: self.shape(index) for index in self._source.inputs}
+        if self._entry is not None and all(
+            _fits(shape, self._entry, index) for index, shape in shapes.items()
+        ):
+            return self._entry
+        changed = {
+            index: shape
+            for index, shape in shapes.items()
+            if not _is_declared(shape, self._source.tensors[index])
+        }
+        entry = self._load(changed)
+        try:
+            compilation = self._compile(entry.model, self._compilation)
+        except BadData:
+            # Variables whose shapes follow from the inputs' cannot keep their values.
+            compilation = self._compile(entry.model, None)
+        self._entry, self._compilation = entry, compilation
+        return entry
+
+    def _inferred(self, entry: Entry) -> list[tuple[int, ...] | None]:
+        """Returns the shapes of the entry's outputs, as far as they are known before a run.
+
+        Raises:
+            BadData: the shapes of the inputs do not go together.
+        """
+        model, graph = entry.model, entry.model.main
+        given = {
+            operand: self.shape(tensor) for operand, tensor in zip(model.inputs, entry.inputs, strict=True)
+        }
+        found = infer_shapes(model, graph, bind_operations(graph), given)
+        return [found.get(operand, graph.operands[operand].dimensions) for operand in model.outputs]
+
+    def _zeros(self, index: int, shape: tuple[int, ...]) -> Array:
+        if self._element(index).scalar is np.bytes_:
+            return np.full(shape, b"", object)
+        return np.zeros(shape, self._element(index).scalar)
+
+    def set(self, index: int, value: Any) -> None:
+        """Copies a value to a tensor.
+
+        Raises:
+            ValueError: there is no such tensor, it has no memory yet, or the value does not go with
+                it.
+        """
+        tensor, array = self._tensor(index), np.asarray(value, order="C")
+        element = self._element(index)
+        found = name_of(array.dtype)
+        if found != element.name and not (element.name.startswith(("INT4", "INT2")) and found == "INT8"):
+            raise ValueError(
+                f"Cannot set tensor: Got value of type {found} but expected type {element.name} for input "
+                f"{index}, name: {tensor.name} "
+            )
+        if tensor.data is not None:
+            raise ValueError(f"Cannot set tensor: tensor {index}, name: {tensor.name}, is a constant")
+        expected = self.shape(index)
+        if array.ndim != len(expected):
+            raise ValueError(
+                f"Cannot set tensor: Dimension mismatch. Got {array.ndim} but expected {len(expected)} for "
+                f"input {index}."
+            )
+        for dimension, (length, other) in enumerate(zip(array.shape, expected, strict=True)):
+            if length != other:
+                raise ValueError(
+                    f"Cannot set tensor: Dimension mismatch. Got {length} but expected {other} for dimension "
+                    f"{dimension} of input {index}."
+                )
+        if index not in self._values or not self.is_ready:
+            raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
+        if element.scalar is np.bytes_:
+            array = _as_bytes(array)
+        self._values[index][...] = array
+
+    def get(self, index: int) -> Array:
+        """Returns a copy of a tensor's value.
+
+        Raises:
+            ValueError: there is no such tensor, or it has no value.
+        """
+        value = self._value(index)
+        return _fixed_bytes(value) if value.dtype.hasobject else value.copy()
+
+    def view(self, index: int) -> Array:
+        """Returns a view of a tensor's memory, which must not outlive the next `invoke`.
+
+        Raises:
+            ValueError: there is no such tensor, or it has no value.
+        """
+        value = self._value(index)
+        if value.dtype.hasobject:
+            return _fixed_bytes(value)
+        lease = _Lease(value)
+        self._leases.add(lease)
+        return np.asarray(lease)
+
+    def _value(self, index: int) -> Array:
+        tensor = self._tensor(index)
+        if index in self._values:
+            return self._values[index]
+        if tensor.data is None:
+            raise ValueError("Tensor data is null. Run allocate_tensors() first")
+        self._values[index] = self._constant(tensor, *tensor.data)
+        return self._values[index]
+
+    def _constant(self, tensor: Tensor, offset: int, length: int) -> Array:
+        stored = self._data[offset : offset + length]
+        element = self._element(tensor.index)
+        try:
+            if element.scalar is np.bytes_:
+                return decode_strings(stored, tensor.shape)
+            return stored_values(tensor, stored, np.dtype(element.scalar))
+        except (Error, ValueError, TypeError) as error:
+            raise ValueError(f"the value of {tensor} is damaged: {error}") from error
+
+    def invoke(self) -> None:
+        """Computes the outputs from the inputs.
+
+        Raises:
+            RuntimeError: `allocate` is missing, or the execution failed.
+        """
+        if not self.is_ready or self._entry is None or self._compilation is None:
+            raise RuntimeError("Invoke called on model that is not ready.")
+        try:
+            results = self._compilation.run(*(self._values[index] for index in self._entry.inputs))
+        except Error as error:
+            raise RuntimeError(str(error)) from error
+        for index, result in zip(self._entry.outputs, results, strict=True):
+            if index not in self._source.inputs and self._source.tensors[index].data is None:
+                self._values[index] = result
+
+    def reset_variables(self) -> None:
+        """Gives all variables their initial values."""
+        if self._compilation is not None:
+            self._compilation.state.reset()
+
+    def _tensor(self, index: int) -> Tensor:
+        if not 0 <= index < len(self._source.tensors):
+            raise ValueError(
+                f"Invalid tensor index {index} exceeds max tensor index {len(self._source.tensors)}"
+            )
+        return self._source.tensors[index]
+
+    def _element(self, index: int) -> ElementType:
+        return element_type(self._source.tensors[index].type)
+
+
+def _is_declared(shape: tuple[int, ...], tensor: Tensor) -> bool:
+    """Returns True if a shape is one of those that the file declares for a tensor."""
+    declared = tensor.shape_signature or tensor.shape
+    return len(shape) == len(declared) and all(
+        length == other or (other == -1 and length > 0) for length, other in zip(shape, declared, strict=True)
+    )
+
+
+def _fits(shape: tuple[int, ...], entry: Entry, tensor: int) -> bool:
+    """Returns True if a loaded model takes a shape for an input."""
+    operand = entry.model.main.operands[entry.model.inputs[entry.inputs.index(tensor)]]
+    dimensions = operand.dimensions
+    if operand.type is OperandType.TENSOR_STRING and dimensions is None:
+        return True
+    return (
+        dimensions is not None
+        and len(dimensions) == len(shape)
+        and all(
+            length in (0, given) and (given > 0 or length == given)
+            for length, given in zip(dimensions, shape, strict=True)
+        )
+    )
+
+
+def _as_bytes(array: Array) -> Array:
+    """Returns strings as an array of `bytes` objects; text is encoded as UTF-8."""
+    flat = [each.encode() if isinstance(each, str) else bytes(each) for each in array.ravel().tolist()]
+    result = np.empty(len(flat), object)
+    result[:] = flat
+    return result.reshape(array.shape)
+
+
+def _fixed_bytes(array: Array) -> Array:
+    """Returns strings as an array whose elements are as long as the longest one."""
+    return np.array(array.tolist(), np.bytes_).reshape(array.shape)

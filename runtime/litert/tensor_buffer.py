@@ -1,0 +1,101 @@
+"""LiteRT's TensorBuffer: memory for an input or output of a compiled model."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+#: The element types of buffers. There are no others in LiteRT.
+_SUPPORTED: Final = {
+    np.dtype(each): np.dtype(each).name
+    for each in (np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8, np.bool_)
+}
+
+
+class TensorBuffer:
+    """Memory for a tensor.
+
+    Args:
+        array: the memory.
+    """
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array: np.ndarray[Any, Any] | None = array
+
+    @classmethod
+    def create_from_host_memory(cls, data_array: np.ndarray[Any, Any]) -> "TensorBuffer":
+        """Creates a buffer that is the memory of an array.
+
+        Raises:
+            ValueError: it is not a contiguous array of a supported type.
+        """
+        _check(data_array)
+        if not data_array.flags.c_contiguous:
+            raise ValueError("data_array must be contiguous")
+        return cls(data_array)
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The memory.
+
+        Raises:
+            RuntimeError: the buffer is destroyed.
+        """
+        if self._array is None:
+            raise RuntimeError("the tensor buffer has been destroyed")
+        return self._array
+
+    def write(self, data_array: np.ndarray[Any, Any]) -> None:
+        """Copies the elements of an array to the beginning of the buffer.
+
+        Raises:
+            ValueError: it is not an array of the buffer's type.
+            RuntimeError: it has more elements than the buffer, or the buffer is destroyed.
+        """
+        _check(data_array)
+        target = self.array.reshape(-1)
+        if data_array.dtype != target.dtype:
+            raise ValueError(f"data_array has type {data_array.dtype}; the tensor buffer has {target.dtype}")
+        if data_array.size > target.size:
+            raise RuntimeError("WriteTensorBuffer: source buffer is larger than the tensor buffer")
+        target[: data_array.size] = data_array.reshape(-1)
+
+    def read(self, num_elements: int, output_dtype: Any) -> np.ndarray[Any, Any]:
+        """Returns a copy of the first elements, of one dimension.
+
+        Args:
+            num_elements: their number.
+            output_dtype: the type as which the bytes are read.
+
+        Raises:
+            ValueError: the type is not supported.
+            RuntimeError: the buffer has fewer elements, or is destroyed.
+        """
+        dtype = np.dtype(output_dtype)
+        if dtype not in _SUPPORTED:
+            raise ValueError(f"Unsupported dtype: {output_dtype}")
+        count = int(num_elements)
+        stored = self.array.reshape(-1).view(np.uint8)
+        if not 0 <= count * dtype.itemsize <= stored.size:
+            raise RuntimeError("ReadTensorToBuffer: destination buffer is larger than the tensor buffer")
+        return stored[: count * dtype.itemsize].copy().view(dtype)
+
+    def get_tensor_details(self) -> dict[str, Any]:
+        """Returns type and shape."""
+        return {"dtype": self.array.dtype.name, "shape": list(self.array.shape)}
+
+    def destroy(self) -> None:
+        """Releases the memory; further uses fail."""
+        self._array = None
+
+
+def zeros(shape: Sequence[int], dtype: Any) -> TensorBuffer:
+    """Returns a new buffer."""
+    return TensorBuffer(np.zeros(tuple(shape), dtype))
+
+
+def _check(array: Any) -> None:
+    if not isinstance(array, np.ndarray):
+        raise ValueError("data_array must be a NumPy array")
+    if array.dtype not in _SUPPORTED:
+        raise ValueError(f"Unsupported dtype: {array.dtype}")

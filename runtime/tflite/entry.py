@@ -1,0 +1,73 @@
+"""Loads a subgraph of a `.tflite` file with other input shapes, or with more outputs.
+
+`load_tflite` covers what most programs need. This serves interfaces that address the tensors of a
+file by their numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Model
+from neurald.hal.records import replace
+from neurald.hal.validation.model_rules import validate_model
+from neurald.runtime.tflite.importer import Importer
+from neurald.runtime.tflite.schema import TfliteFile
+from neurald.runtime.tflite.state import is_handle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A subgraph as a model.
+
+    Attributes:
+        model: its inputs and outputs are `inputs` and `outputs`.
+        inputs, outputs: tensors of the subgraph.
+    """
+
+    model: Model
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def load_entry(
+    file: TfliteFile,
+    memory: Memory,
+    subgraph: int,
+    *,
+    shapes: Mapping[int, Sequence[int]],
+    keeps_all: bool = False,
+) -> Entry:
+    """Loads a subgraph.
+
+    Args:
+        file: the file.
+        memory: its bytes.
+        subgraph: the number of the subgraph.
+        shapes: the shapes of inputs that differ from those in the file, by tensor.
+        keeps_all: makes the results of all operators outputs, after those of the subgraph. Results
+            inside of composite operators and of operators on variables have no values.
+
+    Raises:
+        BadData: the file is damaged, or has unsupported operators.
+    """
+    importer = Importer(file, memory)
+    source = importer.subgraph(subgraph)
+    tensors = list(source.tensors)
+    for index, shape in shapes.items():
+        tensors[index] = replace(tensors[index], shape=tuple(shape), shape_signature=(), has_rank=True)
+    source = replace(source, tensors=tuple(tensors))
+    outputs = [source.aliases.get(index, index) for index in source.outputs]
+    if keeps_all:
+        count = len(file.subgraph(subgraph).tensors)
+        written = [
+            index
+            for operator in source.operators
+            for index in operator.outputs
+            if index < count and not is_handle(tensors[index])
+        ]
+        outputs += [index for index in written if index not in set(outputs)]
+    main, state = importer.main(source, source.inputs, outputs)
+    model = Model(main=main, referenced=tuple(importer.referenced), pools=importer.pools, state=state)
+    validate_model(model)
+    return Entry(model=model, inputs=source.inputs, outputs=tuple(outputs))

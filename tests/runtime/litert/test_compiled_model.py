@@ -1,0 +1,109 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.tflite.litert_files import sums, two_signatures
+
+from neurald.litert import (
+    CompiledModel,
+    CpuKernelMode,
+    CpuOptions,
+    HardwareAccelerator,
+    Options,
+    TensorBuffer,
+)
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+@pytest.fixture
+def model() -> CompiledModel:
+    return CompiledModel.from_buffer(sums().build())
+
+
+def test_buffers_by_index(model: CompiledModel) -> None:
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+    for buffer in inputs:
+        buffer.write(X)
+    model.run_by_index(0, inputs, outputs)
+    np.testing.assert_array_equal(outputs[0].read(6, np.float32), (2 * X + 3).reshape(-1))
+    assert model.get_input_buffer_requirements(0) == {"buffer_size": 24, "supported_types": [1]}
+    assert model.is_fully_accelerated()
+
+
+def test_buffers_by_name(tmp_path: Path) -> None:
+    with CompiledModel.from_file(two_signatures().write(tmp_path / "m.tflite")) as model:
+        assert model.get_num_signatures() == 2
+        assert model.get_signature_index("double") == 1
+        assert model.get_signature_index("zz") == -1
+        assert model.get_signature_by_index(1) == {"key": "double", "inputs": ["b"], "outputs": ["w"]}
+        assert model.get_input_tensor_details("double")["b"]["name"] == "double_b"
+        given = model.create_input_buffer_by_name("double", "b")
+        found = model.create_output_buffer_by_name("double", "w")
+        given.write(np.array([21], np.float32))
+        model.run_by_name("double", {"b": given}, {"w": found})
+        assert found.read(1, np.float32) == [42]
+    with pytest.raises(RuntimeError, match="closed"):
+        model.get_signature_list()
+
+
+def test_a_file_without_signatures_has_one_of_either_name(model: CompiledModel) -> None:
+    (key,) = model.get_signature_list()
+    assert model.get_input_tensor_details(key) == model.get_input_tensor_details("serving_default")
+    assert model.get_signature_index("serving_default") == 0
+
+
+def test_what_is_not_there(model: CompiledModel) -> None:
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+    for action in (
+        lambda: model.get_signature_by_index(9),
+        lambda: model.get_signature_by_index(-1),
+        lambda: model.get_input_tensor_details("zz"),
+        lambda: model.create_input_buffers(7),
+        lambda: model.create_output_buffer_by_name("serving_default", "zz"),
+        lambda: model.get_output_buffer_requirements(5),
+        lambda: model.run_by_index(0, [], outputs),
+        lambda: model.run_by_index(3, inputs, outputs),
+        lambda: model.run_by_name("serving_default", {"x": inputs[0]}, {"z": outputs[0]}),
+        lambda: model.run_by_name("serving_default", {"x": inputs[0], "y": inputs[1]}, {"q": outputs[0]}),
+    ):
+        with pytest.raises(RuntimeError, match="CompiledModel error: code="):
+            action()
+
+
+def test_inputs_are_resized(model: CompiledModel) -> None:
+    with pytest.raises(RuntimeError, match="code=1"):
+        model.resize_input_tensor(0, (2, 4))
+    with pytest.raises(RuntimeError):
+        model.resize_input_tensor(0, (5, 3))  # would not go with the other input
+    same = CompiledModel.from_buffer(two_signatures().build())
+    same.resize_input_tensor_by_name("double", "b", (4,))
+    given, found = same.create_input_buffers(1), same.create_output_buffers(1)
+    assert found[0].get_tensor_details() == {"dtype": "float32", "shape": [4]}
+    given[0].write(np.arange(4, dtype=np.float32))
+    same.run_by_index(1, given, found)
+    assert found[0].read(4, np.float32).tolist() == [0, 2, 4, 6]
+    with pytest.raises(RuntimeError, match="buffer of input 'b' has shape"):
+        same.run_by_index(1, [TensorBuffer(np.zeros(3, np.float32))], found)
+
+
+def test_accelerators_that_are_not_there() -> None:
+    content = sums().build()
+    with pytest.raises(RuntimeError, match="no device of the kinds NPU is there"):
+        CompiledModel.from_buffer(content, HardwareAccelerator.NPU)
+    both = CompiledModel.from_buffer(content, HardwareAccelerator.NPU | HardwareAccelerator.CPU)
+    assert not both.is_fully_accelerated()
+    with pytest.raises(ValueError, match="not both"):
+        CompiledModel.from_buffer(content, HardwareAccelerator.CPU, options=Options())
+
+
+def test_references_are_not_called_accelerated() -> None:
+    options = Options(cpu_options=CpuOptions(num_threads=2, kernel_mode=CpuKernelMode.REFERENCE))
+    assert not CompiledModel.from_buffer(sums().build(), options=options).is_fully_accelerated()
+
+
+def test_files_that_cannot_be_loaded() -> None:
+    with pytest.raises(RuntimeError, match="Failed to load model from file"):
+        CompiledModel.from_file("nothing.tflite")
+    with pytest.raises(RuntimeError, match="Failed to load model from buffer"):
+        CompiledModel.from_buffer(b"xx")

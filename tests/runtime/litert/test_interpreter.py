@@ -1,0 +1,253 @@
+"""LiteRT's Interpreter: what programs call, and the errors that they see."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.tflite.builder import TfliteModel
+from support.tflite.litert_files import counter, sums, two_signatures
+from support.tflite.resources import constant
+
+from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType, load_delegate
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+def opened(file: TfliteModel, **options: object) -> Interpreter:
+    return Interpreter(model_content=file.build(), **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def interpreter() -> Interpreter:
+    found = opened(sums())
+    found.allocate_tensors()
+    return found
+
+
+@pytest.mark.parametrize("kind", OpResolverType)
+def test_a_model_is_computed(kind: OpResolverType) -> None:
+    interpreter = opened(sums(), experimental_op_resolver_type=kind, num_threads=2)
+    interpreter.allocate_tensors()
+    first, second = (each["index"] for each in interpreter.get_input_details())
+    interpreter.set_tensor(first, X)
+    interpreter.set_tensor(second, X)
+    interpreter.invoke()
+    (output,) = interpreter.get_output_details()
+    np.testing.assert_array_equal(interpreter.get_tensor(output["index"]), 2 * X + 3)
+    np.testing.assert_array_equal(interpreter.get_tensor(first), X)
+    np.testing.assert_array_equal(interpreter.get_tensor(4), [3])
+
+
+def test_a_path_or_bytes_are_given(tmp_path: Path) -> None:
+    path = sums().write(tmp_path / "m.tflite")
+    for interpreter in (
+        Interpreter(path),
+        Interpreter(str(path)),
+        Interpreter(model_content=path.read_bytes()),
+    ):
+        assert interpreter.num_subgraphs() == 1
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    content = sums().build()
+    for arguments, words in (
+        ({"num_threads": 0}, "num_threads should >= 1"),
+        ({"num_threads": 1.5}, "type of num_threads should be int"),
+        ({"experimental_op_resolver_type": "test"}, "Unrecognized passed in op resolver type: test"),
+        ({"model_path": "m"}, "Can't both provide `model_path` and `model_content`"),
+        ({"model_content": b""}, "`model_path` or `model_content` must be specified."),
+        ({"model_content": b"short"}, "The model is not a valid Flatbuffer buffer"),
+        ({"model_content": content[:200]}, "The model is not a valid Flatbuffer buffer"),
+        ({"experimental_delegates": [1]}, "runs no delegates"),
+    ):
+        with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+            Interpreter(**{"model_content": content, **arguments})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Could not open 'nothing\.tflite'"):
+        Interpreter("nothing.tflite")
+    with pytest.raises(ValueError, match="regular file"):
+        Interpreter(tmp_path)
+    with pytest.raises(TypeError):
+        Interpreter(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Failed to load delegate from x\.so"):
+        load_delegate("x.so")
+    with pytest.raises(ValueError, match="Looking up symbol 'Registerer' failed"):
+        InterpreterWithCustomOps(custom_op_registerers=["Registerer"], model_content=content)
+    assert InterpreterWithCustomOps(model_content=content)._safe_to_run()
+
+
+def test_nothing_runs_before_allocation() -> None:
+    interpreter = opened(sums())
+    with pytest.raises(RuntimeError, match="Invoke called on model that is not ready"):
+        interpreter.invoke()
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(0)
+    with pytest.raises(ValueError, match="Tensor is unallocated"):
+        interpreter.set_tensor(0, X)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    interpreter.resize_tensor_input(0, (4, 3))
+    with pytest.raises(RuntimeError, match="not ready"):
+        interpreter.invoke()
+
+
+def test_values_that_do_not_go_with_their_tensor(interpreter: Interpreter) -> None:
+    for index, value, words in (
+        (0, np.zeros((2, 3)), "Got value of type FLOAT64 but expected type FLOAT32 for input 0, name: x "),
+        (0, np.zeros((2, 3), np.int64), "Got value of type INT64"),
+        (0, "x", "Got value of type STRING"),
+        (0, np.zeros(3, np.float32), "Dimension mismatch. Got 1 but expected 2 for input 0."),
+        (0, np.zeros((2, 4), np.float32), "Got 4 but expected 3 for dimension 1 of input 0."),
+        (99, X, "Invalid tensor index 99 exceeds max tensor index 5"),
+        (-1, X, "Invalid tensor index -1"),
+        (4, np.zeros(1, np.float32), "is a constant"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            interpreter.set_tensor(index, value)
+    with pytest.raises(ValueError, match="Invalid tensor index 7"):
+        interpreter.get_tensor(7)
+    with pytest.raises(ValueError, match="Invalid subgraph index 2"):
+        interpreter.get_tensor(0, 2)
+
+
+def test_inputs_are_resized() -> None:
+    interpreter = opened(sums(None))
+    interpreter.allocate_tensors()
+    with pytest.raises(RuntimeError, match="Attempting to resize dimension 0 of tensor 0 with value 2 to 5"):
+        interpreter.resize_tensor_input(0, (5, 3), strict=True)
+    for shape in ((5, 3), (7,), (2, 2, 2), ()):  # the rank changes, too
+        for index in (0, 1):
+            interpreter.resize_tensor_input(index, shape)
+        interpreter.allocate_tensors()
+        assert interpreter.get_input_details()[0]["shape"].tolist() == list(shape)
+        value = np.ones(shape, np.float32)
+        for index in (0, 1):
+            interpreter.set_tensor(index, value)
+        interpreter.invoke()
+        np.testing.assert_array_equal(interpreter.get_tensor(3), np.broadcast_to(5, shape or (1,)))
+
+
+def test_open_dimensions_are_resized_strictly(interpreter: Interpreter) -> None:
+    for index in (0, 1):
+        interpreter.resize_tensor_input(index, (1, 3), strict=True)
+    interpreter.allocate_tensors()
+    (details,) = interpreter.get_output_details()
+    assert details["shape"].tolist() == [1, 3]
+    assert details["shape_signature"].tolist() == [-1, 3]
+    with pytest.raises(RuntimeError, match="dimension 1"):
+        interpreter.resize_tensor_input(0, (1, 4), strict=True)
+    with pytest.raises(RuntimeError, match="rank 2 to 1"):
+        interpreter.resize_tensor_input(0, (3,), strict=True)
+
+
+def test_shapes_that_cannot_be(interpreter: Interpreter) -> None:
+    for shape in ((-1, 3), (2**40,)):
+        with pytest.raises(RuntimeError, match="negative or too large"):
+            interpreter.resize_tensor_input(0, shape)
+    with pytest.raises(RuntimeError, match="not an input"):
+        interpreter.resize_tensor_input(3, (2, 3))
+    interpreter.resize_tensor_input(0, (5, 3))
+    with pytest.raises(RuntimeError):
+        interpreter.allocate_tensors()  # y still has two rows
+    interpreter.resize_tensor_input(0, (2, 3))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+
+
+def test_views_keep_the_memory_where_it_is(interpreter: Interpreter) -> None:
+    accessor = interpreter.tensor(0)
+    assert interpreter._safe_to_run()
+    view = accessor()
+    view[...] = X
+    part = view[0]
+    del view
+    for action in (
+        interpreter.invoke,
+        interpreter.allocate_tensors,
+        lambda: interpreter.resize_tensor_input(0, (4, 3)),
+    ):
+        with pytest.raises(RuntimeError, match="There is at least 1 reference"):
+            action()
+    del part
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(3), X + 3)
+
+
+def test_results_inside_are_kept_on_request() -> None:
+    with pytest.warns(UserWarning, match="debugging"):
+        interpreter = opened(sums(), experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, X)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(2), X)
+    np.testing.assert_array_equal(interpreter.get_tensor(3), X + 3)
+    plain = opened(sums())
+    plain.allocate_tensors()
+    plain.invoke()
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        plain.get_tensor(2)
+
+
+def test_signatures(interpreter: Interpreter) -> None:
+    assert interpreter.get_signature_list() == {}
+    with pytest.raises(ValueError, match="signature_key is None and model has 0 Signatures"):
+        interpreter.get_signature_runner()
+    two = opened(two_signatures())
+    assert two.num_subgraphs() == 2
+    assert two.get_signature_list() == {
+        "add": {"inputs": ["a"], "outputs": ["z"]},
+        "double": {"inputs": ["b"], "outputs": ["w"]},
+    }
+    assert two._get_full_signature_list()["double"] == {"inputs": {"b": 0}, "outputs": {"w": 1}}
+    with pytest.raises(ValueError, match='Invalid signature_key provided: "zz"'):
+        two.get_signature_runner("zz")
+
+
+def test_variables_keep_their_values() -> None:
+    interpreter = opened(counter())
+    add, get = (interpreter.get_signature_runner(name) for name in ("add", "get"))
+    assert add(x=np.array([2], np.float32))["total"] == [7]
+    assert get()["total"] == [7]
+    assert add(x=np.array([1], np.float32))["total"] == [8]
+    interpreter.reset_all_variables()
+    assert get()["total"] == [5]
+
+
+def test_operators_are_described(interpreter: Interpreter) -> None:
+    first, second = interpreter._get_ops_details()
+    assert first["op_name"] == second["op_name"] == "ADD"
+    assert interpreter._get_op_details(1)["inputs"].tolist() == [2, 4]
+    assert first["operand_types"] == [np.float32] * 2
+    assert first["result_types"] == [np.float32]
+    for index in (-1, 2):
+        with pytest.raises(ValueError, match="Invalid node index"):
+            interpreter._get_op_details(index)
+    with pytest.raises(ValueError, match="subgraph_index is out of range: 1"):
+        interpreter.get_tensor_details(1)
+
+
+def test_strings() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((3,), "STRING", name="x")
+    indices, z = constant(graph, np.array([2, 0], np.int32), "INT32"), graph.tensor((2,), "STRING")
+    graph.operator("GATHER", (x, indices), (z,), "GatherOptions")
+    graph.inputs, graph.outputs = (x,), (z,)
+    interpreter = opened(file)
+    interpreter.allocate_tensors()
+    assert interpreter.get_input_details()[0]["dtype"] is np.bytes_
+    for values in (np.array(["a", "bc", "déf"]), np.array([b"a", b"bc", "déf".encode()])):
+        interpreter.set_tensor(x, values)
+        interpreter.invoke()
+        assert interpreter.get_tensor(z).tolist() == ["déf".encode(), b"a"]
+
+
+def test_an_unsupported_operator_is_told_at_allocation() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, z = graph.tensor((1,)), graph.tensor((1,))
+    graph.operator("CUSTOM", (x,), (z,), custom_code="Mine")
+    graph.inputs, graph.outputs = (x,), (z,)
+    interpreter = opened(file)
+    assert interpreter._get_op_details(0)["op_name"] == "Mine"
+    with pytest.raises(RuntimeError, match="CUSTOM 'Mine': it is not supported"):
+        interpreter.allocate_tensors()

@@ -1,0 +1,73 @@
+"""Unmodified programs run on neurald; each runs in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.daemon.processes import python_path
+from support.tflite.litert_files import sums
+
+_PROGRAM = """
+import sys
+import numpy as np
+{imports}
+
+interpreter = Interpreter(model_path=sys.argv[1])
+interpreter.allocate_tensors()
+for details in interpreter.get_input_details():
+    interpreter.set_tensor(details["index"], np.ones(details["shape"], details["dtype"]))
+interpreter.invoke()
+print(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolist(), __name__, Interpreter.__module__)
+"""
+
+
+def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "neurald.litert", *arguments],
+        env={"PYTHONPATH": python_path(), "NEURALD_CACHE_DIR": "", "PATH": "/usr/bin:/bin"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from ai_edge_litert.interpreter import Interpreter",
+        "from tflite_runtime.interpreter import Interpreter",
+        "import tensorflow as tf; Interpreter = tf.lite.Interpreter",
+    ],
+)
+def test_a_program(tmp_path: Path, imports: str) -> None:
+    (tmp_path / "app.py").write_text(_PROGRAM.format(imports=imports))
+    sums().write(tmp_path / "m.tflite")
+    found = run(tmp_path, "app.py", "m.tflite")
+    assert found.stderr == ""
+    assert found.stdout.split(" __main__ ")[0] == "[[5.0, 5.0, 5.0], [5.0, 5.0, 5.0]]"
+    assert "neurald" in found.stdout
+    assert run(tmp_path, "-m", "app", "m.tflite").stdout == found.stdout
+
+
+def test_its_status_and_imports(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("STATUS = 3\n")
+    (tmp_path / "app.py").write_text(
+        "from ai_edge_litert.compiled_model import CompiledModel\n"
+        "from ai_edge_litert.hardware_accelerator import HardwareAccelerator\n"
+        "import helper, sys\nassert CompiledModel.__module__.startswith('neurald')\nsys.exit(helper.STATUS)\n"
+    )
+    assert run(tmp_path, "app.py").returncode == 3
+
+
+def test_no_program(tmp_path: Path) -> None:
+    for arguments, words in (
+        ((), "usage:"),
+        (("nothing.py",), "there is no such file"),
+        (("--help",), "usage:"),
+    ):
+        found = run(tmp_path, *arguments)
+        assert found.returncode == 1
+        assert words in found.stderr
