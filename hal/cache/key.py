@@ -6,7 +6,6 @@ and the location of constants: two models that a device cannot distinguish have 
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import astuple
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -190,7 +189,7 @@ def _type(kind: OperationType | OperandType) -> object:
     extension = extension_of(kind)
     if extension is None:
         return int(kind)
-    return (code_of(kind), *astuple(extension))
+    return (code_of(kind), *structs.astuple(extension))
 
 
 def constants_question(model: Model) -> bytes | None:

@@ -18,12 +18,13 @@ extension.
 
 import hashlib
 import re
-from dataclasses import astuple, dataclass
 from enum import Enum
 from functools import lru_cache
 
 import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
@@ -52,8 +53,7 @@ _EXTENSION_NAME = re.compile(r"(?=.{1,256}\Z)[a-z0-9_]+(\.[a-z0-9_]+)+")
 _TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionOperandType:
+class ExtensionOperandType(Struct, frozen=True, kw_only=True, array_like=True):
     """An operand type of an extension.
 
     Attributes:
@@ -80,8 +80,7 @@ class ExtensionOperandType:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionOperation:
+class ExtensionOperation(Struct, frozen=True, kw_only=True, array_like=True):
     """An operation of an extension.
 
     Attributes:
@@ -99,8 +98,7 @@ class ExtensionOperation:
         _check_type(self.code, self.name, "operation")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionAttribute:
+class ExtensionAttribute(Struct, frozen=True, kw_only=True, array_like=True):
     """An attribute of an extension, which an application sets on a compilation or an execution.
 
     Attributes:
@@ -134,8 +132,7 @@ _MEMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class Extension(Struct, frozen=True, kw_only=True, array_like=True):
     """A named set of operations, operand types and attributes.
 
     Attributes:
@@ -166,7 +163,7 @@ class Extension:
                 if len(set(values)) < len(values):
                     raise BadData(f"extension {self.name}: two {what}s have the same {attribute}")
             # Sorted, so that equality does not depend on the order of the declaration.
-            object.__setattr__(self, field, tuple(sorted(members, key=lambda member: member.code)))
+            force_setattr(self, field, tuple(sorted(members, key=lambda member: member.code)))
 
     def operand_type(self, code: int) -> OperandType:
         """Returns the operand type with that code.
@@ -261,14 +258,11 @@ def code_of(kind: OperationType | OperandType) -> int:
 @lru_cache(maxsize=MAX_EXTENSIONS)
 def declaration_digest(extension: Extension) -> bytes:
     """Returns the SHA-256 digest of a declaration, which is the same in every process."""
-    return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(astuple(extension))).digest()
+    return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(extension)).digest()
 
 
 #: An extension that an operation requires: a vendor's declaration, or the name of the built-in one.
 RequiredExtension = Extension | str
-
-
-_NONE: frozenset[RequiredExtension] = frozenset()
 
 
 def required_extensions(model: Model, graph: Subgraph, operation: Operation) -> frozenset[RequiredExtension]:
@@ -276,12 +270,6 @@ def required_extensions(model: Model, graph: Subgraph, operation: Operation) -> 
 
     For control flow this includes the operations inside its graphs.
     """
-    operands = graph.operands
-    if operation.type < TFLITE_EXTENSION_BASE and all(
-        operands[index].type < TFLITE_EXTENSION_BASE and operands[index].subgraph is None
-        for index in operation.inputs + operation.outputs
-    ):
-        return _NONE  # The usual case, decided quickly.
     required: set[RequiredExtension] = set()
     pending = [(graph, operation)]
     seen: set[int] = set()
