@@ -549,10 +549,10 @@ class _CachedPreparation:
 
 def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_apart: bool) -> PreparedModel:
     cpu = cpu_device()
-    if is_apart and device is cpu and compiles_apart(device):
+    if device is cpu and compiles_apart(device):
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
 
-        options = replace(options, compiler=BackgroundCompiler(cpu.name, cpu, model))
+        options = replace(options, compiler=BackgroundCompiler(cpu.name, cpu, model, is_idle=is_apart))
     with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)
 
