@@ -29,7 +29,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -40,6 +39,8 @@ _PEERS = ("litert", "openvino", "onnxruntime")
 _TIMEOUT_S = 600
 #: How long a file must be unmodified to be recognised, in seconds.
 _REST_S = 3.0
+#: Variables that the measured processes must not inherit.
+_CHANGED = ("NEURALD_CPU_COMPILER", "NEURALD_STARTUP", "PYTHONDONTWRITEBYTECODE")
 
 
 def _clocks() -> tuple[float, float]:
@@ -56,21 +57,19 @@ def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _neurald(path: str, optimizes: bool) -> Callable[[], object]:
+def _neurald(path: str) -> Callable[[], Any]:
     import neurald as nd
 
-    def prepare() -> object:
-        compilation = nd.CompilationBuilder(nd.load_tflite(path), threads=1).finish()
-        return compilation
+    def prepare() -> Any:
+        return nd.CompilationBuilder(nd.load_tflite(path), threads=1).finish()
 
-    prepare.finish = (lambda compilation: compilation.wait_until_optimized(_TIMEOUT_S)) if optimizes else None  # type: ignore[attr-defined]
     return prepare
 
 
-def _litert(path: str, _: bool) -> Callable[[], object]:
+def _litert(path: str) -> Callable[[], Any]:
     from ai_edge_litert.interpreter import Interpreter
 
-    def prepare() -> object:
+    def prepare() -> Any:
         interpreter = Interpreter(path, num_threads=1)
         interpreter.allocate_tensors()
         return interpreter
@@ -78,19 +77,19 @@ def _litert(path: str, _: bool) -> Callable[[], object]:
     return prepare
 
 
-def _openvino(path: str, _: bool) -> Callable[[], object]:
+def _openvino(path: str) -> Callable[[], Any]:
     import openvino
 
-    def prepare() -> object:
+    def prepare() -> Any:
         return openvino.Core().compile_model(path, "CPU", {"INFERENCE_NUM_THREADS": 1})
 
     return prepare
 
 
-def _onnxruntime(path: str, _: bool) -> Callable[[], object]:
+def _onnxruntime(path: str) -> Callable[[], Any]:
     import onnxruntime
 
-    def prepare() -> object:
+    def prepare() -> Any:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         return onnxruntime.InferenceSession(str(Path(path).with_suffix(".onnx")), options)
@@ -104,7 +103,7 @@ _ENGINES = {"neurald": _neurald, "litert": _litert, "openvino": _openvino, "onnx
 def worker(engine: str, path: str, *, optimizes: bool) -> None:
     """Prepares a model in this new process and prints the figures."""
     start = _clocks()
-    prepare = _ENGINES[engine](path, optimizes)
+    prepare = _ENGINES[engine](path)
     import_ms, import_cpu_ms = _since(start)
     begin = _clocks()
     prepared = prepare()
@@ -116,9 +115,8 @@ def worker(engine: str, path: str, *, optimizes: bool) -> None:
         "ready_cpu_ms": ready_cpu_ms,
         "ready_peak_mib": _peak_mib(),
     }
-    finish = getattr(prepare, "finish", None)
-    if finish is not None:
-        finish(prepared)
+    if optimizes:
+        prepared.wait_until_optimized(_TIMEOUT_S)
         found["optimized_ms"] = _since(begin)[0]
     found["peak_mib"] = _peak_mib()
     print(json.dumps(found), flush=True)  # noqa: T201 - the parent reads it
@@ -146,7 +144,7 @@ class Machine:
         python = sys.executable if engine == "neurald" else str(self._peers)
         command = [python, __file__, "--worker", engine, str(path)]
         environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("NEURALD_CPU")},
+            **{name: value for name, value in os.environ.items() if name not in _CHANGED},
             "XDG_CACHE_HOME": str(self._folder / cache),
             # Daemons of this machine are no part of the measurement.
             "XDG_RUNTIME_DIR": str(self._folder / "run"),
@@ -224,7 +222,9 @@ def _ratio(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else first / second
 
 
-def tables_of(models: Mapping[str, Mapping[str, Mapping[str, float]]], second: list[list[Cell]]) -> list[Table]:
+def tables_of(
+    models: Mapping[str, Mapping[str, Mapping[str, float]]], second: list[list[Cell]]
+) -> list[Table]:
     """Returns the tables of all models, each with the geometric mean of every ratio at its end."""
     warm: list[list[Cell]] = []
     cold: list[list[Cell]] = []
@@ -305,7 +305,9 @@ def tables_of(models: Mapping[str, Mapping[str, Mapping[str, float]]], second: l
             Column(name="ratio", title="after / alone", format=".2f"),
         ]
         tables.append(
-            Table(title="Second model of a family, elapsed time until optimized", columns=columns, rows=second)
+            Table(
+                title="Second model of a family, elapsed time until optimized", columns=columns, rows=second
+            )
         )
     return tables
 

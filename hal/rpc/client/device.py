@@ -560,6 +560,8 @@ class RemotePreparedModel:
             prepared_model=self.handle,
             request=request_to_wire(staged.request, ()),
         )
+        if connection.carries_data:
+            return self._call_with_data(staged, message, options)
         results = {} if connection.is_local else _output_pools(staged)
         pools, tokens = send_pools(connection, staged.request.pools, results, options.deadline_s)
         message.request.pools.extend(pools)
@@ -580,6 +582,33 @@ class RemotePreparedModel:
         # Not after a failure, since the daemon may still be writing to them.
         if connection.is_local:
             self._arenas.give_back(staged.arenas)
+        return result
+
+    def _call_with_data(
+        self, staged: Staged, message: device_pb2.ExecuteRequest, options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Runs a request by a call that carries its data; see `call`."""
+        connection = self.connection
+        results = _output_pools(staged)
+        contents: list[Memory] = []
+        for number, pool in enumerate(staged.request.pools):
+            if isinstance(pool, RemoteBuffer):
+                message.request.pools.append(pool.pool_for(connection))
+            elif number in results:
+                message.request.pools.add(results_bytes=pool.size)
+            else:
+                message.request.pools.add(content_bytes=pool.size)
+                contents.append(pool)
+        message.options.CopyFrom(execute_options_to_wire(options))
+        reply = connection.execute_with_data(
+            message, contents, tuple(results.values()), options.deadline_s, options.cancellation
+        )
+        try:
+            result = result_from_wire(reply, len(staged.request.outputs))
+        except BadData as error:
+            raise OpFailed(f"invalid reply from the daemon: {error}") from None
+        if result.is_sufficient:
+            staged.write_back(self.model.types, result.output_shapes)
         return result
 
 
@@ -662,7 +691,10 @@ def _open_once(
             measured = capabilities_from_wire(capabilities.capabilities, description.declared_extensions)
             cleanup.pop_all()
     except (DeadObject, MissedDeadlineTransient) as error:
-        raise UnavailableDevice(_tls_failure(address, tls, content, limit) or str(error)) from None
+        # A daemon that is silent would not answer another handshake either.
+        is_silent = isinstance(error, Unreachable | MissedDeadlineTransient)
+        reason = "" if is_silent else _tls_failure(address, tls, content, limit)
+        raise UnavailableDevice(reason or str(error)) from None
     except BadData as error:
         raise UnavailableDevice(
             f"the process at {address} is not a driver daemon of this version: {error}"

@@ -5,7 +5,9 @@ Everything from a client is checked before the device sees it: numbers and limit
 `Error` for a mistake of the client or a failure of the device.
 """
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,6 +40,7 @@ from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import FeatureLevel, Model, Request
 from neurald.hal.records import replace
 from neurald.hal.rpc.server.ring_server import RingServer
+from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, unpacked
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.rpc.wire.device import (
     Access,
@@ -99,7 +102,9 @@ class DeviceHandler:
 
     def describe(self) -> device_pb2.DescribeReply:
         """Returns the properties of the device."""
-        return description_to_wire(self._device)
+        description = description_to_wire(self._device)
+        description.carries_data = True
+        return description
 
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:
         """Returns the performance figures of the device."""
@@ -143,8 +148,11 @@ class DeviceHandler:
         memory = session.new_memory(first.size_bytes)
         offset = 0
         for part in parts:
-            chunk = part.chunk  # every access copies
-            if part.WhichOneof("part") != "chunk" or not chunk:
+            if part.WhichOneof("part") == "packed":
+                chunk = unpacked(part.packed, memory.size - offset)
+            else:
+                chunk = part.chunk  # every access copies
+            if not chunk:
                 raise BadData(f"a message after {offset} bytes has no content; a chunk is expected")
             if len(chunk) > memory.size - offset:
                 raise BadData(f"more than the {memory.size} bytes arrived that were announced")
@@ -314,16 +322,94 @@ class DeviceHandler:
         """
         results: list[Memory] = []
         pools = [self._request_pool(session, pool, results) for pool in message.request.pools]
-        registered = session.model(message.prepared_model)
-        options = execute_options_from_wire(message.options, self._extensions)
-        options = replace(options, cancellation=cancellation)
-        request = request_from_wire(message.request, pools)
-        validate_request(registered.model, request)
-        with self.admission.execution(session, options, registered.priority) as ticket:
-            result = with_queue_time(run_on_private_copies(registered, request, options), options, ticket)
+        run = self._validated(session, message, pools, cancellation)
+        with run.admitted(self.admission, session) as result:
             is_wanted = result.is_sufficient and not cancellation.is_cancelled
             tokens = [session.add_memory(memory, is_result=True) for memory in results if is_wanted]
         return result_to_wire(result, tokens)
+
+    def receive_with_data(
+        self,
+        session: Session,
+        first: device_pb2.ExecuteWithDataRequest,
+        parts: Iterator[device_pb2.ExecuteWithDataRequest],
+        cancellation: Cancellation,
+    ) -> "RunWithData":
+        """Receives a valid request whose messages carry the content of its memories.
+
+        Args:
+            session: of the client.
+            first: with the request.
+            parts: the other messages, of which no more are taken than are needed.
+            cancellation: is cancelled once the client no longer waits.
+        """
+        contents: list[Memory] = []
+        results: list[Memory] = []
+        message = first.request
+        pools = [self._carried_pool(session, pool, contents, results) for pool in message.request.pools]
+        run = self._validated(session, message, pools, cancellation)
+        unpacker = Unpacker(contents)
+        part: device_pb2.ExecuteWithDataRequest | None = first
+        while part is not None:
+            for chunk in part.chunks:
+                unpacker.add(chunk)
+            part = None if unpacker.is_complete else next(parts, None)
+        unpacker.require_complete()
+        return RunWithData(run, results, first.bytes_per_s)
+
+    def run_with_data(
+        self, session: Session, received: "RunWithData"
+    ) -> Iterator[device_pb2.ExecuteWithDataReply]:
+        """Runs a request that was received; yields the reply, with results that fit, and the others.
+
+        Args:
+            session: of the client.
+            received: by `receive_with_data`.
+        """
+        with received.run.admitted(self.admission, session) as result:
+            message = device_pb2.ExecuteWithDataReply(reply=result_to_wire(result, ()))
+        results = received.results if result.is_sufficient else ()
+        chunks = Packer(received.bytes_per_s).chunks(results)
+        with self.admission.track():
+            if sum(memory.size for memory in results) <= CHUNK_BYTES:
+                for chunk in chunks:
+                    message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                yield message
+                return
+            yield message
+            for chunk in chunks:
+                message = device_pb2.ExecuteWithDataReply()
+                message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                yield message
+
+    def _validated(
+        self,
+        session: Session,
+        message: device_pb2.ExecuteRequest,
+        pools: Sequence[Memory],
+        cancellation: Cancellation,
+    ) -> "_ValidRun":
+        """Decodes and checks a request, so that it can run."""
+        registered = session.model(message.prepared_model)
+        options = execute_options_from_wire(message.options, self._extensions)
+        request = request_from_wire(message.request, pools)
+        validate_request(registered.model, request)
+        return _ValidRun(registered, request, replace(options, cancellation=cancellation))
+
+    def _carried_pool(
+        self,
+        session: Session,
+        message: types_pb2.RequestPool,
+        contents: list[Memory],
+        results: list[Memory],
+    ) -> Memory:
+        kind = message.WhichOneof("kind")
+        if kind == "content_bytes":
+            contents.append(session.new_memory(message.content_bytes))
+            return contents[-1]
+        if kind == "memory":
+            raise BadData("a pool is a memory with a token; content, results or a buffer is expected")
+        return self._request_pool(session, message, results)
 
     def execute_fenced(
         self, session: Session, message: device_pb2.ExecuteFencedRequest
@@ -421,6 +507,37 @@ class DeviceHandler:
         """Releases a buffer."""
         session.buffers.release(message.buffer)
         return device_pb2.ReleaseBufferReply()
+
+
+@dataclass(frozen=True, slots=True)
+class RunWithData:
+    """A request that was received with its data; see `DeviceHandler.receive_with_data`.
+
+    Attributes:
+        run: the request.
+        results: the memories whose content the client gets.
+        bytes_per_s: the speed of the link; 0 if the client has not measured it.
+    """
+
+    run: "_ValidRun"
+    results: Sequence[Memory]
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _ValidRun:
+    """A request that was checked against its model."""
+
+    registered: RegisteredModel
+    request: Request
+    options: ExecuteOptions
+
+    @contextlib.contextmanager
+    def admitted(self, admission: Admission, session: Session) -> Iterator[ExecutionResult]:
+        """Runs the request once the device is free; the device is busy until the context ends."""
+        with admission.execution(session, self.options, self.registered.priority) as ticket:
+            result = run_on_private_copies(self.registered, self.request, self.options)
+            yield with_queue_time(result, self.options, ticket)
 
 
 def run_on_private_copies(
