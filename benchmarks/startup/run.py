@@ -35,6 +35,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from result_file import Cell, Column, Result, Table, circumstances, write
 
 _ROOT = Path(__file__).resolve().parents[2]
+#: A compiled model of any runtime.
+Prepared: TypeAlias = Any
 _PEERS = ("litert", "openvino", "onnxruntime")
 _TIMEOUT_S = 600
 #: How long a file must be unmodified to be recognised, in seconds.
@@ -57,19 +59,19 @@ def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _neurald(path: str) -> Callable[[], Any]:
+def _neurald(path: str) -> Callable[[], Prepared]:
     import neurald as nd
 
-    def prepare() -> Any:
+    def prepare() -> Prepared:
         return nd.CompilationBuilder(nd.load_tflite(path), threads=1).finish()
 
     return prepare
 
 
-def _litert(path: str) -> Callable[[], Any]:
+def _litert(path: str) -> Callable[[], Prepared]:
     from ai_edge_litert.interpreter import Interpreter
 
-    def prepare() -> Any:
+    def prepare() -> Prepared:
         interpreter = Interpreter(path, num_threads=1)
         interpreter.allocate_tensors()
         return interpreter
@@ -77,19 +79,19 @@ def _litert(path: str) -> Callable[[], Any]:
     return prepare
 
 
-def _openvino(path: str) -> Callable[[], Any]:
+def _openvino(path: str) -> Callable[[], Prepared]:
     import openvino
 
-    def prepare() -> Any:
+    def prepare() -> Prepared:
         return openvino.Core().compile_model(path, "CPU", {"INFERENCE_NUM_THREADS": 1})
 
     return prepare
 
 
-def _onnxruntime(path: str) -> Callable[[], Any]:
+def _onnxruntime(path: str) -> Callable[[], Prepared]:
     import onnxruntime
 
-    def prepare() -> Any:
+    def prepare() -> Prepared:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         return onnxruntime.InferenceSession(str(Path(path).with_suffix(".onnx")), options)
