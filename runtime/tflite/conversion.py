@@ -1,21 +1,25 @@
 """Converts the content of a `.tflite` file to a model."""
 
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from neurald.hal.api_arguments import integer
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, SignatureNames
 from neurald.hal.validation.model_rules import validate_accepted, validate_model
+from neurald.runtime.tflite.entry import with_input_shapes
 from neurald.runtime.tflite.importer import Importer
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
 
 
-def convert(memory: Memory, name: str | None) -> Model:
+def convert(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:
     """Converts the file in a memory.
 
     Args:
         memory: the content of the file, which becomes pool 0 of the model.
         name: of the signature to load; None for the first subgraph.
+        shapes: shapes of inputs by name, instead of those in the file.
 
     Raises:
         BadData: the file is damaged, has no such signature, or has unsupported operators.
@@ -43,6 +47,7 @@ def convert(memory: Memory, name: str | None) -> Model:
         source = importer.subgraph(entry.subgraph)
         inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
         names = signatures[name]
+    source = with_input_shapes(source, _shapes_by_tensor(shapes, names.inputs, inputs))
     main, state = importer.main(source, inputs, outputs)
     model = Model(
         main=main,
@@ -58,6 +63,29 @@ def convert(memory: Memory, name: str | None) -> Model:
     else:
         validate_model(model)
     return model
+
+
+def _shapes_by_tensor(
+    shapes: Mapping[str, Sequence[int]], names: Sequence[str], inputs: Sequence[int]
+) -> dict[int, tuple[int, ...]]:
+    """Returns the shapes by the numbers of the tensors.
+
+    Raises:
+        BadData: there is no such input, or a shape is not valid.
+    """
+    tensors = dict(zip(names, inputs, strict=True))
+    found: dict[int, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        if name not in tensors:
+            known = ", ".join(shown(each) for each in tensors) or "none"
+            raise BadData(f"a shape is given for {shown(str(name))}, which is no input; there are: {known}")
+        lengths = [integer(each, f"a length of input {shown(name)}") for each in shape]
+        if any(not 0 <= length < 1 << 31 for length in lengths):
+            raise BadData(
+                f"input {shown(name)}: {lengths} is no shape; lengths from 0 to 2**31 - 1 are expected"
+            )
+        found[tensors[name]] = tuple(lengths)
+    return found
 
 
 def _entry_tensors(

@@ -1,6 +1,7 @@
 """`load_tflite`: converts a `.tflite` file to a model."""
 
 import os
+from collections.abc import Mapping, Sequence
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
@@ -11,7 +12,10 @@ from neurald.runtime.tflite.converted import ConvertedFile
 
 
 def load_tflite(
-    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview, signature: str | None = None
+    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    signature: str | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """Loads the model in a `.tflite` file, or in the bytes of one.
 
@@ -27,26 +31,28 @@ def load_tflite(
         path_or_bytes: the file, or its content.
         signature: the entry point to load; its inputs and outputs are ordered by name. None: the
             first subgraph, with inputs and outputs in the file's order, named like the tensors.
+        shapes: shapes of inputs by name, instead of those in the file. A length of 0 leaves a
+            dimension open.
 
     Raises:
         BadData: the file cannot be read, is damaged, has no such signature, or has unsupported
             operators; the message lists all of them.
     """
     name, memory = file_content(path_or_bytes)
-    if not isinstance(memory, FileMemory):
-        return _convert(name, memory, signature)
+    if shapes or not isinstance(memory, FileMemory):
+        return _convert(name, memory, signature, shapes or {})
     converted = ConvertedFile(memory, signature)
     model = converted.load()
     if model is None:
-        model = _convert(name, memory, signature)
+        model = _convert(name, memory, signature, {})
         converted.store(model)
     return model
 
 
-def _convert(name: str, memory: Memory, signature: str | None) -> Model:
+def _convert(name: str, memory: Memory, signature: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:
     from neurald.runtime.tflite.conversion import convert  # Not needed for a file in the cache.
 
     try:
-        return convert(memory, signature)
+        return convert(memory, signature, shapes)
     except BadData as error:
         raise BadData(f"{name}: {error}") from None

@@ -30,7 +30,7 @@ from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, er
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import GarbageCollector
 from neurald.hal.process.heap import HeapTrimmer
-from neurald.hal.process.runtime_directory import address_of
+from neurald.hal.process.runtime_directory import address_of, prepare_directory
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
@@ -48,7 +48,7 @@ from neurald.service.daemon.notifications import (
     Notifier,
 )
 from neurald.service.daemon.scheduling import short_time_slices
-from neurald.service.daemon.socket_files import lock_socket, prepare_directory, release_socket, remove_stale
+from neurald.service.daemon.socket_files import lock_socket, release_socket, remove_stale
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import Sandbox
 

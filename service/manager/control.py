@@ -12,10 +12,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from neurald.hal.errors import BadState, UnavailableDevice
-from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.peer import peer_of
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
-from neurald.hal.registry import is_served
 from neurald.hal.rpc.client.reach import require_trusted
 from neurald.service.manager.state import ManagerStatus
 

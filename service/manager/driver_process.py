@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.admission.sharing import Sharing
+from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.service.console.output import printable
 from neurald.service.daemon.notifications import SOCKET_VARIABLE
 from neurald.service.logs.choices import LogFormat, LogLevel
@@ -64,7 +65,8 @@ class DriverProcess:
         self.ready_s: float | None = None
         self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
             _command(settings, address, sharing),
-            env={**os.environ, **settings.environment, SOCKET_VARIABLE: str(notify)},
+            # A driver must not start the manager of others.
+            env={**os.environ, **settings.environment, SOCKET_VARIABLE: str(notify), AUTOSTART_VARIABLE: "0"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -14,8 +14,9 @@ import msgspec
 
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.peer import CREDENTIALS
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 from neurald.service.daemon.admitted_users import group_number
 from neurald.service.daemon.notifications import (
     READY,
@@ -28,7 +29,6 @@ from neurald.service.daemon.notifications import (
 )
 from neurald.service.daemon.socket_files import (
     lock_socket,
-    prepare_directory,
     prepare_shared_directory,
     release_socket,
 )
@@ -54,6 +54,8 @@ _MAX_NOTIFICATION_BYTES: Final = 4096
 #: How many notifications are read before the loop does other work.
 _MAX_NOTIFICATIONS: Final = 64
 _REQUEST_S: Final = 10.0
+#: How often is checked at most whether drivers are in use.
+_MIN_IDLE_CHECK_S: Final = 0.05
 
 
 class Manager:
@@ -62,13 +64,18 @@ class Manager:
     Args:
         configuration: what to supervise.
         reload: loads the configuration again, for SIGHUP.
+        exit_when_idle_s: ends when no driver has run for this long; None never does.
     """
 
     def __init__(
         self,
         configuration: Configuration,
         reload: Callable[[], Configuration],
+        *,
+        exit_when_idle_s: float | None = None,
     ) -> None:
+        self._exit_when_idle_s = exit_when_idle_s
+        self._busy_s = 0.0
         self._configuration = configuration
         self._reload = reload
         self._directory = runtime_directory()
@@ -76,6 +83,8 @@ class Manager:
         self._files: dict[str, contextlib.ExitStack] = {}
         self._received: dict[Path, socket.socket] = {}
         self._stops = asyncio.Event()
+        #: What is given back when nothing else is left.
+        self._ending = contextlib.ExitStack()
 
     async def run(self, ready: Callable[[str], None]) -> None:
         """Supervises until SIGTERM or SIGINT.
@@ -94,7 +103,7 @@ class Manager:
             prepare_directory(self._directory)
         notifier = Notifier(supervisor_address())
         interval_s = watchdog_interval_s()
-        with contextlib.ExitStack() as cleanup:
+        with self._ending, contextlib.ExitStack() as cleanup:
             control = self._directory / MANAGER_SOCKET
             cleanup.enter_context(_locked(control))
             cleanup.enter_context(self._notifications())
@@ -112,6 +121,8 @@ class Manager:
                 self._report_unused()
                 ready(str(self._directory))
                 notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
+                self._busy_s = asyncio.get_running_loop().time()
+                self._end_when_idle()
                 await self._stops.wait()
                 notifier.send(**{STOPPING: 1})
             finally:
@@ -142,6 +153,24 @@ class Manager:
             for driver in self._drivers.values():
                 driver.kill()
         self._stops.set()
+
+    def _end_when_idle(self) -> None:
+        """Ends the manager once it has been idle for long enough; calls itself until then."""
+        if self._exit_when_idle_s is None or self._stops.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        if not all(driver.is_idle for driver in self._drivers.values()):
+            self._busy_s = loop.time()
+        left_s = self._busy_s + self._exit_when_idle_s - loop.time()
+        if left_s <= 0:
+            with contextlib.ExitStack() as attempt:
+                if attempt.enter_context(starting_manager(None)):
+                    # Until its end, applications wait that need a manager, and then start one.
+                    self._ending.enter_context(attempt.pop_all())
+                    _LOG.info("no driver is in use")
+                    self._stops.set()
+                    return
+        loop.call_later(max(_MIN_IDLE_CHECK_S, left_s / 4), self._end_when_idle)
 
     async def _add(self, name: str) -> None:
         settings = self._configuration.drivers[name]

@@ -224,6 +224,11 @@ class Connection:
         return self._side_channel is not None
 
     @property
+    def peer(self) -> int:
+        """The id of the daemon's process; 0 if it is on another host, or not known."""
+        return 0 if self._side_channel is None else self._side_channel.peer
+
+    @property
     def is_open(self) -> bool:
         """True if neither side has ended the session, as far as is known here."""
         if self._is_closed or self.life.is_over:

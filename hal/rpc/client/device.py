@@ -66,7 +66,7 @@ from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import CONNECT_TIMEOUT_S, Connection, Traffic
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
-from neurald.hal.rpc.client.reach import require_listener
+from neurald.hal.rpc.client.reach import is_replaced, require_listener, require_running
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_pool import RingPool
 from neurald.hal.rpc.client.tls_refusal import refusal, serves_tls
@@ -74,6 +74,7 @@ from neurald.hal.rpc.transport.tls_files import TlsContent, TlsFiles
 from neurald.hal.rpc.wire.device import (
     DaemonStatus,
     DeviceDescription,
+    DeviceStatus,
     cache_record_from_wire,
     capabilities_from_wire,
     description_from_wire,
@@ -298,6 +299,31 @@ class RemoteDevice:
         return self._reconnecting(
             lambda connection: status_from_wire(connection.call("GetStatus", device_pb2.GetStatusRequest()))
         )
+
+    def require_ready(self, within_s: float) -> None:
+        """Raises an error unless the device takes work.
+
+        A daemon that is too busy to answer counts as ready, and so does one that another process
+        has replaced.
+
+        Args:
+            within_s: how long the daemon has to answer.
+
+        Raises:
+            UnavailableDevice: the device hangs, its daemon is stopped, or gone.
+        """
+        connection = self._connection
+        process = connection.peer
+        try:
+            reply = connection.call("GetStatus", device_pb2.GetStatusRequest(), time.monotonic() + within_s)
+            status = status_from_wire(reply)
+        except MissedDeadlineTransient:
+            require_running(process, self._address)
+            return
+        except (BadData, DeadObject) as error:
+            raise UnavailableDevice(f"{self.name}: {error}") from None
+        if status.device is DeviceStatus.OFFLINE and not is_replaced(process, self._address):
+            raise UnavailableDevice(f"{self.name}: the daemon is about to stop, or an execution hangs")
 
     @property
     def is_alive(self) -> bool:
