@@ -131,6 +131,10 @@ class Unreachable(DeadObject):
     """
 
 
+class DriverUnable(UnavailableDevice):
+    """A driver was started, and its process ended before it could serve the device."""
+
+
 class AnotherDevice(Unreachable):
     """The address of a device is now served by another one."""
 

@@ -6,11 +6,10 @@ is written `module:factory`. A daemon that listens in the runtime directory is a
 available; there is no broker.
 """
 
-import errno
 import importlib
+import importlib.util
 import os
 import re
-import socket
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
-from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 
 if TYPE_CHECKING:
@@ -42,6 +41,14 @@ _FACTORY = re.compile(r"[\w.]+:[\w.]+")
 def driver_names() -> tuple[str, ...]:
     """Returns the names of all installed drivers, the built-in ones first."""
     return (*BUILT_IN, *sorted(_installed().keys() - BUILT_IN.keys()))
+
+
+def default_drivers() -> tuple[str, ...]:
+    """Returns the installed drivers of devices that applications do not have by themselves."""
+    found = [name for name in driver_names() if name not in BUILT_IN]
+    if importlib.util.find_spec("pyopencl") is not None:
+        found.insert(0, "opencl")
+    return tuple(found)
 
 
 def create_device(driver: str) -> Device:
@@ -123,22 +130,3 @@ def _sockets(directory: Path, owner: int) -> list[Path]:
         return sorted(path for path in directory.glob("*.sock") if path.name != MANAGER_SOCKET)
     except OSError:
         return []
-
-
-def is_served(path: Path, *, or_forbidden: bool = False) -> bool:
-    """Returns whether a process accepts connections at a UNIX socket.
-
-    Args:
-        path: of the socket.
-        or_forbidden: the result if this user may not connect.
-    """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)  # it connects at once, unless the queue of the server is full
-        try:
-            probe.connect(str(path))
-        except OSError as error:
-            if error.errno == errno.EACCES:
-                return or_forbidden
-            # A server also exists if its queue is full, or if it uses another type of socket.
-            return error.errno in (errno.EAGAIN, errno.EPROTOTYPE)
-    return True

@@ -32,7 +32,7 @@ from neurald.runtime.execution.state import State
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.candidates import find_candidates
 from neurald.runtime.partitioning.groups import StepGroup
-from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
+from neurald.runtime.partitioning.options import ANDROID, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.partitioner import PartitionResult, partition
 from neurald.runtime.partitioning.placement import Candidate, Placement
 from neurald.runtime.plan.planner import PlanningResult, make_plan
@@ -295,7 +295,17 @@ class CompilationBuilder:
         chosen = self._devices
         if chosen is None:
             chosen = devices() if query_deadline_s is None else devices(query_deadline_s)
-        candidates = find_candidates(self._model, chosen, self._partitioning.mode, query_deadline_s)
+        # Only the scores of operations decide, unless the application has said more.
+        is_particular = bool(
+            self._devices is not None or self._partitioning.overrides or self._partitioning.policy != ANDROID
+        )
+        candidates = find_candidates(
+            self._model,
+            chosen,
+            self._partitioning.mode,
+            query_deadline_s,
+            None if is_particular else self._preference,
+        )
         result = partition(self._model, candidates, self._preference, self._partitioning)
         mode = self._partitioning.mode
         may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK

@@ -1,5 +1,6 @@
 """Options and fixtures of all tests."""
 
+import os
 import resource
 import signal
 from collections import Counter
@@ -29,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Sets the tier and the cases to run."""
+    # Also while tests are collected. Tests of starting drivers on demand turn it on, in directories
+    # of their own.
+    os.environ["NEURALD_AUTOSTART"] = "0"
     set_tier(Tier(config.getoption("--tier")))
     run_only(config.getoption("--case"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -102,6 +102,7 @@ def check_executable(executable: Executable, constants_bytes: int) -> None:
         Base.ARENA: executable.arena_bytes,
         Base.CONSTANTS: executable.constants_bytes,
         Base.EXTENTS: WORD_BYTES * len(executable.extents),
+        Base.PROGRAM: 0,
     }
     if constants_bytes != executable.constants_bytes:
         raise BadData(f"expected {executable.constants_bytes} bytes of constants, got {constants_bytes}")

@@ -16,6 +16,7 @@ from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
+from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
@@ -91,6 +92,8 @@ class Preparation:
                 executable.unshared_bytes,
                 (time.monotonic() - started) * 1e3,
             )
+            if native.opened is not None:
+                return GrowingModel(native, native.opened, lambda: ReferenceModel(model))
             return whole_model(
                 native,
                 lambda: ReferenceModel(model),
@@ -319,7 +322,10 @@ class Preparation:
         if not only_calculates(model, model.main, bind_operations(model.main)):
             executable = msgspec.structs.replace(executable, is_tolerant=False)
         team = Team(process.step_program(self._target), self._threads)
-        return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
+        opened = compiled.opened
+        if opened is not None:
+            opened = msgspec.structs.replace(opened, template=executable) if opened.sizings else None
+        return NativeModel(executable, link_image(compiled.codes), compiled.constants, team, opened=opened)
 
 
 def _closed_segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:

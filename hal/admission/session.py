@@ -22,6 +22,8 @@ from neurald.hal.accounting.limits import Limits, UserCalls
 from neurald.hal.admission.handle_table import HandleTable
 from neurald.hal.admission.session_buffers import SessionBuffers
 from neurald.hal.buffers.staging import ArenaPool
+from neurald.hal.crashes.breadcrumbs import Crumb, session_number
+from neurald.hal.crashes.watch import NO_CRUMB
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
     BadState,
@@ -56,6 +58,7 @@ class RegisteredModel:
         priority: of its executions.
         account: charged for the memory that its executions take.
         cache_key: under which its artifact may be asked for; empty if it may not.
+        crumb: what breadcrumbs say of it.
     """
 
     model: Model
@@ -64,6 +67,7 @@ class RegisteredModel:
     priority: Priority
     account: Account
     cache_key: bytes = b""
+    crumb: Crumb = NO_CRUMB
 
 
 class _Ring(Protocol):
@@ -95,6 +99,7 @@ class Session:
 
     Attributes:
         token: by which its calls name it.
+        number: identifies it in breadcrumbs.
         user: of the client.
         buffers: its device buffers.
         accounts: charged for what it holds.
@@ -108,6 +113,7 @@ class Session:
         accounts: SessionAccounts | None = None,
     ) -> None:
         self.token = _new_token()
+        self.number = session_number(self.token)
         self.user = user
         self._calls = 0
         self._user_calls = user_calls or UserCalls(limits)
@@ -285,11 +291,12 @@ class Session:
         prepared_model: PreparedModel,
         priority: Priority = Priority.MEDIUM,
         cache_key: bytes = b"",
+        crumb: Crumb = NO_CRUMB,
     ) -> int:
         """Keeps a prepared model and returns its handle.
 
         Args:
-            model, prepared_model, priority, cache_key: see `RegisteredModel`.
+            model, prepared_model, priority, cache_key, crumb: see `RegisteredModel`.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
@@ -305,6 +312,7 @@ class Session:
             priority=priority,
             account=self.accounts.memory,
             cache_key=cache_key,
+            crumb=crumb,
         )
         return self._models.add(lambda: registered)
 

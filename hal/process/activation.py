@@ -3,16 +3,18 @@
 While a driver of a service manager does not run, the manager itself listens at the driver's socket.
 It greets each client with a line, and a client that answers with a request gets another line once
 the driver serves the socket, or a reason why it will not. A client that only tests whether the
-socket is served, as `neurald.hal.registry.is_served` does, starts nothing.
+socket is served, as `is_served` does, starts nothing, and neither does one that asks for the state
+of the driver.
 """
 
 import contextlib
+import errno
 import socket
 import time
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.errors import UnavailableDevice
+from neurald.hal.errors import DriverUnable, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.process.peer import peer_of
 
@@ -21,8 +23,13 @@ MANAGER_SOCKET: Final = "manager.sock"
 #: What the manager says first, what a client answers, and what the manager then says.
 GREETING: Final = b"neurald manager 1\n"
 START: Final = b"start\n"
+STATE: Final = b"state\n"
 READY: Final = b"ready\n"
+#: The answer to `STATE` of a driver that starts when it is needed.
+STANDBY: Final = b"standby\n"
 REFUSED: Final = b"refused "
+#: Precedes the reason if the driver never became ready.
+UNABLE: Final = b"unable "
 #: Maximum length of a line.
 MAX_LINE_BYTES: Final = 4096
 #: How long a listening process has for its first byte. A driver's gRPC server sends one at once;
@@ -44,6 +51,7 @@ def activate(address: Address, deadline_s: float) -> None:
         deadline_s: when to stop waiting, on the clock of `time.monotonic()`.
 
     Raises:
+        DriverUnable: its process ended before it could serve the device.
         UnavailableDevice: the manager does not start the driver, or not in time; the message says
             why.
     """
@@ -60,9 +68,64 @@ def activate(address: Address, deadline_s: float) -> None:
             raise UnavailableDevice(
                 f"the driver at {address} is being started and was not ready in time; try again later"
             )
-        if answer.startswith(REFUSED):
-            reason = answer.removeprefix(REFUSED).strip().decode(errors="replace")
-            raise UnavailableDevice(f"the service manager does not start the driver at {address}: {reason}")
+        _require_consent(answer, f"the service manager does not start the driver at {address}")
+
+
+def is_standing_by(address: Address) -> bool:
+    """Returns whether a service manager stands in for a driver and starts it when it is needed.
+
+    Asking starts nothing.
+
+    Returns:
+        False if there is no manager, or if the driver itself listens.
+
+    Raises:
+        UnavailableDevice: the manager does not start the driver now; the message says why.
+    """
+    path = address.path
+    if path is None or not path.with_name(MANAGER_SOCKET).exists():
+        return False
+    deadline_s = time.monotonic() + _GREETING_S
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as manager:
+        if not _is_greeted(manager, path, deadline_s):
+            return False
+        manager.sendall(STATE)
+        answer = _line(manager, deadline_s) or b""
+        _require_consent(answer, f"the driver at {address} is not ready")
+        return answer == STANDBY
+    return False
+
+
+def is_served(path: Path, *, or_forbidden: bool = False) -> bool:
+    """Returns whether a process accepts connections at a UNIX socket.
+
+    Args:
+        path: of the socket.
+        or_forbidden: the result if this user may not connect.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # it connects at once, unless the queue of the server is full
+        try:
+            probe.connect(str(path))
+        except OSError as error:
+            if error.errno == errno.EACCES:
+                return or_forbidden
+            # A server also exists if its queue is full, or if it uses another type of socket.
+            return error.errno in (errno.EAGAIN, errno.EPROTOTYPE)
+    return True
+
+
+def _require_consent(answer: bytes, what: str) -> None:
+    """Raises an error if a manager refuses.
+
+    Raises:
+        DriverUnable: the driver never became ready.
+        UnavailableDevice: it is not started for another reason.
+    """
+    for beginning, kind in ((REFUSED, UnavailableDevice), (UNABLE, DriverUnable)):
+        if answer.startswith(beginning):
+            reason = answer.removeprefix(beginning).strip().decode(errors="replace")
+            raise kind(f"{what}: {reason}")
 
 
 def _is_greeted(manager: socket.socket, path: Path, deadline_s: float) -> bool:

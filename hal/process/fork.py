@@ -53,6 +53,11 @@ class ForkUnsafeLibrary:
         self._is_cut_off = False
         os.register_at_fork(after_in_child=self._in_child)
 
+    @property
+    def obstacle(self) -> str:
+        """Why this process may not use the library; empty if it may."""
+        return self.cause if self._is_cut_off else ""
+
     def require(self) -> None:
         """Raises an error if this process may not use the library; otherwise marks it as used.
 
@@ -91,6 +96,11 @@ def require_grpc() -> None:
             to do.
     """
     _grpc.require()
+
+
+def grpc_obstacle() -> str:
+    """Returns why this process may not use gRPC; empty if it may."""
+    return _grpc.obstacle
 
 
 def keep_in_children(thing: object) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
-from neurald.hal.process.private_directory import open_private
+from neurald.hal.process.private_directory import make_directory, open_private
 
 #: Names another directory of the machine's service than the usual one.
 MACHINE_VARIABLE = "NEURALD_MACHINE_DIRECTORY"
@@ -72,6 +72,26 @@ def machine_user() -> int | None:
 def in_machine_directory(path: Path) -> bool:
     """Returns True if a socket is in the directory of the machine's service."""
     return path.parent == machine_directory() and machine_user() is not None
+
+
+def prepare_directory(directory: Path) -> None:
+    """Creates the directory of a socket with access for its user only.
+
+    Raises:
+        BadState: other users could replace the directory, or it cannot be used.
+    """
+    is_ours = directory == runtime_directory()
+    try:
+        make_directory(directory)
+        descriptor = open_private(directory, may_be_link=not is_ours)
+        try:
+            status = os.fstat(descriptor)
+            if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
+                os.fchmod(descriptor, 0o700)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
 
 
 def address_of(driver: str, listen: str | None) -> Address:

@@ -1,4 +1,8 @@
-"""Manages the connections to driver daemons, each of which serves one device at an address."""
+"""Manages the connections to driver daemons, each of which serves one device at an address.
+
+A daemon that a service manager starts on demand has a device before it has a process: one with the
+properties that were measured the last time (`neurald.runtime.devices.on_demand`).
+"""
 
 import logging
 import threading
@@ -7,10 +11,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from neurald.hal.errors import AnotherDevice, DeadObject, Error, UnavailableDevice
+from neurald.hal.device import Device
+from neurald.hal.errors import AnotherDevice, DeadObject, DriverUnable, Error, UnavailableDevice
+from neurald.hal.process.activation import MANAGER_SOCKET, is_served, is_standing_by
 from neurald.hal.process.address import Address
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.autostart import ensure_manager
+from neurald.hal.process.fork import forkable_lock, grpc_obstacle
+from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.hal.sync.deadline import remaining_s
+from neurald.runtime.devices import measurements
+from neurald.runtime.devices.measurements import Failure, Measurement
+from neurald.runtime.devices.on_demand import OnDemandDevice
 
 if TYPE_CHECKING:
     from neurald.hal.rpc.client.device import RemoteDevice
@@ -22,8 +33,16 @@ _T = TypeVar("_T")
 #: A daemon is not retried for a while if a failed connection attempt took longer than this. An
 #: attempt that fails immediately costs nothing, and the daemon may be back at any time.
 _SLOW_FAILURE_S = 0.5
+#: The same for an attempt to start a driver.
+_SLOW_START_S = 0.05
 _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 30.0
+#: How long a driver may take to start, and how often a manager that is just ending is replaced.
+_START_S = 20.0
+_STARTS = 3
+#: How long a daemon may take to say whether its device is ready. One that is busy is regarded as
+#: ready.
+_READY_S = 0.2
 
 
 class DaemonConnection:
@@ -31,10 +50,16 @@ class DaemonConnection:
 
     Args:
         address: of the daemon.
+
+    Attributes:
+        starts_manager: whether a service manager is started for the daemon if none runs.
     """
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.starts_manager = False
+        self._parsed = Address.parse(address)
+        self._on_demand: OnDemandDevice | None = None
         self._token_file: Path | None = None
         self._tls: TlsFiles | None = None
         self._lock = forkable_lock()
@@ -58,6 +83,86 @@ class DaemonConnection:
     def is_backing_off(self) -> bool:
         """True if the daemon did not answer recently and it is too early to retry."""
         return time.monotonic() < self._retry_at
+
+    @property
+    def is_new(self) -> bool:
+        """True if the driver starts on demand, and nothing is known about its device yet."""
+        if not self.starts_manager or self._device is not None or self._known() is not None:
+            return False
+        try:
+            return self._starts_when_needed()
+        except UnavailableDevice:
+            return False
+
+    @property
+    def is_to_be_retried(self) -> bool:
+        """True if the driver could not start some time ago, and might now."""
+        known = self._known() if self.starts_manager else None
+        return isinstance(known, Failure) and known.is_due
+
+    @property
+    def failure(self) -> str:
+        """Why the driver cannot start; empty if nothing is known to prevent it."""
+        known = self._known()
+        return known.reason if isinstance(known, Failure) else ""
+
+    def keep_failure(self, reason: str) -> None:
+        """Remembers that the driver could not start, unless its device is known."""
+        if not isinstance(self._known(), Measurement):
+            measurements.store_failure(self._parsed, reason)
+
+    def forget_failure(self) -> None:
+        """Has the driver tried again, if it could not start."""
+        measurements.forget_failure(self._parsed)
+        self._retry_at = 0.0
+
+    def find(self, deadline_s: float | None = None) -> "Device":
+        """Returns the device, if it is ready, without starting its driver.
+
+        Args:
+            deadline_s: when the daemon must have answered, on the clock of `time.monotonic()`.
+
+        Raises:
+            UnavailableDevice: the daemon cannot be reached, or its device is not ready; the message
+                says why.
+            Error: the daemon refuses a session.
+        """
+        device = self._device
+        if device is not None and device.is_alive:
+            device.require_ready(_READY_S)
+            return self._on_demand or device
+        if not self._starts_when_needed():
+            return self._same(self.connect(deadline_s))
+        if cause := grpc_obstacle():
+            raise UnavailableDevice(cause)
+        known = self._known()
+        if isinstance(known, Failure):
+            raise UnavailableDevice(f"the driver at {self.address} cannot start: {known.reason}")
+        if known is None:
+            return self._same(self.connect(deadline_s))
+        with self._lock:
+            if self._on_demand is None or not self._on_demand.is_like(known):
+                self._on_demand = OnDemandDevice(self._parsed, known, self.connect)
+            return self._on_demand
+
+    def _same(self, device: "RemoteDevice") -> "Device":
+        """Returns the device as the application knows it."""
+        known = self._on_demand
+        return known if known is not None and known.name == device.name else device
+
+    def _starts_when_needed(self) -> bool:
+        """Returns whether a manager stands in for the daemon, or could if it was started.
+
+        Raises:
+            UnavailableDevice: there is one, and it does not start the driver now.
+        """
+        if is_standing_by(self._parsed):
+            return True
+        path = self._parsed.path
+        return self.starts_manager and path is not None and not is_served(path)
+
+    def _known(self) -> "Measurement | Failure | None":
+        return measurements.load(self._parsed)
 
     def connect(
         self,
@@ -89,7 +194,8 @@ class DaemonConnection:
                 self._device = self._connected(deadline_s)
             except Error:
                 now = time.monotonic()
-                if now > started + _SLOW_FAILURE_S:
+                limit_s = _SLOW_START_S if self.starts_manager else _SLOW_FAILURE_S
+                if now > started + limit_s:
                     self._pause_s = min(_MAX_PAUSE_S, max(_FIRST_PAUSE_S, self._pause_s * 2))
                     self._retry_at = now + self._pause_s
                 raise
@@ -98,6 +204,37 @@ class DaemonConnection:
             return self._device
 
     def _connected(self, deadline_s: float | None) -> "RemoteDevice":
+        if not self.starts_manager:
+            return self._remembered(self._connected_once(deadline_s))
+        limit_s = time.monotonic() + _START_S
+        limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
+        for attempt in range(1, _STARTS + 1):
+            path = self._parsed.path
+            if path is None or not is_served(path):
+                ensure_manager(limit_s)
+            try:
+                return self._remembered(self._connected_once(limit_s))
+            except DriverUnable as error:
+                measurements.store_failure(self._parsed, str(error))
+                raise
+            except UnavailableDevice:
+                # The manager may have been about to end.
+                if attempt == _STARTS or (path is not None and is_served(path.with_name(MANAGER_SOCKET))):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _remembered(self, device: "RemoteDevice") -> "RemoteDevice":
+        """Returns the device after keeping its properties, if a manager starts its driver."""
+        path = self._parsed.path
+        if (
+            path is not None
+            and path.parent == runtime_directory()
+            and path.with_name(MANAGER_SOCKET).exists()
+        ):
+            measurements.store(self._parsed, device)
+        return device
+
+    def _connected_once(self, deadline_s: float | None) -> "RemoteDevice":
         from neurald.hal.rpc.client.device import connect  # gRPC is slow to import
 
         device = self._device

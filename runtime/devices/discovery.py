@@ -17,6 +17,7 @@ from neurald.hal.model.types import Model
 from neurald.runtime.devices.daemons import connected_addresses, connection_to, run_concurrently
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, feature_level
 from neurald.runtime.devices.extensions import conflicts
+from neurald.runtime.devices.measuring import measure_soon, on_demand_connections
 from neurald.runtime.model.feature_level_slice import slice_for
 
 if TYPE_CHECKING:
@@ -32,27 +33,32 @@ def cpu_device() -> Device:
 
 
 def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
-    """Returns the CPU device and the devices of all reachable driver daemons.
+    """Returns the devices that are ready, without starting a process; see `listing.devices`.
 
-    The daemons are those in the runtime directory and those that the application has connected to.
-    They are queried concurrently at every call, so that daemons that have started or ended since
-    the last call are noticed. A daemon that does not answer is left out and not retried for a
-    while. Of several devices with the same name only the first one is returned.
+    Drivers of which nothing is known are measured in the background.
 
     Args:
         deadline_s: when to stop waiting for answers, on the clock of `time.monotonic()`.
+
+    Raises:
+        BadData: NEURALD_AUTOSTART is neither 0 nor 1.
     """
     found = registry.running_daemons()
-    addresses = dict.fromkeys((*found, *connected_addresses()))
-    asked = [daemon for daemon in map(connection_to, addresses) if not daemon.is_backing_off]
-    answers = run_concurrently([partial(daemon.connect, deadline_s) for daemon in asked], deadline_s)
+    on_demand = on_demand_connections()
+    measure_soon(on_demand)
+    addresses = dict.fromkeys((*found, *(each.address for each in on_demand), *connected_addresses()))
+    asked = [
+        daemon for daemon in map(connection_to, addresses) if not daemon.is_backing_off and not daemon.is_new
+    ]
+    answers = run_concurrently([partial(daemon.find, deadline_s) for daemon in asked], deadline_s)
     devices: dict[str, Device] = {cpu_device().name: cpu_device()}
     for daemon, answer in zip(asked, answers, strict=True):
         if answer is None:
             _LOGGER.warning("ignoring the daemon at %s, which has not answered in time", daemon.address)
         elif isinstance(answer, Error):
-            # The application already knows that a daemon to which it was connected is gone.
-            is_news = daemon.address in found and daemon.fails_anew(answer)
+            # The application already knows that a daemon to which it was connected is gone, and
+            # that a driver cannot start is no news after the first time.
+            is_news = daemon.address in found and not daemon.starts_manager and daemon.fails_anew(answer)
             level = logging.WARNING if is_news else logging.DEBUG
             _LOGGER.log(level, "ignoring a driver daemon: %s", answer)
         elif devices.setdefault(answer.name, answer) is not answer:

@@ -1,19 +1,25 @@
 """`load_tflite`: converts a `.tflite` file to a model."""
 
 import os
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from neurald.hal.api_arguments import integer
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, SignatureNames
 from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.tflite.content import file_content
+from neurald.runtime.tflite.entry import with_input_shapes
 from neurald.runtime.tflite.importer import Importer
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
 
 
 def load_tflite(
-    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview, signature: str | None = None
+    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    signature: str | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """Loads the model in a `.tflite` file, or in the bytes of one.
 
@@ -28,6 +34,8 @@ def load_tflite(
         path_or_bytes: the file, or its content.
         signature: the entry point to load; its inputs and outputs are ordered by name. None: the
             first subgraph, with inputs and outputs in the file's order, named like the tensors.
+        shapes: shapes of inputs by name, instead of those in the file. A length of 0 leaves a
+            dimension open.
 
     Raises:
         BadData: the file cannot be read, is damaged, has no such signature, or has unsupported
@@ -35,12 +43,12 @@ def load_tflite(
     """
     name, memory = file_content(path_or_bytes)
     try:
-        return _load(memory, signature)
+        return _load(memory, signature, shapes or {})
     except BadData as error:
         raise BadData(f"{name}: {error}") from None
 
 
-def _load(memory: Memory, name: str | None) -> Model:
+def _load(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:
     file = TfliteFile(memory.view())
     signatures = MappingProxyType(
         {
@@ -64,6 +72,7 @@ def _load(memory: Memory, name: str | None) -> Model:
         source = importer.subgraph(entry.subgraph)
         inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
         names = signatures[name]
+    source = with_input_shapes(source, _shapes_by_tensor(shapes, names.inputs, inputs))
     main, state = importer.main(source, inputs, outputs)
     model = Model(
         main=main,
@@ -76,6 +85,29 @@ def _load(memory: Memory, name: str | None) -> Model:
     )
     validate_model(model)
     return model
+
+
+def _shapes_by_tensor(
+    shapes: Mapping[str, Sequence[int]], names: Sequence[str], inputs: Sequence[int]
+) -> dict[int, tuple[int, ...]]:
+    """Returns the shapes by the numbers of the tensors.
+
+    Raises:
+        BadData: there is no such input, or a shape is not valid.
+    """
+    tensors = dict(zip(names, inputs, strict=True))
+    found: dict[int, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        if name not in tensors:
+            known = ", ".join(shown(each) for each in tensors) or "none"
+            raise BadData(f"a shape is given for {shown(str(name))}, which is no input; there are: {known}")
+        lengths = [integer(each, f"a length of input {shown(name)}") for each in shape]
+        if any(not 0 <= length < 1 << 31 for length in lengths):
+            raise BadData(
+                f"input {shown(name)}: {lengths} is no shape; lengths from 0 to 2**31 - 1 are expected"
+            )
+        found[tensors[name]] = tuple(lengths)
+    return found
 
 
 def _entry_tensors(

@@ -12,19 +12,25 @@ if TYPE_CHECKING:
 def devices(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Lists the devices and their properties."""
+    """Lists the devices and their properties, and installed drivers that cannot start."""
     import neurald as nd
     from neurald.runtime.devices.extensions import conflicts
-    from neurald.service.console.output import status, write_json
+    from neurald.runtime.devices.measuring import failures, measure_new
+    from neurald.service.console.output import note, status, write_json
 
     with status("looking for devices", quiet=json):
+        # Who looks wants to know whether a driver that could not start can do so now.
+        measure_new(retries=True)
         listed = nd.devices()
         disabled = conflicts(listed)
         found = [_describe(device, disabled) for device in listed]
+        unavailable = failures()
     if json:
-        write_json({"devices": found})
+        write_json({"devices": found, "unavailable": unavailable})
     else:
         _show(found)
+        for address, reason in unavailable.items():
+            note(f"no device at {address}: {reason}")
 
 
 def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
@@ -38,6 +44,7 @@ def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
         "version": device.version,
         "feature_level": device.feature_level.name,
         "address": address(device),
+        "is_started": getattr(device, "is_started", True),
         "extensions": list(device.extensions),
         "declared_extensions": [_declaration(extension) for extension in declared_extensions(device)],
         "disabled_extensions": {
@@ -87,6 +94,8 @@ def _show(found: list[dict[str, Any]]) -> None:
         rows.append((device["name"], device["type"], level, where, *pairs, device["version"]))
     write_table(columns, rows, right=columns[4:6])
     for device in found:
+        if not device["is_started"]:
+            note(f"{device['name']}: its driver starts when a model is prepared for it")
         if "error" in device:
             note(f"{device['name']}: {device['error']}")
         for weakness in _weaknesses(device.get("daemon")):

@@ -50,6 +50,25 @@ def serve(
             "the group neurald, in /run/neurald.",
         ),
     ] = False,
+    exit_when_idle: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="End when no driver has run for this long. Managers that applications start do. "
+            "[default: never]",
+            show_default=False,
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the log to this file instead of stderr. At 1 MiB it becomes FILE.1 and a new one "
+            "begins.",
+            show_default=False,
+        ),
+    ] = None,
     log_format: LogFormatOption = None,
     log_level: LogLevelOption = None,
 ) -> None:
@@ -78,13 +97,13 @@ def serve(
         serve_machine()
     load = partial(load_for_this_machine, config, flags)
     configuration = load()
-    start_log(configuration.log_format, configuration.log_level)
+    start_log(configuration.log_format, configuration.log_level, log)
 
     def ready(directory: str) -> None:
         names = ", ".join(configuration.drivers) or "no drivers"
         notice(f"supervising {names} in {directory}")
 
     async def run() -> None:
-        await Manager(configuration, load).run(ready)
+        await Manager(configuration, load, exit_when_idle_s=exit_when_idle).run(ready)
 
     asyncio.run(run())

@@ -63,3 +63,14 @@ def _show(found: "ManagerStatus") -> None:
         if each.reason and each.process is None:
             for line in each.last_lines[-_SHOWN_LINES:]:
                 write_line(f"  {printable(line)}")
+    for each in found.drivers:
+        for pattern in each.patterns:
+            refused = "refused" if pattern.is_refused else "not refused yet"
+            write_line(
+                printable(
+                    f"{each.name}: {pattern.id} {refused}: {pattern.operations}; {pattern.deaths} deaths, the last by "
+                    f"{pattern.cause} while {pattern.phase}, version {pattern.version}"
+                )
+            )
+            if pattern.narrowing:
+                write_line(f"  {printable(pattern.narrowing)}")

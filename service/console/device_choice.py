@@ -92,17 +92,18 @@ def address(device: nd.Device) -> str | None:
 def daemon(device: nd.Device) -> dict[str, Any] | None:
     """Describes the daemon of a device: its status, access and sandbox.
 
-    Returns None for a device of this process.
+    Returns None for a device of this process, and for one whose driver does not run.
 
     Raises:
         Error: the daemon does not answer.
     """
-    if not device.is_remote:
+    if not device.is_remote or not getattr(device, "is_started", True):
         return None
     from neurald.hal.rpc.client.device import RemoteDevice
+    from neurald.runtime.devices.on_demand import OnDemandDevice
     from neurald.service.sandbox.sandbox import ALL_PARTS
 
-    if not isinstance(device, RemoteDevice):
+    if not isinstance(device, RemoteDevice | OnDemandDevice):
         return None
     status = device.status()
     return {

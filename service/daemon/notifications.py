@@ -24,6 +24,8 @@ STATUS: Final = "STATUS"
 #: The number of open sessions, and 1 while an execution exceeds its time limit.
 SESSIONS: Final = "X_NEURALD_SESSIONS"
 HANGING: Final = "X_NEURALD_HANGING"
+#: How many processes that compiled models have died.
+HELPER_DEATHS: Final = "X_NEURALD_HELPER_DEATHS"
 
 
 def supervisor_address() -> str | None:

@@ -1,4 +1,4 @@
-"""The directory and the files of a daemon's sockets."""
+"""The files of a daemon's sockets."""
 
 import contextlib
 import os
@@ -8,29 +8,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from neurald.hal.errors import BadState
-from neurald.hal.process.private_directory import make_directory, open_private
-from neurald.hal.process.runtime_directory import runtime_directory
-from neurald.hal.registry import is_served
-
-
-def prepare_directory(directory: Path) -> None:
-    """Creates the directory of a socket with access for its user only.
-
-    Raises:
-        BadState: other users could replace the directory, or it cannot be used.
-    """
-    is_ours = directory == runtime_directory()
-    try:
-        make_directory(directory)
-        descriptor = open_private(directory, may_be_link=not is_ours)
-        try:
-            status = os.fstat(descriptor)
-            if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
-                os.fchmod(descriptor, 0o700)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
+from neurald.hal.process.activation import is_served
+from neurald.hal.process.private_directory import open_private
 
 
 def prepare_shared_directory(directory: Path, group: int) -> None:

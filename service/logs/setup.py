@@ -3,8 +3,10 @@
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
+from neurald.service.logs.bounded_log import BoundedLog
 from neurald.service.logs.choices import NOTICE, LogFormat, LogLevel
 from neurald.service.logs.formatters import JournalFormatter, JsonFormatter, TextFormatter
 
@@ -17,18 +19,23 @@ _FORMATTERS: Final = {
 }
 
 
-def start_log(kind: LogFormat, level: LogLevel) -> None:
+def start_log(kind: LogFormat, level: LogLevel, file: Path | None = None) -> None:
     """Writes the messages of all loggers to stderr from now on.
 
     Args:
         kind: the format.
         level: the least level.
+        file: takes the place of stderr, see `BoundedLog`; None leaves it where it goes.
+
+    Raises:
+        BadState: the file cannot be opened.
     """
+    stream = sys.stderr if file is None else BoundedLog(file)
     if kind is LogFormat.AUTO:
         kind = LogFormat.JOURNAL if _goes_to_journal() else LogFormat.TEXT
     # A log that cannot be written must not disturb the work.
     logging.raiseExceptions = False
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(_FORMATTERS[kind]())
     root = logging.getLogger()
     for before in tuple(root.handlers):

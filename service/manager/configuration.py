@@ -4,11 +4,8 @@ The file is TOML. An unknown key is an error that names it, because a misspelled
 limit.
 """
 
-import importlib.util
 import math
-import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,28 +14,30 @@ import msgspec
 
 from neurald.hal.accounting.limits import parse_limits
 from neurald.hal.admission.sharing import Sharing
-from neurald.hal.errors import BadData, BadState
+from neurald.hal.errors import BadData
 from neurald.hal.process.activation import MANAGER_SOCKET
-from neurald.hal.registry import BUILT_IN, driver_names
+from neurald.hal.process.autostart import AUTOSTART_VARIABLE, autostart_from_environment
+from neurald.hal.process.configuration_file import (
+    DRIVERS_VARIABLE,
+    configuration_path,
+    listed_drivers,
+    read_configuration,
+)
+from neurald.hal.registry import default_drivers
 from neurald.service.daemon.admitted_users import group_number, sharing_of
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.manager.setting_choice import DEFAULT, SettingChoice, member_of, number_of_seconds
 from neurald.service.sandbox.mode import SandboxMode
 
-#: Environment variables: the configuration file, the drivers (separated by commas), the idle time
-#: and the drain time in seconds, and the level and the format of the log.
-CONFIG_VARIABLE = "NEURALD_CONFIG"
-DRIVERS_VARIABLE = "NEURALD_SERVE_DRIVERS"
+#: Environment variables: the idle time and the drain time in seconds, and the level and the format
+#: of the log.
 IDLE_VARIABLE = "NEURALD_SERVE_IDLE_S"
 DRAIN_VARIABLE = "NEURALD_SERVE_DRAIN_S"
 LOG_LEVEL_VARIABLE = "NEURALD_LOG_LEVEL"
 LOG_FORMAT_VARIABLE = "NEURALD_LOG_FORMAT"
-_SYSTEM_FILE: Final = Path("/etc/neurald/neurald.toml")
 #: The group that the machine's service serves, unless the operator chooses others.
 SERVICE_GROUP: Final = "neurald"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-#: Limits the configuration file, which is read as a whole.
-_MAX_FILE_BYTES: Final = 1 << 20
 
 
 class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,6 +73,9 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The content of the file."""
+
+    autostart: bool | None = None
     idle_s: float | None = None
     drain_s: float | None = None
     log_level: LogLevel | None = None
@@ -107,6 +109,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that are in force.
 
     Attributes:
+        autostart: whether applications start a manager when they need one.
         log_level: of the manager's own log.
         log_format: of the manager's log, which includes what drivers log.
         system: whether the manager serves the machine, or else its user.
@@ -116,6 +119,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         sources: for the name of each setting, where its value comes from.
     """
 
+    autostart: bool
     log_level: LogLevel
     log_format: LogFormat
     system: bool
@@ -138,7 +142,7 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         BadData: a setting is unknown or invalid; the message names it and its source.
     """
     flags = flags or Flags()
-    path, is_chosen = _path(file, is_system=flags.system)
+    path, is_chosen = configuration_path(file, is_system=flags.system)
     content = _read(path, must_exist=is_chosen)
     choice = SettingChoice(path)
     shared: dict[str, Any] = {
@@ -187,6 +191,7 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         for name in names
     }
     return Configuration(
+        autostart=_chosen_autostart(content.autostart, path, choice.sources),
         log_level=level or LogLevel.INFO,
         log_format=log_format,
         system=flags.system,
@@ -243,55 +248,30 @@ def _complete(
     return settings
 
 
-def default_drivers() -> tuple[str, ...]:
-    """Returns the installed drivers of devices that applications do not have by themselves."""
-    found = [name for name in driver_names() if name not in BUILT_IN]
-    if importlib.util.find_spec("pyopencl") is not None:
-        found.insert(0, "opencl")
-    return tuple(found)
-
-
-def _path(file: Path | None, *, is_system: bool) -> tuple[Path, bool]:
-    """Returns the path of the configuration file, and whether somebody chose it."""
-    if file is not None:
-        return file, True
-    if named := os.environ.get(CONFIG_VARIABLE):
-        return Path(named), True
-    if is_system:
-        return _SYSTEM_FILE, False
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path.home() / ".config"
-    own = folder / "neurald" / "neurald.toml"
-    return (own if own.exists() else _SYSTEM_FILE), False
-
-
 def _read(path: Path, *, must_exist: bool) -> _File:
+    content = read_configuration(path, must_exist=must_exist)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            text = file.read(_MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        if must_exist:
-            raise BadState(f"the configuration file {path} does not exist") from None
-        return _File()
-    except OSError as error:
-        raise BadState(f"the configuration file {path} cannot be read: {error.strerror or error}") from None
-    if len(text) > _MAX_FILE_BYTES:
-        raise BadData(f"the configuration file {path} has more than {_MAX_FILE_BYTES} bytes")
-    try:
-        return msgspec.convert(tomllib.loads(text.decode()), _File)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(content, _File)
+    except msgspec.ValidationError as error:
         raise BadData(f"the configuration file {path}: {error}") from None
+
+
+def _chosen_autostart(from_file: bool | None, path: Path, sources: dict[str, str]) -> bool:
+    named = autostart_from_environment()
+    value = from_file if named is None else named
+    source = str(path) if named is None else AUTOSTART_VARIABLE
+    sources["autostart"] = DEFAULT if value is None else source
+    return value is not False
 
 
 def _chosen_drivers(
     flag: Sequence[str], from_file: Mapping[str, Any] | None, path: Path, sources: dict[str, str]
 ) -> tuple[str, ...]:
-    listed = [each.strip() for each in os.environ.get(DRIVERS_VARIABLE, "").split(",") if each.strip()]
+    listed = listed_drivers()
     if flag:
         names, sources["drivers"] = tuple(flag), "--driver"
     elif listed:
-        names, sources["drivers"] = tuple(listed), DRIVERS_VARIABLE
+        names, sources["drivers"] = listed, DRIVERS_VARIABLE
     elif from_file is not None:
         names, sources["drivers"] = tuple(from_file), str(path)
     else:

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.admission.sharing import Sharing
+from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
+from neurald.hal.crashes.breadcrumbs import create_memory
+from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.service.console.output import printable
+from neurald.service.crashes.autopsy import (
+    DriverEnd,
+    describe_end,
+    faulting_thread,
+    is_stopped,
+    memory_kills,
+)
 from neurald.service.daemon.notifications import SOCKET_VARIABLE
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.formatters import split_priority
@@ -41,6 +51,8 @@ class DriverProcess:
     Attributes:
         last_lines: the last lines that it wrote.
         ready_s: when it became ready, on the loop's clock; None before.
+        breadcrumbs: descriptor of its breadcrumbs, until `ended` returns.
+        helper_deaths: how many deaths of its helpers are known.
 
     Raises:
         OSError: it cannot be started.
@@ -62,14 +74,31 @@ class DriverProcess:
         self._partial = b""
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.ready_s: float | None = None
-        self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
-            _command(settings, address, sharing),
-            env={**os.environ, **settings.environment, SOCKET_VARIABLE: str(notify)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self.helper_deaths = 0
+        self._thread: int | None = None
+        self._was_aborted = self._was_stopped = False
+        self._memory_kills = memory_kills()
+        self.breadcrumbs = create_memory()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
+                _command(settings, address, sharing),
+                env={
+                    **os.environ,
+                    **settings.environment,
+                    SOCKET_VARIABLE: str(notify),
+                    BREADCRUMBS_VARIABLE: str(self.breadcrumbs),
+                    # A driver must not start the manager of others.
+                    AUTOSTART_VARIABLE: "0",
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(self.breadcrumbs,),
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(self.breadcrumbs)
+            raise
         assert self._process.stderr is not None  # noqa: S101 - it is a pipe
         self._stderr = self._process.stderr
         os.set_blocking(self._stderr.fileno(), False)
@@ -86,14 +115,18 @@ class DriverProcess:
     def exit_text(self) -> str:
         """How the process ended, such as "signal SIGKILL"."""
         status = self._process.returncode
-        if status is None:
-            return ""
-        if status >= 0:
-            return f"status {status}"
-        try:
-            return f"signal {signal.Signals(-status).name}"
-        except ValueError:
-            return f"signal {-status}"
+        return "" if status is None else describe_end(status)
+
+    @property
+    def end(self) -> DriverEnd:
+        """How the process ended, for finding out why."""
+        return DriverEnd(
+            status=self._process.returncode or 0,
+            was_aborted=self._was_aborted,
+            was_stopped=self._was_stopped,
+            ran_out_of_memory=memory_kills() > self._memory_kills,
+            thread=self._thread,
+        )
 
     def stop(self, within_s: float) -> None:
         """Asks the process to end, and kills it unless it does so in time."""
@@ -102,6 +135,8 @@ class DriverProcess:
 
     def abort(self) -> None:
         """Ends a process that hangs. If it still can, it writes the stacks of its threads first."""
+        self._was_aborted = True
+        self._was_stopped = is_stopped(self._process.pid)
         self._signal(signal.SIGABRT)
         self._kill_later(_TRACEBACK_S)
 
@@ -137,6 +172,7 @@ class DriverProcess:
         return True
 
     def _keep(self, line: bytes) -> None:
+        self._thread = faulting_thread(line) or self._thread
         level, text = split_priority(line[:_MAX_LINE_BYTES].decode(errors="replace").rstrip(), logging.INFO)
         # Libraries of vendors write to stderr, too. `neurald status` shows these lines.
         text = printable(text)
@@ -158,6 +194,7 @@ class DriverProcess:
         if self._killing is not None:
             self._killing.cancel()
         self._ended(self)
+        os.close(self.breadcrumbs)
 
 
 def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:

@@ -12,10 +12,13 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.peer import CREDENTIALS
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
+from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon.admitted_users import group_number
 from neurald.service.daemon.notifications import (
     READY,
@@ -28,7 +31,6 @@ from neurald.service.daemon.notifications import (
 )
 from neurald.service.daemon.socket_files import (
     lock_socket,
-    prepare_directory,
     prepare_shared_directory,
     release_socket,
 )
@@ -38,8 +40,10 @@ from neurald.service.manager.configuration import Configuration, driver_sharing
 from neurald.service.manager.control import (
     MAX_REQUEST_BYTES,
     Done,
+    Forgiven,
+    ForgiveRequest,
     Request,
-    RestartRequest,
+    StatusRequest,
     may_control,
 )
 from neurald.service.manager.received_sockets import received_sockets
@@ -54,6 +58,8 @@ _MAX_NOTIFICATION_BYTES: Final = 4096
 #: How many notifications are read before the loop does other work.
 _MAX_NOTIFICATIONS: Final = 64
 _REQUEST_S: Final = 10.0
+#: How often is checked at most whether drivers are in use.
+_MIN_IDLE_CHECK_S: Final = 0.05
 
 
 class Manager:
@@ -62,13 +68,18 @@ class Manager:
     Args:
         configuration: what to supervise.
         reload: loads the configuration again, for SIGHUP.
+        exit_when_idle_s: ends when no driver has run for this long; None never does.
     """
 
     def __init__(
         self,
         configuration: Configuration,
         reload: Callable[[], Configuration],
+        *,
+        exit_when_idle_s: float | None = None,
     ) -> None:
+        self._exit_when_idle_s = exit_when_idle_s
+        self._busy_s = 0.0
         self._configuration = configuration
         self._reload = reload
         self._directory = runtime_directory()
@@ -76,6 +87,9 @@ class Manager:
         self._files: dict[str, contextlib.ExitStack] = {}
         self._received: dict[Path, socket.socket] = {}
         self._stops = asyncio.Event()
+        self._investigator = CrashInvestigator(CrashRecords.of_user())
+        #: What is given back when nothing else is left.
+        self._ending = contextlib.ExitStack()
 
     async def run(self, ready: Callable[[str], None]) -> None:
         """Supervises until SIGTERM or SIGINT.
@@ -94,7 +108,7 @@ class Manager:
             prepare_directory(self._directory)
         notifier = Notifier(supervisor_address())
         interval_s = watchdog_interval_s()
-        with contextlib.ExitStack() as cleanup:
+        with self._ending, contextlib.ExitStack() as cleanup:
             control = self._directory / MANAGER_SOCKET
             cleanup.enter_context(_locked(control))
             cleanup.enter_context(self._notifications())
@@ -112,9 +126,12 @@ class Manager:
                 self._report_unused()
                 ready(str(self._directory))
                 notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
+                self._busy_s = asyncio.get_running_loop().time()
+                self._end_when_idle()
                 await self._stops.wait()
                 notifier.send(**{STOPPING: 1})
             finally:
+                await self._investigator.close()
                 await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
         notifier.close()
 
@@ -143,6 +160,24 @@ class Manager:
                 driver.kill()
         self._stops.set()
 
+    def _end_when_idle(self) -> None:
+        """Ends the manager once it has been idle for long enough; calls itself until then."""
+        if self._exit_when_idle_s is None or self._stops.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        if not all(driver.is_idle for driver in self._drivers.values()):
+            self._busy_s = loop.time()
+        left_s = self._busy_s + self._exit_when_idle_s - loop.time()
+        if left_s <= 0:
+            with contextlib.ExitStack() as attempt:
+                if attempt.enter_context(starting_manager(None)):
+                    # Until its end, applications wait that need a manager, and then start one.
+                    self._ending.enter_context(attempt.pop_all())
+                    _LOG.info("no driver is in use")
+                    self._stops.set()
+                    return
+        loop.call_later(max(_MIN_IDLE_CHECK_S, left_s / 4), self._end_when_idle)
+
     async def _add(self, name: str) -> None:
         settings = self._configuration.drivers[name]
         with contextlib.ExitStack() as files:
@@ -154,6 +189,7 @@ class Manager:
                 driver_sharing(settings, self._configuration.socket_mode),
                 self._directory,
                 self._directory / _NOTIFY_SOCKET,
+                self._investigator,
                 self._received.get(self._directory / f"{name}.sock"),
             )
             try:
@@ -263,17 +299,28 @@ class Manager:
         finally:
             writer.close()
 
+    def _forgive(self, request: ForgiveRequest) -> Forgiven:
+        known = self._configuration.drivers.get(request.driver)
+        drivers = (known.driver if known is not None else request.driver,) if request.driver else ()
+        try:
+            return Forgiven(self._investigator.forgive(drivers, request.pattern))
+        except BadState as error:
+            return Forgiven(refusal=str(error))
+
     def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
         except msgspec.DecodeError as error:
             return Done(f"the request is not understood: {error}")
-        if not isinstance(request, RestartRequest):
-            return self.status()
+        if isinstance(request, StatusRequest):
+            return self.status() if may_control else _without_patterns(self.status())
         if not may_control:
+            # `Forgiven` has the same field.
             return Done(
                 f"permission denied: only user {os.geteuid()} and root may control the service manager"
             )
+        if isinstance(request, ForgiveRequest):
+            return self._forgive(request)
         driver = self._drivers.get(request.driver)
         if driver is None:
             return Done(
@@ -284,6 +331,12 @@ class Manager:
         except OSError as error:
             return Done(f"{request.driver}: its process could not be started: {error.strerror or error}")
         return Done()
+
+
+def _without_patterns(status: ManagerStatus) -> ManagerStatus:
+    """Leaves out the patterns, which reveal something of other users' models."""
+    drivers = tuple(msgspec.structs.replace(each, patterns=()) for each in status.drivers)
+    return msgspec.structs.replace(status, drivers=drivers)
 
 
 @contextlib.contextmanager

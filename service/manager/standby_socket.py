@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.process.activation import GREETING, START
+from neurald.hal.process.activation import GREETING, STATE, is_served
 from neurald.hal.process.peer import Peer, peer_of
-from neurald.hal.registry import is_served
 
 #: Maximum number of clients that wait, and the time in which each has to send its request.
 _MAX_CLIENTS: Final = 256
@@ -32,6 +31,7 @@ class StandbySocket:
     Args:
         path: of the driver's socket.
         activate: starts the driver; returns the line that tells a client what came of it.
+        describe: returns the line for a client that only asks whether the driver can be started.
         refusal: returns the line for a process that may not start it; empty for others.
         mode: permissions of the socket's file.
         received: a socket at the path at which a supervisor listens; None for one of its own.
@@ -41,12 +41,14 @@ class StandbySocket:
         self,
         path: Path,
         activate: Callable[[], Awaitable[bytes]],
+        describe: Callable[[], bytes],
         refusal: Callable[[Peer], bytes],
         mode: int = 0o600,
         received: socket.socket | None = None,
     ) -> None:
         self._path = path
         self._activate = activate
+        self._describe = describe
         self._refusal = refusal
         self._mode = mode
         self._received = received
@@ -117,10 +119,13 @@ class StandbySocket:
             with contextlib.suppress(OSError, TimeoutError):
                 writer.write(GREETING)
                 async with asyncio.timeout(_REQUEST_S):
-                    request = await reader.read(len(START))
+                    request = await reader.read(len(STATE))
                 if request:
                     peer = peer_of(writer.get_extra_info("socket"))
-                    writer.write(self._refusal(peer) or await self._activate())
+                    answer = self._refusal(peer)
+                    if not answer:
+                        answer = self._describe() if request == STATE else await self._activate()
+                    writer.write(answer)
                     async with asyncio.timeout(_REQUEST_S):
                         await writer.drain()
         finally:

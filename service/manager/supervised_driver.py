@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.admission.sharing import Sharing
+from neurald.hal.crashes.trail import read_helper_deaths
 from neurald.hal.process.activation import READY as READY_LINE
-from neurald.hal.process.activation import REFUSED
+from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.address import Address
 from neurald.hal.process.peer import Peer
+from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.standby_socket import StandbySocket
-from neurald.service.manager.state import DriverState, DriverStatus
+from neurald.service.manager.state import DriverState, DriverStatus, PatternStatus
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class SupervisedDriver:
         sharing: whom it serves.
         directory: of its socket.
         notify: the socket that receives notifications.
+        investigator: records what kills it.
         received: a socket at which a supervisor listens for its clients; None for an own one.
 
     Raises:
@@ -53,9 +56,11 @@ class SupervisedDriver:
         sharing: Sharing,
         directory: Path,
         notify: Path,
+        investigator: CrashInvestigator,
         received: socket.socket | None = None,
     ) -> None:
         self.name = name
+        self._investigator = investigator
         self.settings = settings
         self.sharing = sharing
         self._loop = asyncio.get_running_loop()
@@ -63,7 +68,7 @@ class SupervisedDriver:
         self._address = Address.parse(f"unix://{self._path}")
         self._notify = notify
         self._standby = StandbySocket(
-            self._path, self._activate, self._refusal, sharing.socket_mode, received
+            self._path, self._activate, self._describe, self._refusal, sharing.socket_mode, received
         )
         self._policy = RestartPolicy()
         self._state = DriverState.STOPPED
@@ -82,6 +87,8 @@ class SupervisedDriver:
         self._is_closing = False
         self._starts = self._deaths = 0
         self._abort_reason = ""
+        #: Whether its last process ended before it was ready.
+        self._is_unable = False
         self._last_exit = ""
         self._last_lines: tuple[str, ...] = ()
         self._sessions = 0
@@ -108,6 +115,9 @@ class SupervisedDriver:
             deaths=self._deaths,
             last_exit=self._last_exit,
             last_lines=tuple(process.last_lines) if process is not None else self._last_lines,
+            patterns=tuple(
+                PatternStatus.of(each) for each in self._investigator.entries(self.settings.driver)
+            ),
         )
 
     async def open(self) -> None:
@@ -171,10 +181,33 @@ class SupervisedDriver:
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if values.get(notifications.HANGING) == "1":
             self._abort("an execution exceeds its time limit")
+        helpers = values.get(notifications.HELPER_DEATHS, "")
+        if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
+            self._count_helper_deaths(process)
         sessions = values.get(notifications.SESSIONS, "")
         if sessions.isdecimal():
             self._sessions_are(int(sessions[:9]))
         return True
+
+    @property
+    def is_idle(self) -> bool:
+        """True if it has no process and no client waits for one."""
+        works = self._process or self._next or self._leaving or self._answer
+        return not works and "pause" not in self._timers
+
+    def _describe(self) -> bytes:
+        """Returns the line for a client that asks whether the driver starts when it is needed."""
+        if self._is_closing:
+            return _refusal("the service manager stops")
+        if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED) or (
+            self._state is DriverState.STARTING and self._policy.deaths
+        ):
+            return self._refusal_of_death(self._reason or "it died and is being started again")
+        return STANDBY
+
+    def _refusal_of_death(self, reason: str) -> bytes:
+        """Returns the line for a client that the last death of the driver's process concerns."""
+        return _refusal(reason, UNABLE if self._is_unable else REFUSED)
 
     def _refusal(self, peer: Peer) -> bytes:
         """Returns the line for a client that is not served; empty for one that is."""
@@ -189,11 +222,11 @@ class SupervisedDriver:
             # Connections that end with the process may come back at once.
             return _refusal("the service manager stops")
         if self._state is DriverState.QUARANTINED:
-            return _refusal(f"{self._reason}; `neurald restart {self.name}` starts it again")
+            return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
         if self._state is DriverState.BACKOFF:
             left_s = self._resumes_at_s - self._loop.time()
             if left_s > _MAX_WAIT_S:
-                return _refusal(f"{self._reason}; it can be started again in {left_s:.1f} s")
+                return self._refusal_of_death(f"{self._reason}; it can be started again in {left_s:.1f} s")
             await asyncio.sleep(max(0.0, left_s))
         if self._state is DriverState.DRAINING:
             # It will be listening for its successor's clients all the time.
@@ -214,6 +247,7 @@ class SupervisedDriver:
         try:
             self._process = self._start_process()
         except OSError as error:
+            self._is_unable = True
             self._died(f"its process could not be started: {error.strerror or error}", 0.0)
 
     def _start_process(self) -> DriverProcess:
@@ -246,9 +280,7 @@ class SupervisedDriver:
         self._used_s = process.ready_s
         self._enter(DriverState.READY)
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
-        if self._answer is not None:
-            self._answer.set_result(READY_LINE)
-            self._answer = None
+        self._give(READY_LINE)
 
     def _sessions_are(self, count: int) -> None:
         """Handles the number of sessions, which a process reports regularly."""
@@ -293,6 +325,9 @@ class SupervisedDriver:
         """Is called when one of its processes has ended."""
         self._cancel_timer(f"start {process.pid}")
         self._last_lines = tuple(process.last_lines)
+        # Before a successor starts, which must not be given what killed this one.
+        self._count_helper_deaths(process)
+        self._investigator.process_died(self._crashed, process.end, process.breadcrumbs)
         if process in self._leaving:
             self._leaving.discard(process)
             self._last_exit = process.exit_text
@@ -309,10 +344,28 @@ class SupervisedDriver:
             self._last_exit = process.exit_text
             cause = self._abort_reason or _cause(process)
             self._abort_reason = ""
+            self._is_unable = process.ready_s is None
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
-            self._died(f"{cause} ({process.exit_text})", served_s)
+            said = f": {process.last_lines[-1]}" if self._is_unable and process.last_lines else ""
+            self._died(f"{cause} ({process.exit_text}){said}", served_s)
         if self._process is None and self._next is None and not self._leaving:
             self._all_ended.set()
+
+    def _count_helper_deaths(self, process: DriverProcess) -> None:
+        process.helper_deaths, deaths = read_helper_deaths(process.breadcrumbs, process.helper_deaths)
+        self._investigator.helpers_died(self._crashed, deaths, process.breadcrumbs)
+
+    @property
+    def _crashed(self) -> CrashedDriver:
+        settings = self.settings
+        return CrashedDriver(
+            name=self.name,
+            driver=settings.driver,
+            address=self.address,
+            sandbox=settings.sandbox,
+            writable=settings.writable,
+            environment=settings.environment,
+        )
 
     def _died(self, reason: str, served_s: float) -> None:
         """Handles a process that ended by itself, or could not be started."""
@@ -333,7 +386,7 @@ class SupervisedDriver:
             resume = self._start if self._sessions else lambda: self._enter(DriverState.STOPPED, reason)
             self._arm("pause", pause_s, resume)
         self._sessions = 0
-        self._refuse(self._reason)
+        self._give(self._refusal_of_death(self._reason))
         self._run(self._stand_in())
 
     async def _stand_in(self) -> None:
@@ -349,9 +402,13 @@ class SupervisedDriver:
         task.add_done_callback(self._tasks.discard)
 
     def _refuse(self, reason: str) -> None:
+        """Refuses the clients that wait for the start."""
+        self._give(_refusal(reason))
+
+    def _give(self, answer: bytes) -> None:
         """Answers the clients that wait for the start."""
         if self._answer is not None:
-            self._answer.set_result(_refusal(reason))
+            self._answer.set_result(answer)
             self._answer = None
 
     def _enter(self, state: DriverState, reason: str = "") -> None:
@@ -379,6 +436,6 @@ def _cause(process: DriverProcess) -> str:
     return "it did not become ready" if process.ready_s is None else "it ended by itself"
 
 
-def _refusal(reason: str) -> bytes:
+def _refusal(reason: str, beginning: bytes = REFUSED) -> bytes:
     """Returns the line that tells a client why the driver does not start."""
-    return REFUSED + " ".join(reason.split()).encode()[:2000] + b"\n"
+    return beginning + " ".join(reason.split()).encode()[:2000] + b"\n"

@@ -16,7 +16,7 @@ from pathlib import Path
 from faults.driver import FAULT_VARIABLE
 from support.daemon.processes import python_path
 
-from neurald.hal.registry import is_served
+from neurald.hal.process.activation import is_served
 
 _START_S = 60.0
 #: Time limit of an execution in the daemons.

@@ -2,7 +2,6 @@
 
 import socket
 import stat
-import threading
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -141,28 +140,3 @@ def test_a_directory_that_others_can_write_is_not_trusted(directory: Path) -> No
         directory.rename(directory.with_name("real"))
         directory.symlink_to(directory.with_name("real"))
         assert registry.running_daemons() == ()
-
-
-def test_signs_of_life(tmp_path: Path) -> None:
-    assert not registry.is_served(tmp_path / "nothing")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as side:
-        side.bind(str(tmp_path / "side"))
-        side.listen()
-        assert registry.is_served(tmp_path / "side")
-    assert not registry.is_served(tmp_path / "side")
-    with socket.socket(socket.AF_UNIX) as busy:
-        busy.bind(str(tmp_path / "busy"))
-        busy.listen(0)
-        waiting = []
-        finished = threading.Event()
-        for _ in range(3):  # none is accepted, and then the queue is full
-            waiting.append(socket.socket(socket.AF_UNIX))
-            waiting[-1].setblocking(False)
-            try:
-                waiting[-1].connect(str(tmp_path / "busy"))
-            except BlockingIOError:
-                finished.set()
-        assert finished.is_set()
-        assert registry.is_served(tmp_path / "busy")
-        for each in waiting:
-            each.close()

@@ -51,6 +51,7 @@ def build_graph(
     *,
     charges_constants: bool = True,
     has_bounds: bool = False,
+    lengths: Mapping[int, Array] | None = None,
 ) -> Graph:
     """Builds the graph of a model's main graph.
 
@@ -62,6 +63,7 @@ def build_graph(
         charges_constants: False if the model's constants are charged elsewhere.
         has_bounds: True if kernels may compute results of which only some rows exist, see
             `Graph.bounded`.
+        lengths: the elements of operands that are extents, by operand.
 
     Raises:
         BadData: an operation has no lowering, or its arguments are invalid.
@@ -78,6 +80,7 @@ def build_graph(
         array = model.constant(operand)
         if array is not None:
             known[index] = array
+    known.update(lengths or {})
     given = frozenset(known)
     values: dict[int, Value] = {}
 

@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 
 
 class Base(IntEnum):
-    """Buffer of a location; `EXTENTS` are the lengths that kernels read at run time."""
+    """Buffer of a location.
+
+    `EXTENTS` are the lengths that kernels read at run time, and `PROGRAM` is the memory of the step
+    that has them.
+    """
 
     ARENA = 0
     CONSTANTS = 1
     EXTENTS = 2
+    PROGRAM = 3
 
 
 class BufferLocation(msgspec.Struct, frozen=True, array_like=True):

@@ -34,7 +34,7 @@ from neurald.drivers.compiler.ir.expression import (
     load,
     select,
 )
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extent import estimate, same_shape
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Contraction,
@@ -416,7 +416,8 @@ def _plain(node: Contraction | Selection) -> Kernel:
 
 def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
     """Returns True if each element of the reader uses the producer's element at the same index."""
-    if not producer.shape == producer.output.shape == reader.shape:
+    shapes = producer.shape, producer.output.shape, reader.shape
+    if not (same_shape(*shapes[:2]) and same_shape(*shapes[1:])):
         return False
     expected = linearize(reader.axes, reader.shape)
     loaded = [each for each in _loads(reader) if each[0].value is producer.output]

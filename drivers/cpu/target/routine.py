@@ -67,6 +67,8 @@ class Routine:
         subroutines: functions that it calls; their declarations are among `declarations`.
         extents: lengths that the function reads from memory, one word of 64 bits each; a pointer to
             them follows those of the arguments.
+        reads_program: True if a pointer to the memory of the step follows those of the arguments,
+            which it writes like all arguments.
     """
 
     text: str
@@ -79,11 +81,12 @@ class Routine:
     operations: tuple[int, ...] = ()
     subroutines: frozenset[Subroutine] = frozenset()
     extents: "tuple[Extent, ...]" = ()
+    reads_program: bool = False
 
     @property
     def pointers(self) -> int:
-        """Number of the function's pointers to arguments and extents."""
-        return len(self.arguments) + bool(self.extents)
+        """Number of the function's pointers to arguments, extents and the step."""
+        return len(self.arguments) + bool(self.extents) + self.reads_program
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.fork import at_fork, forkable_lock
+from neurald.hal.process.peer import peer_of
 from neurald.hal.rpc.client.reach import require_trusted
 from neurald.hal.rpc.transport.channel_messages import (
     CONSTANT,
@@ -50,6 +51,13 @@ class ChannelClient:
         self._unused: list[bytes] = []
         self.session = session
         at_fork(self)
+
+    @property
+    def peer(self) -> int:
+        """The id of the daemon's process; 0 if the socket is closed."""
+        with contextlib.suppress(OSError):
+            return peer_of(self._connection).process
+        return 0
 
     def forked(self) -> None:
         """Closes the child's copy of the socket, so that the session ends with the parent."""

@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.errors import (
+    BadData,
     BadState,
     Cancelled,
     DeadObject,
@@ -35,6 +36,7 @@ from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.ring_pool import IDLE_S, RingPool
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
+from neurald.hal.rpc.transport.data_chunks import PackedChunk, Packer, Unpacker
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,
@@ -49,6 +51,7 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import remaining_s
 from neurald.hal.sync.fence import Fence
 
+_EXECUTE_WITH_DATA: Final = f"/{device_pb2.DESCRIPTOR.services_by_name['Device'].full_name}/ExecuteWithData"
 #: How long a live daemon may take to open a session. A stopped one is noticed sooner.
 CONNECT_TIMEOUT_S = 10.0
 #: How long background calls may take.
@@ -72,14 +75,22 @@ class Traffic:
 
     def sent(self, message: Message) -> None:
         """Counts a message to the daemon."""
+        self.sent_bytes(message.ByteSize())
+
+    def sent_bytes(self, size_bytes: int) -> None:
+        """Counts a message of that size to the daemon; to encode a large one for its size takes long."""
         with self._lock:
             self.messages_sent += 1
-            self.bytes_sent += message.ByteSize()
+            self.bytes_sent += size_bytes
 
     def received(self, message: Message) -> None:
         """Counts a message from the daemon."""
+        self.received_bytes(message.ByteSize())
+
+    def received_bytes(self, size_bytes: int) -> None:
+        """Counts a message of that size from the daemon."""
         with self._lock:
-            self.bytes_received += message.ByteSize()
+            self.bytes_received += size_bytes
 
 
 class Connection:
@@ -99,6 +110,7 @@ class Connection:
         description: the daemon's description of its device.
         life: whether the daemon lives.
         rings: run executions on a daemon of this host.
+        bytes_per_s: the speed of the link; 0 if it was not measured.
 
     Raises:
         UnavailableDevice, DeadObject: there is no daemon.
@@ -126,6 +138,7 @@ class Connection:
         self._address = address
         self._traffic = traffic
         self._is_closed = False
+        self.bytes_per_s = 0.0
         self._side_channel: ChannelClient | None = None
         self._stream: Any = None
         self._pending_calls = _PendingCalls()
@@ -137,6 +150,12 @@ class Connection:
             channel = _channel(address, tls)
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
+            # A stream of one message is a message, which needs no thread here.
+            self._execute_at_once = channel.unary_unary(
+                _EXECUTE_WITH_DATA,
+                request_serializer=device_pb2.ExecuteWithDataRequest.SerializeToString,
+                response_deserializer=device_pb2.ExecuteWithDataReply.FromString,
+            )
             if not is_of_machine:
                 # gRPC finds out whether the daemon answers, before the side channel waits for its
                 # greeting.
@@ -205,6 +224,11 @@ class Connection:
         return self._side_channel is not None
 
     @property
+    def peer(self) -> int:
+        """The id of the daemon's process; 0 if it is on another host, or not known."""
+        return 0 if self._side_channel is None else self._side_channel.peer
+
+    @property
     def is_open(self) -> bool:
         """True if neither side has ended the session, as far as is known here."""
         if self._is_closed or self.life.is_over:
@@ -263,6 +287,107 @@ class Connection:
             raise
         self._traffic.received(reply)
         return reply
+
+    @property
+    def carries_data(self) -> bool:
+        """True if the daemon is on another host, and executions carry their data."""
+        return self._side_channel is None and self.description.carries_data
+
+    def execute_with_data(
+        self,
+        request: device_pb2.ExecuteRequest,
+        contents: Sequence[Memory],
+        results: Sequence[Memory],
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> device_pb2.ExecuteReply:
+        """Executes a request in one round trip.
+
+        Args:
+            request: to execute.
+            contents: of its pools with `content_bytes`, in order.
+            results: of its pools with `results_bytes`, in order; they are written if outputs fit.
+            deadline_s: on the clock of `time.monotonic()`.
+            cancellation: ends the call, here at once, and in the daemon as soon as possible.
+
+        Raises:
+            Cancelled: `cancellation` was cancelled before the reply arrived.
+            DeadObject: the daemon is gone.
+            OpFailed: the daemon's answer is not valid.
+            Error: the daemon's error.
+        """
+        first = device_pb2.ExecuteWithDataRequest(request=request, bytes_per_s=self.bytes_per_s)
+        chunks = Packer(self.bytes_per_s).chunks(contents)
+        unpacker = Unpacker(results)
+        reply: device_pb2.ExecuteReply | None = None
+        try:
+            with self._failures("Execute"):
+                for part in self._exchange(first, chunks, contents, results, deadline_s, cancellation):
+                    if part is None:  # the daemon ended the call without a message
+                        break
+                    self._unpack(part, unpacker)
+                    if reply is None:
+                        reply = part.reply
+                        self._traffic.received(reply)
+        except grpc.FutureCancelledError:
+            raise Cancelled("the execution was cancelled while it was under way") from None
+        if reply is None or (not unpacker.is_complete and _is_sufficient(reply)):
+            raise OpFailed(f"invalid reply from the daemon at {self._address}: results are missing")
+        return reply
+
+    def _unpack(self, part: device_pb2.ExecuteWithDataReply, unpacker: Unpacker) -> None:
+        try:
+            for chunk in part.chunks:
+                self._traffic.received_bytes(len(chunk.content))
+                unpacker.add(chunk)
+        except BadData as error:
+            raise OpFailed(f"invalid reply from the daemon at {self._address}: {error}") from None
+
+    def _exchange(
+        self,
+        first: device_pb2.ExecuteWithDataRequest,
+        chunks: Iterator[PackedChunk],
+        contents: Sequence[Memory],
+        results: Sequence[Memory],
+        deadline_s: float | None,
+        cancellation: Cancellation | None,
+    ) -> Iterator[device_pb2.ExecuteWithDataReply | None]:
+        """Sends a request with its data, and yields the replies."""
+        timeout_s = _timeout(deadline_s)
+        is_short = all(sum(pool.size for pool in pools) <= CHUNK_BYTES for pools in (contents, results))
+        self._require_sendable(first)
+        if is_short:
+            size = first.ByteSize()
+            for chunk in chunks:
+                first.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                size += len(chunk.content)
+            self._traffic.sent_bytes(size)
+            if cancellation is None:
+                yield self._execute_at_once(first, timeout=timeout_s, metadata=self._metadata)
+                return
+            future = self._execute_at_once.future(first, timeout=timeout_s, metadata=self._metadata)
+            cancellation.call_on_cancel(future.cancel)
+            yield future.result()
+            return
+
+        def messages() -> Iterator[device_pb2.ExecuteWithDataRequest]:
+            self._traffic.sent(first)
+            yield first
+            for chunk in chunks:
+                message = device_pb2.ExecuteWithDataRequest()
+                message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                self._traffic.sent_bytes(len(chunk.content))
+                yield message
+
+        call = self._stub.ExecuteWithData(messages(), timeout=timeout_s, metadata=self._metadata)
+        if cancellation is not None:
+            cancellation.call_on_cancel(call.cancel)
+        try:
+            yield from call
+        except grpc.RpcError:
+            if cancellation is not None and cancellation.is_cancelled and call.cancelled():
+                raise grpc.FutureCancelledError from None
+            raise
 
     def call_in_background(self, method: str, message: Message) -> None:
         """Makes a call in another thread, and ignores the reply. Finalizers may call this."""
@@ -324,13 +449,19 @@ class Connection:
             self._release(self._side_channel.take_unused())
             return token
 
+        packer = Packer(self.bytes_per_s)
+
         def parts() -> Iterator[device_pb2.WriteMemoryRequest]:
             part = device_pb2.WriteMemoryRequest(size_bytes=memory.size)
             self._traffic.sent(part)
             yield part
             for offset in range(0, memory.size, CHUNK_BYTES):
                 chunk = memory.view(offset, min(CHUNK_BYTES, memory.size - offset))
-                part = device_pb2.WriteMemoryRequest(chunk=chunk.tobytes())
+                part = (
+                    device_pb2.WriteMemoryRequest(packed=packer.pack(chunk).message)
+                    if self.carries_data
+                    else device_pb2.WriteMemoryRequest(chunk=chunk.tobytes())
+                )
                 self._traffic.sent(part)
                 yield part
 
@@ -421,6 +552,10 @@ class Connection:
             # The error refers to this frame, so the frame must not refer to it: callers' frames
             # hold memory.
             del error
+
+
+def _is_sufficient(reply: device_pb2.ExecuteReply) -> bool:
+    return all(shape.sufficient for shape in reply.output_shapes)
 
 
 def _channel(address: Address, tls: TlsContent | None) -> grpc.Channel:

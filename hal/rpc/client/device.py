@@ -65,7 +65,7 @@ from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import CONNECT_TIMEOUT_S, Connection, Traffic
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
-from neurald.hal.rpc.client.reach import require_listener
+from neurald.hal.rpc.client.reach import is_replaced, require_listener, require_running
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_pool import RingPool
 from neurald.hal.rpc.client.tls_refusal import refusal, serves_tls
@@ -73,6 +73,7 @@ from neurald.hal.rpc.transport.tls_files import TlsContent, TlsFiles
 from neurald.hal.rpc.wire.device import (
     DaemonStatus,
     DeviceDescription,
+    DeviceStatus,
     cache_record_from_wire,
     capabilities_from_wire,
     description_from_wire,
@@ -298,6 +299,31 @@ class RemoteDevice:
         return self._reconnecting(
             lambda connection: status_from_wire(connection.call("GetStatus", device_pb2.GetStatusRequest()))
         )
+
+    def require_ready(self, within_s: float) -> None:
+        """Raises an error unless the device takes work.
+
+        A daemon that is too busy to answer counts as ready, and so does one that another process
+        has replaced.
+
+        Args:
+            within_s: how long the daemon has to answer.
+
+        Raises:
+            UnavailableDevice: the device hangs, its daemon is stopped, or gone.
+        """
+        connection = self._connection
+        process = connection.peer
+        try:
+            reply = connection.call("GetStatus", device_pb2.GetStatusRequest(), time.monotonic() + within_s)
+            status = status_from_wire(reply)
+        except MissedDeadlineTransient:
+            require_running(process, self._address)
+            return
+        except (BadData, DeadObject) as error:
+            raise UnavailableDevice(f"{self.name}: {error}") from None
+        if status.device is DeviceStatus.OFFLINE and not is_replaced(process, self._address):
+            raise UnavailableDevice(f"{self.name}: the daemon is about to stop, or an execution hangs")
 
     @property
     def is_alive(self) -> bool:
@@ -560,6 +586,8 @@ class RemotePreparedModel:
             prepared_model=self.handle,
             request=request_to_wire(staged.request, ()),
         )
+        if connection.carries_data:
+            return self._call_with_data(staged, message, options)
         results = {} if connection.is_local else _output_pools(staged)
         pools, tokens = send_pools(connection, staged.request.pools, results, options.deadline_s)
         message.request.pools.extend(pools)
@@ -580,6 +608,33 @@ class RemotePreparedModel:
         # Not after a failure, since the daemon may still be writing to them.
         if connection.is_local:
             self._arenas.give_back(staged.arenas)
+        return result
+
+    def _call_with_data(
+        self, staged: Staged, message: device_pb2.ExecuteRequest, options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Runs a request by a call that carries its data; see `call`."""
+        connection = self.connection
+        results = _output_pools(staged)
+        contents: list[Memory] = []
+        for number, pool in enumerate(staged.request.pools):
+            if isinstance(pool, RemoteBuffer):
+                message.request.pools.append(pool.pool_for(connection))
+            elif number in results:
+                message.request.pools.add(results_bytes=pool.size)
+            else:
+                message.request.pools.add(content_bytes=pool.size)
+                contents.append(pool)
+        message.options.CopyFrom(execute_options_to_wire(options))
+        reply = connection.execute_with_data(
+            message, contents, tuple(results.values()), options.deadline_s, options.cancellation
+        )
+        try:
+            result = result_from_wire(reply, len(staged.request.outputs))
+        except BadData as error:
+            raise OpFailed(f"invalid reply from the daemon: {error}") from None
+        if result.is_sufficient:
+            staged.write_back(self.model.types, result.output_shapes)
         return result
 
 
@@ -662,7 +717,10 @@ def _open_once(
             measured = capabilities_from_wire(capabilities.capabilities, description.declared_extensions)
             cleanup.pop_all()
     except (DeadObject, MissedDeadlineTransient) as error:
-        raise UnavailableDevice(_tls_failure(address, tls, content, limit) or str(error)) from None
+        # A daemon that is silent would not answer another handshake either.
+        is_silent = isinstance(error, Unreachable | MissedDeadlineTransient)
+        reason = "" if is_silent else _tls_failure(address, tls, content, limit)
+        raise UnavailableDevice(reason or str(error)) from None
     except BadData as error:
         raise UnavailableDevice(
             f"the process at {address} is not a driver daemon of this version: {error}"

@@ -97,7 +97,11 @@ def require_trusted(connection: socket.socket, path: Path) -> None:
 
 def _require_running(probe: socket.socket, address: Address) -> None:
     """Raises UnavailableDevice at once if the listening process is stopped."""
-    pid = peer_of(probe).process
+    require_running(peer_of(probe).process, address)
+
+
+def require_running(pid: int, address: Address) -> None:
+    """Raises UnavailableDevice if a daemon's process is stopped."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -106,3 +110,14 @@ def _require_running(probe: socket.socket, address: Address) -> None:
         raise UnavailableDevice(
             f"the daemon at {address} does not answer: its process is stopped; kill -CONT {pid} continues it"
         )
+
+
+def is_replaced(pid: int, address: Address) -> bool:
+    """Returns whether another process than `pid` listens at a daemon's socket by now."""
+    if address.path is None:
+        return False
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        probe.connect(str(address.path))
+        return peer_of(probe).process != pid
+    return False

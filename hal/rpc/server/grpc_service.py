@@ -4,13 +4,14 @@ An `Error` is reported with its code and text; any other exception is logged wit
 reported without any detail.
 """
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
@@ -22,17 +23,20 @@ from neurald.hal.admission.peer_user import peer_user
 from neurald.hal.admission.session import Session
 from neurald.hal.admission.streams import Stream, StreamLimiter
 from neurald.hal.errors import (
+    BadData,
     BadState,
     DeadObject,
     Error,
     OpFailed,
     OutOfMemory,
+    ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
     UnavailableDevice,
     error_for,
 )
-from neurald.hal.rpc.server.handler import DeviceHandler
+from neurald.hal.rpc.server.handler import DeviceHandler, RunWithData
 from neurald.hal.rpc.transport.certificate import Certificate
+from neurald.hal.rpc.transport.message_scan import count_parts
 from neurald.hal.rpc.transport.status import CHUNK_BYTES, abort, parse, set_status, token_of
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -41,6 +45,10 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
+#: The largest message of an execution with data: a request, and 1 MiB of content.
+_MAX_DATA_MESSAGE_BYTES = CHUNK_BYTES + (1 << 18)
+#: How many nested messages and byte strings it may have, those of some thousand arguments.
+_MAX_REQUEST_PARTS = 20_000
 #: The time that the threads that serve all clients spend on a byte of memory sent over gRPC.
 _BYTE_S = 1e-3 / CHUNK_BYTES
 
@@ -101,6 +109,7 @@ class GrpcService:
             "Watch": grpc.unary_stream_rpc_method_handler(_without_thread(self._watch), None, _encode),
             "WriteMemory": grpc.stream_unary_rpc_method_handler(self._write_memory, None, _encode),
             "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
+            "ExecuteWithData": grpc.stream_stream_rpc_method_handler(self._execute_with_data, None, _encode),
         }
         contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
         for name, answer in unary.items():
@@ -172,6 +181,44 @@ class GrpcService:
         else:
             return
         abort(context, failure)
+
+    def _execute_with_data(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Message]:
+        try:
+            session = self.session(context)
+            with session.call(), self._handler.admission.interpreter.working(session.token):
+                received = self._receive_with_data(session, parts, context)
+                replies = self._handler.run_with_data(session, received)
+                # The request has run when its first reply is there, and may take long until then.
+                first = next(replies)
+                with self._streams.open(session, context) as stream:
+                    for reply in itertools.chain((first,), replies):
+                        yield reply
+                        # `ByteSize` would encode the message.
+                        size = sum(len(chunk.content) for chunk in reply.chunks)
+                        stream.moves(size)
+                        step(is_interpreted=True, beside_s=size * _BYTE_S)
+        except Exception as error:
+            failure = _failure(error)
+        else:
+            return
+        abort(context, failure)
+
+    def _receive_with_data(
+        self, session: Session, parts: Iterator[bytes], context: grpc.ServicerContext
+    ) -> RunWithData:
+        """Receives a request with its data."""
+
+        def moving(stream: Stream) -> Iterator[device_pb2.ExecuteWithDataRequest]:
+            for part in parts:
+                stream.moves(len(part))
+                yield _with_data(part)
+                step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
+
+        with self._streams.open(session, context) as stream:
+            data = next(parts, b"")
+            stream.moves(len(data))
+            first = _with_data(data)
+            return self._handler.receive_with_data(session, first, moving(stream), _cancellation(context))
 
     def _open_session(
         self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
@@ -277,6 +324,25 @@ class _SessionWatch:
         if error is not None:
             set_status(self._context, error)
         self._send(None)
+
+
+def _with_data(data: bytes) -> device_pb2.ExecuteWithDataRequest:
+    """Decodes a message of an execution with data, whose size is that of its chunks.
+
+    Raises:
+        BadData: the bytes are not a message, or have fields that are not known here.
+        ResourceExhaustedPersistent: the message is too large, or has too many parts.
+    """
+    if len(data) > _MAX_DATA_MESSAGE_BYTES:
+        raise ResourceExhaustedPersistent(
+            f"a message of ExecuteWithData has {len(data)} bytes; at most {_MAX_DATA_MESSAGE_BYTES} are allowed"
+        )
+    # This refuses unknown fields, too.
+    count_parts(device_pb2.ExecuteWithDataRequest, data, _MAX_REQUEST_PARTS)
+    try:
+        return device_pb2.ExecuteWithDataRequest.FromString(data)
+    except DecodeError:
+        raise BadData(f"ExecuteWithData: the {len(data)} bytes received are not a valid message") from None
 
 
 def _cancellation(context: grpc.ServicerContext) -> Cancellation:

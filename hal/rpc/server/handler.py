@@ -5,8 +5,10 @@ Everything from a client is checked before the device sees it: numbers and limit
 `Error` for a mistake of the client or a failure of the device.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +25,8 @@ from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache.variants import daemon_variants
 from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.crashes.breadcrumbs import CrashPhase, Crumb
+from neurald.hal.crashes.watch import CrashWatch, encode_pattern
 from neurald.hal.device import (
     Artifact,
     Device,
@@ -38,6 +42,7 @@ from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import FeatureLevel, Model, Request
 from neurald.hal.rpc.server.ring_server import RingServer
+from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, unpacked
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.rpc.wire.device import (
     Access,
@@ -77,6 +82,7 @@ class DeviceHandler:
         device: to serve.
         limits: of sessions.
         compilers: compile for the device in other processes; None if it compiles in this one.
+        watch: knows which models kill the driver; None for one that nobody reads.
 
     Attributes:
         sessions: the open sessions.
@@ -85,9 +91,17 @@ class DeviceHandler:
         sandbox: the restrictions of the process that are in force, for status calls.
     """
 
-    def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        limits: Limits,
+        compilers: CompilePool | None = None,
+        watch: CrashWatch | None = None,
+    ) -> None:
         self.sessions = Sessions(limits)
         self.admission = Admission(device, limits, self.sessions)
+        self._watch = watch or CrashWatch.alone()
+        self.admission.mark_hanging = self._watch.breadcrumbs.mark_hanging
         self.find_access: Callable[[], Access] = lambda: Access.UNKNOWN
         self.sandbox: tuple[str, ...] = ()
         self._device = device
@@ -99,7 +113,9 @@ class DeviceHandler:
 
     def describe(self) -> device_pb2.DescribeReply:
         """Returns the properties of the device."""
-        return description_to_wire(self._device)
+        description = description_to_wire(self._device)
+        description.carries_data = True
+        return description
 
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:
         """Returns the performance figures of the device."""
@@ -143,8 +159,11 @@ class DeviceHandler:
         memory = session.new_memory(first.size_bytes)
         offset = 0
         for part in parts:
-            chunk = part.chunk  # every access copies
-            if part.WhichOneof("part") != "chunk" or not chunk:
+            if part.WhichOneof("part") == "packed":
+                chunk = unpacked(part.packed, memory.size - offset)
+            else:
+                chunk = part.chunk  # every access copies
+            if not chunk:
                 raise BadData(f"a message after {offset} bytes has no content; a chunk is expected")
             if len(chunk) > memory.size - offset:
                 raise BadData(f"more than the {memory.size} bytes arrived that were announced")
@@ -187,9 +206,13 @@ class DeviceHandler:
         with self.admission.reading_model(session, message.model.ByteSize(), None):
             model = self._model(session, message.model)
             validate_model(model)
+            crumb, _ = self._crumb(model, message.model)
         require_extensions(model, self._device)
         with charging(session.accounts.memory):
-            return verdicts_to_wire(self._device.supported_operations(model))
+            verdicts = self._watch.supported(
+                model, crumb, session.number, lambda: self._device.supported_operations(model)
+            )
+            return verdicts_to_wire(verdicts)
 
     def prepare_model(
         self,
@@ -210,6 +233,8 @@ class DeviceHandler:
             options = prepare_options_from_wire(message.options, self._extensions)
             session.require_space_for_model()
             level = validate_model(model)
+            crumb, wire = self._crumb(model, message.model)
+            self._watch.guard.require_allowed(model)
             if self._compilers is not None:
                 forget_bindings(model)  # it is not used here from now on, and may wait for long
         # Operations of no released level are left to the device.
@@ -224,23 +249,29 @@ class DeviceHandler:
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
         if self._compilers is not None:
-            wire = message.model.SerializeToString()
-            compiler = self._compilers.compiler(session, wire, model.pools, options)
+            on_crash = partial(self._watch.helper_died, crumb)
+            compiler = self._compilers.compiler(session, wire, model.pools, options, on_crash)
         options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
         with self.admission.admit(options), charging(session.accounts.memory):
-            prepared_model = self._prepare(session, model, options)
-        handle = session.add_model(model, prepared_model, options.priority, cache_key)
+            prepared_model = self._prepare(session, model, crumb, options)
+        handle = session.add_model(model, prepared_model, options.priority, cache_key, crumb)
         record = None if variants is None else variants.record
         kept = None if record is None else cache_record_to_wire(record)
         return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
 
-    def _prepare(self, session: Session, model: Model, options: PrepareOptions) -> PreparedModel:
+    def _prepare(
+        self, session: Session, model: Model, crumb: Crumb, options: PrepareOptions
+    ) -> PreparedModel:
         """Has the device prepare a model; if it compiles in this process, it is admitted first."""
         if options.compiler is not None:
-            return self._device.prepare_model(model, options)
-        with self._compile_admission.slot(
-            session, options.priority, options.deadline_s, options.cancellation
-        ) as stop:
+            with self._watch.under_way(CrashPhase.PREPARE, crumb, session.number):
+                return self._device.prepare_model(model, options)
+        with (
+            self._compile_admission.slot(
+                session, options.priority, options.deadline_s, options.cancellation
+            ) as stop,
+            self._watch.under_way(CrashPhase.PREPARE, crumb, session.number),
+        ):
             return self._device.prepare_model(model, replace(options, cancellation=stop))
 
     def get_artifact(
@@ -252,7 +283,13 @@ class DeviceHandler:
             artifact = registered.prepared_model.artifact() if registered.cache_key else None
             if artifact is None:
                 return device_pb2.GetArtifactReply()
-            seal = make_seal(self._device, registered.model, registered.cache_key, artifact)
+            seal = make_seal(
+                self._device,
+                registered.model,
+                registered.cache_key,
+                artifact,
+                encode_pattern(registered.crumb),
+            )
             memories = (*artifact.model, *artifact.data)
             tokens = named_tokens(memories, session.add_results(memory for memory in memories if memory.size))
         count = len(artifact.model)
@@ -273,9 +310,13 @@ class DeviceHandler:
         )
         session.require_space_for_model()
         with self.admission.admit(options), charging(session.accounts.memory):
-            interface = check_seal(self._device, artifact, options.cache_key)
-            prepared_model = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
-        handle = session.add_model(interface, prepared_model, options.priority)
+            seal = check_seal(self._device, artifact, options.cache_key)
+            crumb = self._watch.crumb_of_artifact(seal.pattern, options.cache_key)
+            self._watch.guard.require_pattern_allowed(crumb.pattern)
+            with self._watch.under_way(CrashPhase.LOAD, crumb, session.number):
+                prepared_model = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
+        interface = seal.interface_model(self._extensions)
+        handle = session.add_model(interface, prepared_model, options.priority, crumb=crumb)
         return device_pb2.PrepareModelReply(prepared_model=handle)
 
     def release_prepared_model(
@@ -289,6 +330,12 @@ class DeviceHandler:
         pools = [self._constant(session, token) for token in message.pools]
         session.check_constants(sum(pool.size for pool in pools))
         return model_from_wire(message, pools, self._extensions)
+
+    def _crumb(self, model: Model, message: types_pb2.Model) -> tuple[Crumb, bytes]:
+        """Records a valid model; returns its crumb, and the model as a message without tokens."""
+        del message.pools[:]
+        graphs = message.SerializeToString()
+        return self._watch.crumb(model, graphs), graphs
 
     def _artifact_memory(self, session: Session, token: bytes) -> Memory:
         """Returns the memory of a token, see `named_tokens`; its content is checked later."""
@@ -314,16 +361,94 @@ class DeviceHandler:
         """
         results: list[Memory] = []
         pools = [self._request_pool(session, pool, results) for pool in message.request.pools]
-        registered = session.model(message.prepared_model)
-        options = execute_options_from_wire(message.options, self._extensions)
-        options = replace(options, cancellation=cancellation)
-        request = request_from_wire(message.request, pools)
-        validate_request(registered.model, request)
-        with self.admission.execution(session, options, registered.priority) as ticket:
-            result = with_queue_time(run_on_private_copies(registered, request, options), options, ticket)
+        run = self._validated(session, message, pools, cancellation)
+        with run.admitted(self.admission, session) as result:
             is_wanted = result.is_sufficient and not cancellation.is_cancelled
             tokens = [session.add_memory(memory, is_result=True) for memory in results if is_wanted]
         return result_to_wire(result, tokens)
+
+    def receive_with_data(
+        self,
+        session: Session,
+        first: device_pb2.ExecuteWithDataRequest,
+        parts: Iterator[device_pb2.ExecuteWithDataRequest],
+        cancellation: Cancellation,
+    ) -> "RunWithData":
+        """Receives a valid request whose messages carry the content of its memories.
+
+        Args:
+            session: of the client.
+            first: with the request.
+            parts: the other messages, of which no more are taken than are needed.
+            cancellation: is cancelled once the client no longer waits.
+        """
+        contents: list[Memory] = []
+        results: list[Memory] = []
+        message = first.request
+        pools = [self._carried_pool(session, pool, contents, results) for pool in message.request.pools]
+        run = self._validated(session, message, pools, cancellation)
+        unpacker = Unpacker(contents)
+        part: device_pb2.ExecuteWithDataRequest | None = first
+        while part is not None:
+            for chunk in part.chunks:
+                unpacker.add(chunk)
+            part = None if unpacker.is_complete else next(parts, None)
+        unpacker.require_complete()
+        return RunWithData(run, results, first.bytes_per_s)
+
+    def run_with_data(
+        self, session: Session, received: "RunWithData"
+    ) -> Iterator[device_pb2.ExecuteWithDataReply]:
+        """Runs a request that was received; yields the reply, with results that fit, and the others.
+
+        Args:
+            session: of the client.
+            received: by `receive_with_data`.
+        """
+        with received.run.admitted(self.admission, session) as result:
+            message = device_pb2.ExecuteWithDataReply(reply=result_to_wire(result, ()))
+        results = received.results if result.is_sufficient else ()
+        chunks = Packer(received.bytes_per_s).chunks(results)
+        with self.admission.track():
+            if sum(memory.size for memory in results) <= CHUNK_BYTES:
+                for chunk in chunks:
+                    message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                yield message
+                return
+            yield message
+            for chunk in chunks:
+                message = device_pb2.ExecuteWithDataReply()
+                message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
+                yield message
+
+    def _validated(
+        self,
+        session: Session,
+        message: device_pb2.ExecuteRequest,
+        pools: Sequence[Memory],
+        cancellation: Cancellation,
+    ) -> "_ValidRun":
+        """Decodes and checks a request, so that it can run."""
+        registered = session.model(message.prepared_model)
+        options = execute_options_from_wire(message.options, self._extensions)
+        request = request_from_wire(message.request, pools)
+        validate_request(registered.model, request)
+        return _ValidRun(registered, request, replace(options, cancellation=cancellation), self._watch)
+
+    def _carried_pool(
+        self,
+        session: Session,
+        message: types_pb2.RequestPool,
+        contents: list[Memory],
+        results: list[Memory],
+    ) -> Memory:
+        kind = message.WhichOneof("kind")
+        if kind == "content_bytes":
+            contents.append(session.new_memory(message.content_bytes))
+            return contents[-1]
+        if kind == "memory":
+            raise BadData("a pool is a memory with a token; content, results or a buffer is expected")
+        return self._request_pool(session, message, results)
 
     def execute_fenced(
         self, session: Session, message: device_pb2.ExecuteFencedRequest
@@ -343,7 +468,9 @@ class DeviceHandler:
 
         def run(options: ExecuteOptions) -> ExecutionResult:
             with self.admission.execution(session, options, registered.priority) as ticket:
-                return with_queue_time(run_on_private_copies(registered, request, options), options, ticket)
+                with self._watch.under_way(CrashPhase.EXECUTE, registered.crumb, session.number):
+                    result = run_on_private_copies(registered, request, options)
+                return with_queue_time(result, options, ticket)
 
         handle = session.start_fenced(FencedRun(run, wait_for, fence, options, after_fences_s))
         return device_pb2.ExecuteFencedReply(execution=handle)
@@ -360,12 +487,13 @@ class DeviceHandler:
         with (
             self.admission.execution(session, ExecuteOptions(), registered.priority),
             charging(registered.account),
+            self._watch.under_way(CrashPhase.PROFILE, registered.crumb, session.number),
         ):
             return profile_to_wire(registered.prepared_model.profile())
 
     def open_ring(self, session: Session, connection: int, memory: int) -> None:
         """Starts a ring of a session; takes over the descriptors of its socket and memory."""
-        RingServer.opened(session, connection, memory, self.admission).start()
+        RingServer.opened(session, connection, memory, self.admission, self._watch).start()
 
     def _request_pool(
         self, session: Session, message: types_pb2.RequestPool, results: list[Memory]
@@ -421,6 +549,39 @@ class DeviceHandler:
         """Releases a buffer."""
         session.buffers.release(message.buffer)
         return device_pb2.ReleaseBufferReply()
+
+
+@dataclass(frozen=True, slots=True)
+class RunWithData:
+    """A request that was received with its data; see `DeviceHandler.receive_with_data`.
+
+    Attributes:
+        run: the request.
+        results: the memories whose content the client gets.
+        bytes_per_s: the speed of the link; 0 if the client has not measured it.
+    """
+
+    run: "_ValidRun"
+    results: Sequence[Memory]
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _ValidRun:
+    """A request that was checked against its model."""
+
+    registered: RegisteredModel
+    request: Request
+    options: ExecuteOptions
+    watch: CrashWatch
+
+    @contextlib.contextmanager
+    def admitted(self, admission: Admission, session: Session) -> Iterator[ExecutionResult]:
+        """Runs the request once the device is free; the device is busy until the context ends."""
+        with admission.execution(session, self.options, self.registered.priority) as ticket:
+            with self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number):
+                result = run_on_private_copies(self.registered, self.request, self.options)
+            yield with_queue_time(result, self.options, ticket)
 
 
 def run_on_private_copies(

@@ -39,7 +39,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions")
+    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions", "carries_data")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,7 @@ class DescribeReply(_message.Message):
     MODEL_CACHE_FILES_FIELD_NUMBER: _ClassVar[int]
     DATA_CACHE_FILES_FIELD_NUMBER: _ClassVar[int]
     DECLARED_EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
+    CARRIES_DATA_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: _types_pb2.DeviceType
     version: str
@@ -56,7 +57,8 @@ class DescribeReply(_message.Message):
     model_cache_files: int
     data_cache_files: int
     declared_extensions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Extension]
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ...) -> None: ...
+    carries_data: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ..., carries_data: bool = ...) -> None: ...
 
 class GetCapabilitiesRequest(_message.Message):
     __slots__ = ()
@@ -108,13 +110,23 @@ class WatchReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class DataChunk(_message.Message):
+    __slots__ = ("content", "unpacked_bytes")
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    UNPACKED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    unpacked_bytes: int
+    def __init__(self, content: _Optional[bytes] = ..., unpacked_bytes: _Optional[int] = ...) -> None: ...
+
 class WriteMemoryRequest(_message.Message):
-    __slots__ = ("size_bytes", "chunk")
+    __slots__ = ("size_bytes", "chunk", "packed")
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
+    PACKED_FIELD_NUMBER: _ClassVar[int]
     size_bytes: int
     chunk: bytes
-    def __init__(self, size_bytes: _Optional[int] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+    packed: DataChunk
+    def __init__(self, size_bytes: _Optional[int] = ..., chunk: _Optional[bytes] = ..., packed: _Optional[_Union[DataChunk, _Mapping]] = ...) -> None: ...
 
 class WriteMemoryReply(_message.Message):
     __slots__ = ("memory",)
@@ -295,6 +307,24 @@ class ExecuteReply(_message.Message):
     timing: _types_pb2.Timing
     results: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, output_shapes: _Optional[_Iterable[_Union[_types_pb2.OutputShape, _Mapping]]] = ..., timing: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ExecuteWithDataRequest(_message.Message):
+    __slots__ = ("request", "chunks", "bytes_per_s")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    request: ExecuteRequest
+    chunks: _containers.RepeatedCompositeFieldContainer[DataChunk]
+    bytes_per_s: float
+    def __init__(self, request: _Optional[_Union[ExecuteRequest, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., bytes_per_s: _Optional[float] = ...) -> None: ...
+
+class ExecuteWithDataReply(_message.Message):
+    __slots__ = ("reply", "chunks")
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    reply: ExecuteReply
+    chunks: _containers.RepeatedCompositeFieldContainer[DataChunk]
+    def __init__(self, reply: _Optional[_Union[ExecuteReply, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ...) -> None: ...
 
 class ExecuteFencedRequest(_message.Message):
     __slots__ = ("prepared_model", "request", "options", "wait_for", "fence", "after_fences_s")

@@ -109,6 +109,11 @@ class DeviceStub(object):
                 request_serializer=neurald_dot___proto_dot_device__pb2.ExecuteRequest.SerializeToString,
                 response_deserializer=neurald_dot___proto_dot_device__pb2.ExecuteReply.FromString,
                 _registered_method=True)
+        self.ExecuteWithData = channel.stream_stream(
+                '/neurald.v1.Device/ExecuteWithData',
+                request_serializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.SerializeToString,
+                response_deserializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.FromString,
+                _registered_method=True)
         self.ExecuteFenced = channel.unary_unary(
                 '/neurald.v1.Device/ExecuteFenced',
                 request_serializer=neurald_dot___proto_dot_device__pb2.ExecuteFencedRequest.SerializeToString,
@@ -240,6 +245,14 @@ class DeviceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExecuteWithData(self, request_iterator, context):
+        """Executes in one round trip. The first message of each direction has the request or the result,
+        and all that fits of the content, which the other messages complete. See DataChunk.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExecuteFenced(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -353,6 +366,11 @@ def add_DeviceServicer_to_server(servicer, server):
                     servicer.Execute,
                     request_deserializer=neurald_dot___proto_dot_device__pb2.ExecuteRequest.FromString,
                     response_serializer=neurald_dot___proto_dot_device__pb2.ExecuteReply.SerializeToString,
+            ),
+            'ExecuteWithData': grpc.stream_stream_rpc_method_handler(
+                    servicer.ExecuteWithData,
+                    request_deserializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.FromString,
+                    response_serializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.SerializeToString,
             ),
             'ExecuteFenced': grpc.unary_unary_rpc_method_handler(
                     servicer.ExecuteFenced,
@@ -790,6 +808,33 @@ class Device(object):
             '/neurald.v1.Device/Execute',
             neurald_dot___proto_dot_device__pb2.ExecuteRequest.SerializeToString,
             neurald_dot___proto_dot_device__pb2.ExecuteReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExecuteWithData(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/neurald.v1.Device/ExecuteWithData',
+            neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.SerializeToString,
+            neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -555,14 +555,16 @@ class Argument(_message.Message):
     def __init__(self, pool: _Optional[int] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ..., dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., padding: _Optional[int] = ...) -> None: ...
 
 class RequestPool(_message.Message):
-    __slots__ = ("memory", "results_bytes", "buffer")
+    __slots__ = ("memory", "results_bytes", "buffer", "content_bytes")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     RESULTS_BYTES_FIELD_NUMBER: _ClassVar[int]
     BUFFER_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     memory: bytes
     results_bytes: int
     buffer: int
-    def __init__(self, memory: _Optional[bytes] = ..., results_bytes: _Optional[int] = ..., buffer: _Optional[int] = ...) -> None: ...
+    content_bytes: int
+    def __init__(self, memory: _Optional[bytes] = ..., results_bytes: _Optional[int] = ..., buffer: _Optional[int] = ..., content_bytes: _Optional[int] = ...) -> None: ...
 
 class Request(_message.Message):
     __slots__ = ("inputs", "outputs", "pools")

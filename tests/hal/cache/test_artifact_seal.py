@@ -40,7 +40,7 @@ def flipped(memory: Memory) -> HostMemory:
 
 
 def test_a_seal_is_believed() -> None:
-    interface = check_seal(DEVICE, made(), KEY)
+    interface = check_seal(DEVICE, made(), KEY).interface_model()
     operands = interface.main.operands
     assert [operands[index] for index in interface.main.inputs] == [MODEL.main.operands[0]]
     assert [operands[index] for index in interface.main.outputs] == [MODEL.main.operands[3]]

@@ -9,15 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from neurald.hal.errors import UnavailableDevice
+from neurald.hal.errors import DriverUnable, UnavailableDevice
 from neurald.hal.process.activation import (
     GREETING,
     MANAGER_SOCKET,
     MAX_LINE_BYTES,
     READY,
     REFUSED,
+    STANDBY,
     START,
+    STATE,
+    UNABLE,
     activate,
+    is_served,
+    is_standing_by,
 )
 from neurald.hal.process.address import Address
 
@@ -79,6 +84,41 @@ def test_a_refusal_has_a_reason(address: Address) -> None:
         activate(address, soon())
 
 
+def test_a_driver_that_cannot_start_is_told_from_one_that_is_not_started_now(address: Address) -> None:
+    def converse(client: socket.socket) -> None:
+        client.sendall(GREETING)
+        client.recv(100)
+        client.sendall(UNABLE + b"there is no platform\n")
+
+    with listening(address, converse), pytest.raises(DriverUnable, match="there is no platform"):
+        activate(address, soon())
+
+
+def test_the_state_is_asked_for_without_a_start(address: Address) -> None:
+    assert not is_standing_by(address)  # nobody listens
+    said: list[bytes] = []
+
+    def converse(answer: bytes) -> Callable[[socket.socket], object]:
+        def run(client: socket.socket) -> None:
+            client.sendall(GREETING)
+            said.append(client.recv(100))
+            client.sendall(answer)
+
+        return run
+
+    with listening(address, converse(STANDBY)):
+        assert is_standing_by(address)
+    assert address.path is not None
+    for answer, kind in ((REFUSED, UnavailableDevice), (UNABLE, DriverUnable)):
+        address.path.unlink()
+        with listening(address, converse(answer + b"it died\n")), pytest.raises(kind, match="it died"):
+            is_standing_by(address)
+    address.path.unlink()
+    with listening(address, lambda client: client.sendall(b"\0\0\x12\x04")):
+        assert not is_standing_by(address)
+    assert said == [STATE] * 3
+
+
 def test_a_start_that_takes_too_long_is_given_up(address: Address) -> None:
     def converse(client: socket.socket) -> None:
         client.sendall(GREETING)
@@ -117,3 +157,28 @@ def test_without_a_manager_nobody_is_asked(tmp_path: Path) -> None:
         with pytest.raises(BlockingIOError):
             listener.accept()
     activate(Address(host="127.0.0.1", port=1), soon())
+
+
+def test_signs_of_life(tmp_path: Path) -> None:
+    assert not is_served(tmp_path / "nothing")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as side:
+        side.bind(str(tmp_path / "side"))
+        side.listen()
+        assert is_served(tmp_path / "side")
+    assert not is_served(tmp_path / "side")
+    with socket.socket(socket.AF_UNIX) as busy:
+        busy.bind(str(tmp_path / "busy"))
+        busy.listen(0)
+        waiting = []
+        finished = threading.Event()
+        for _ in range(3):  # none is accepted, and then the queue is full
+            waiting.append(socket.socket(socket.AF_UNIX))
+            waiting[-1].setblocking(False)
+            try:
+                waiting[-1].connect(str(tmp_path / "busy"))
+            except BlockingIOError:
+                finished.set()
+        assert finished.is_set()
+        assert is_served(tmp_path / "busy")
+        for each in waiting:
+            each.close()

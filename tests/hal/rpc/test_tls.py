@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.certificates import issue, issue_at, make_authority, make_old_authority
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
-
-pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
-
-from support.certificates import issue, issue_at, make_authority, make_old_authority
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, UnavailableDevice
@@ -26,6 +23,9 @@ from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.hal.rpc.wire.device import Access
 from neurald.service.certificates.authority import Authority
+
+pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
+
 
 ANYWHERE = "127.0.0.1:0"
 

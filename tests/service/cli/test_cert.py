@@ -12,10 +12,10 @@ import pytest
 from support.daemon.command_line import error_of, invoke, invoke_json, start
 from support.waiting import wait_until
 
-pytest.importorskip("cryptography", reason="certificates need neurald[tls]")
-
 import neurald as nd
 from neurald.hal.errors import UnavailableDevice
+
+pytest.importorskip("cryptography", reason="certificates need neurald[tls]")
 
 
 @contextlib.contextmanager

@@ -8,17 +8,16 @@ from support.sweeps import sweep
 
 from neurald.hal.admission.sharing import Sharing
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
+from neurald.hal.registry import default_drivers
 from neurald.service.cli.config import config
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.manager.configuration import (
-    CONFIG_VARIABLE,
     DRAIN_VARIABLE,
-    DRIVERS_VARIABLE,
     IDLE_VARIABLE,
     LOG_FORMAT_VARIABLE,
     LOG_LEVEL_VARIABLE,
     Flags,
-    default_drivers,
     driver_sharing,
     limit_arguments,
     load_configuration,

@@ -19,7 +19,8 @@ from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import DeadObject, UnavailableDevice
-from neurald.hal.registry import is_served, running_daemons
+from neurald.hal.process.activation import is_served
+from neurald.hal.registry import running_daemons
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.service.manager.state import DriverState
 

@@ -21,7 +21,7 @@ from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadState, UnavailableDevice
-from neurald.hal.registry import is_served
+from neurald.hal.process.activation import is_served
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.service.manager import received_sockets as module
 

@@ -41,6 +41,7 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.registry import create_device
+from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.server.server import DeviceServer
@@ -503,6 +504,7 @@ def test_somebody_else_listens(tmp_path: Path) -> None:
 def test_answers_that_do_not_fit_are_refused(
     server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Connection, "carries_data", False)  # as with a daemon of an older version
     prepared = remote.prepare_model(addition(np.ones(2)), NOW)
     values = np.full(2, 7, np.float32)
     shape = types_pb2.OutputShape(dimensions=types_pb2.Dimensions(sizes=[2]), sufficient=True)
@@ -530,6 +532,7 @@ def test_results_of_another_size_are_refused(
             [device_pb2.ReadMemoryReply(chunk=sent[:40]), device_pb2.ReadMemoryReply(chunk=sent[40:])]
         ),
     )
+    monkeypatch.setattr(Connection, "carries_data", False)  # as with a daemon of an older version
     server = serve(device, "127.0.0.1:0")
     remote = connect(str(server.address))
     values = np.full(2, 7, np.float32)

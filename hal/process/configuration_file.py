@@ -1,0 +1,70 @@
+"""Finds and reads the configuration file of the service manager.
+
+The manager checks it strictly (`neurald.service.manager.configuration`). Applications read from it
+whether they may start a manager, and which drivers that would supervise.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from neurald.hal.errors import BadData, BadState
+
+#: Environment variables: the configuration file, and the drivers, separated by commas.
+CONFIG_VARIABLE = "NEURALD_CONFIG"
+DRIVERS_VARIABLE = "NEURALD_SERVE_DRIVERS"
+_SYSTEM_FILE: Final = Path("/etc/neurald/neurald.toml")
+#: Limits the file, which is read as a whole.
+_MAX_FILE_BYTES: Final = 1 << 20
+
+
+def configuration_path(chosen: Path | None = None, *, is_system: bool = False) -> tuple[Path, bool]:
+    """Returns the path of the configuration file, and whether somebody chose it.
+
+    Args:
+        chosen: on the command line.
+        is_system: whether the machine's service reads it.
+    """
+    if chosen is not None:
+        return chosen, True
+    if named := os.environ.get(CONFIG_VARIABLE):
+        return Path(named), True
+    if is_system:
+        return _SYSTEM_FILE, False
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path(os.path.expanduser("~/.config"))  # noqa: PTH111 - never raises
+    own = folder / "neurald" / "neurald.toml"
+    return (own if own.exists() else _SYSTEM_FILE), False
+
+
+def read_configuration(path: Path, *, must_exist: bool) -> dict[str, Any]:
+    """Reads the configuration file; returns no values if there is none and none has to be.
+
+    Raises:
+        BadState: it cannot be read.
+        BadData: it is not TOML, or too large.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            text = file.read(_MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        if must_exist:
+            raise BadState(f"the configuration file {path} does not exist") from None
+        return {}
+    except OSError as error:
+        raise BadState(f"the configuration file {path} cannot be read: {error.strerror or error}") from None
+    if len(text) > _MAX_FILE_BYTES:
+        raise BadData(f"the configuration file {path} has more than {_MAX_FILE_BYTES} bytes")
+    import tomllib  # most users have no file
+
+    try:
+        return tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadData(f"the configuration file {path}: {error}") from None
+
+
+def listed_drivers() -> tuple[str, ...]:
+    """Returns the drivers that the environment names; empty if it names none."""
+    listed = os.environ.get(DRIVERS_VARIABLE, "").split(",")
+    return tuple(each.strip() for each in listed if each.strip())

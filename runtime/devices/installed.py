@@ -1,0 +1,91 @@
+"""Knows the drivers that a service manager of this user would start on demand.
+
+They are those that the configuration names, or else the installed ones. Finding the installed ones
+reads the metadata of every package, so the result is kept in a file until a package is installed or
+removed.
+"""
+
+import hashlib
+import logging
+import re
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from neurald._version import __version__
+from neurald.hal.errors import BadData
+from neurald.hal.process.activation import is_served
+from neurald.hal.process.address import Address
+from neurald.hal.process.autostart import autostart_settings
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
+from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
+from neurald.hal.registry import default_drivers
+from neurald.runtime.devices import kept_file
+
+_FILE: Final = "installed.json"
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_MAX_DRIVERS: Final = 64
+_LOGGER: Final = RateLimitedLogger(logging.getLogger(__name__), 3600.0)
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the file. The key covers where packages are, and when that last changed."""
+
+    key: str
+    drivers: list[str]
+
+
+def drivers_on_demand() -> tuple[Address, ...]:
+    """Returns the addresses of the drivers that a manager would start; none if none may be started.
+
+    Those that the machine's service serves to this user are left to it.
+
+    Raises:
+        BadData: NEURALD_AUTOSTART is neither 0 nor 1.
+    """
+    settings = autostart_settings()
+    if settings.obstacle:
+        if settings.is_unexpected:
+            _LOGGER.warning("drivers are not started on demand: %s", settings.obstacle)
+        return ()
+    names = _installed(_key()) if settings.drivers is None else settings.drivers
+    machine = machine_directory() if machine_user() is not None else None
+    addresses = []
+    for name in names[:_MAX_DRIVERS]:
+        if machine is not None and is_served(machine / f"{name}.sock"):
+            continue  # the machine's service admits this user
+        if _NAME.fullmatch(name):
+            try:
+                addresses.append(Address.parse(f"unix://{runtime_directory() / name}.sock"))
+            except BadData as error:
+                _LOGGER.warning("driver %s is not started on demand: %s", name, error)
+    return tuple(addresses)
+
+
+def _key() -> str:
+    """Returns a value that changes when packages are installed or removed."""
+    digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
+    for place in map(Path, sys.path):
+        try:
+            changed_ns = place.stat().st_mtime_ns
+        except OSError:
+            continue
+        digest.update(f"\0{place.absolute()}\0{changed_ns}".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _installed(key: str) -> tuple[str, ...]:
+    for content in kept_file.contents(_FILE):
+        try:
+            kept = msgspec.json.decode(content, type=_Kept)
+        except msgspec.MsgspecError:
+            continue
+        if kept.key == key:
+            return tuple(kept.drivers)
+    drivers = default_drivers()
+    kept_file.write(_FILE, msgspec.json.encode(_Kept(key=key, drivers=list(drivers))))
+    return drivers

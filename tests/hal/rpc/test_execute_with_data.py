@@ -1,0 +1,261 @@
+"""Executions on another host, whose calls carry their data: sizes, cancellation, hostile peers."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from support.models.addition import AddingDevice, addition, request
+from support.waiting import wait_until
+
+from neurald._proto import device_pb2, types_pb2
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import (
+    BadData,
+    Cancelled,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedPersistent,
+)
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.connection import Connection
+from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel
+from neurald.hal.rpc.server.handler import DeviceHandler
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.sync.cancellation import Cancellation
+
+RUN = ExecuteOptions()
+MIB = (1 << 20) // 4
+
+
+@pytest.fixture
+def server(device: AddingDevice) -> Iterator[DeviceServer]:
+    server = DeviceServer(device, Address.parse("127.0.0.1:0"), limits=Limits(memory_bytes=256 << 20))
+    server.start()
+    yield server
+    server.stop()
+
+
+def prepared(remote: RemoteDevice, count: int) -> RemotePreparedModel:
+    return remote.prepare_model(addition(np.ones(count)), PrepareOptions())
+
+
+def run(model: RemotePreparedModel, count: int, options: ExecuteOptions = RUN) -> None:
+    values, result = np.arange(count, dtype=np.float32), np.full(count, np.nan, np.float32)
+    assert model.execute(request(values, result), options).is_sufficient
+    assert np.array_equal(result, values + 1)
+
+
+@pytest.mark.parametrize("count", [1, 1000, MIB - 16, MIB, MIB + 1, 5 * MIB + 3])
+@pytest.mark.parametrize("rate", [0.0, 1e5])
+def test_sizes(remote: RemoteDevice, count: int, rate: float) -> None:
+    model = prepared(remote, count)
+    model.connection.bytes_per_s = rate
+    calls = remote.traffic.messages_sent
+    for _ in range(3):
+        run(model, count)
+    chunks = -(-count * 4 // (1 << 20))
+    assert remote.traffic.messages_sent - calls == 3 * (1 if chunks == 1 else 1 + chunks)
+    assert remote.status().memories <= 1
+
+
+def test_slow_links_get_compressed_data(remote: RemoteDevice) -> None:
+    model = prepared(remote, 2 * MIB)
+    values = np.zeros(2 * MIB, np.float32)
+    moved = []
+    for rate in (0.0, 1e5):
+        model.connection.bytes_per_s = rate
+        before = remote.traffic.bytes_sent, remote.traffic.bytes_received
+        assert model.execute(request(values, values.copy()), RUN).is_sufficient
+        moved.append((remote.traffic.bytes_sent - before[0], remote.traffic.bytes_received - before[1]))
+    for plain, packed in zip(*moved, strict=True):
+        assert packed < plain / 20
+
+
+def test_an_older_daemon(remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "carries_data", False)
+    for count in (4, 2 * MIB):
+        run(prepared(remote, count), count)
+
+
+def test_outputs_that_do_not_fit(remote: RemoteDevice) -> None:
+    constant = np.arange(12, dtype=np.float32).reshape(4, 3)
+    model = remote.prepare_model(addition(constant, dynamic=True), PrepareOptions())
+    small = np.full(11, np.nan, np.float32)
+    answer = model.execute(request(constant, small), RUN)
+    assert not answer.is_sufficient
+    assert answer.output_shapes[0].dimensions == (4, 3)
+    assert np.isnan(small).all()
+
+
+@pytest.mark.parametrize("count", [4, 2 * MIB])
+def test_cancellation(remote: RemoteDevice, device: AddingDevice, count: int) -> None:
+    model = prepared(remote, count)
+    started, end = threading.Event(), threading.Event()
+
+    def wait(*_: Any) -> None:
+        started.set()
+        end.wait(10)
+
+    device.on_execute = wait
+    cancellation = Cancellation()
+    threading.Thread(target=lambda: (started.wait(10), cancellation.cancel())).start()
+    with pytest.raises(Cancelled):
+        run(model, count, ExecuteOptions(cancellation=cancellation))
+    end.set()
+    device.on_execute = lambda *_: None
+    run(model, count)  # the session goes on
+
+
+@pytest.mark.parametrize("count", [4, 2 * MIB])
+def test_deadlines(remote: RemoteDevice, device: AddingDevice, count: int) -> None:
+    model = prepared(remote, count)
+    end = threading.Event()
+    device.on_execute = lambda *_: end.wait(10)
+    with pytest.raises(MissedDeadlineTransient):
+        run(model, count, ExecuteOptions(deadline_s=time.monotonic() + 0.3))
+    end.set()
+    device.on_execute = lambda *_: None
+    run(model, count)
+
+
+def test_errors_of_the_device(remote: RemoteDevice, device: AddingDevice) -> None:
+    def refuse(*_: Any) -> None:
+        raise ResourceExhaustedPersistent("no room for operand 7")
+
+    for count in (4, 2 * MIB):
+        model = prepared(remote, count)
+        device.on_execute = refuse
+        with pytest.raises(ResourceExhaustedPersistent, match="operand 7"):
+            run(model, count)
+        device.on_execute = lambda *_: None
+        run(model, count)
+
+
+def test_limits_hold(remote: RemoteDevice) -> None:
+    model = prepared(remote, 20 * MIB)
+    threads = []
+    errors: list[Error] = []
+
+    def one() -> None:
+        try:
+            run(model, 20 * MIB)
+        except Error as error:
+            errors.append(error)
+
+    for _ in range(8):
+        threads.append(threading.Thread(target=one))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert all("memory_bytes" in str(error) for error in errors)
+    assert len(errors) < 8
+    run(model, 20 * MIB)
+
+
+def chunk(size: int) -> device_pb2.DataChunk:
+    return device_pb2.DataChunk(content=bytes(size))
+
+
+def exchange(model: RemotePreparedModel, *messages: device_pb2.ExecuteWithDataRequest) -> None:
+    connection = model.connection
+    with connection._failures("Execute"):
+        list(connection._stub.ExecuteWithData(iter(messages), metadata=connection._metadata, timeout=10))
+
+
+def message(model: RemotePreparedModel, *chunks: device_pb2.DataChunk, size: int = 16) -> Any:
+    pools = [types_pb2.RequestPool(content_bytes=size), types_pb2.RequestPool(results_bytes=16)]
+    return device_pb2.ExecuteWithDataRequest(
+        request=device_pb2.ExecuteRequest(
+            prepared_model=model.handle,
+            request=types_pb2.Request(
+                inputs=[types_pb2.Argument(pool=0, length=16)],
+                outputs=[types_pb2.Argument(pool=1, length=16)],
+                pools=pools,
+            ),
+        ),
+        chunks=chunks,
+    )
+
+
+def test_messages_that_are_not_valid(remote: RemoteDevice, server: DeviceServer) -> None:
+    model = prepared(remote, 4)
+    exchange(model, message(model, chunk(16)))
+    exchange(model, message(model), device_pb2.ExecuteWithDataRequest(chunks=[chunk(8), chunk(8)]))
+    only = message(model, chunk(16))
+    only.request.request.pools[0].memory = bytes(16)
+    unknown = message(model, chunk(16))
+    unknown.request.prepared_model += 1
+    bad = [
+        (device_pb2.ExecuteWithDataRequest(),),
+        (),
+        (message(model),),
+        (message(model, chunk(8)),),
+        (message(model, chunk(17)),),
+        (message(model, chunk(16), chunk(1)),),
+        (message(model, chunk(12), size=12),),
+        (message(model, device_pb2.DataChunk(content=b"x", unpacked_bytes=16)),),
+        (only,),
+        (unknown,),
+    ]
+    for messages in bad:
+        with pytest.raises(BadData):
+            exchange(model, *messages)
+    with pytest.raises(ResourceExhaustedPersistent, match="a message of ExecuteWithData has"):
+        exchange(model, message(model, chunk(2 << 20), size=2 << 20))
+    with pytest.raises(Error):
+        exchange(model, message(model, size=1 << 40))
+    wait_until(lambda: server.handler.admission.calls == 0)
+    run(model, 4)
+
+
+def test_a_daemon_that_tells_nonsense(
+    server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = prepared(remote, 4)
+    shape = types_pb2.OutputShape(dimensions=types_pb2.Dimensions(sizes=[4]), sufficient=True)
+    reply = device_pb2.ExecuteReply(output_shapes=[shape])
+    replies: list[list[device_pb2.ExecuteWithDataReply]] = [
+        [],
+        [device_pb2.ExecuteWithDataReply()],
+        [device_pb2.ExecuteWithDataReply(reply=reply)],
+        [device_pb2.ExecuteWithDataReply(reply=reply, chunks=[chunk(1 << 19)])],
+        [device_pb2.ExecuteWithDataReply(reply=reply, chunks=[chunk(3)])],
+        [device_pb2.ExecuteWithDataReply(reply=device_pb2.ExecuteReply(output_shapes=[shape] * 2))],
+        [
+            device_pb2.ExecuteWithDataReply(
+                reply=reply, chunks=[device_pb2.DataChunk(content=b"no", unpacked_bytes=64)]
+            )
+        ],
+    ]
+    values = np.full(4, 7, np.float32)
+    for each in replies:
+        monkeypatch.setattr(DeviceHandler, "run_with_data", lambda *_, each=each: iter(each))
+        with pytest.raises(Error) as caught:
+            model.execute(request(values, values), ExecuteOptions(deadline_s=time.monotonic() + 5))
+        assert isinstance(caught.value, OpFailed) or each == []
+    assert values.tolist() == [7] * 4
+
+
+def test_a_client_that_stalls_is_cut_off(
+    remote: RemoteDevice, server: DeviceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.streams, "_patience_s", 0.5)
+    model = prepared(remote, 2 * MIB)
+    hold = threading.Event()
+
+    def slowly() -> Iterator[device_pb2.ExecuteWithDataRequest]:
+        first = message(model, size=8 << 20)
+        yield first
+        hold.wait(20)
+
+    call = model.connection._stub.ExecuteWithData(slowly(), metadata=model.connection._metadata, timeout=30)
+    with pytest.raises(grpc.RpcError):
+        list(call)
+    hold.set()
+    wait_until(lambda: server.handler.admission.calls == 0)
