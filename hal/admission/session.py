@@ -378,7 +378,15 @@ class Session:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Counts a call that the device works on.
+        """Counts a call within the context; see `begin_call`."""
+        self.begin_call()
+        try:
+            yield
+        finally:
+            self.end_call()
+
+    def begin_call(self) -> None:
+        """Counts a call that the device works on; `end_call` follows.
 
         Raises:
             ResourceExhaustedTransient: the session, or its user, has too many at the same time.
@@ -390,12 +398,12 @@ class Session:
                 )
             self._user_calls.begin(is_first=not self._calls)
             self._calls += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._calls -= 1
-            self._user_calls.end()
+
+    def end_call(self) -> None:
+        """Ends a call that was counted."""
+        with self._lock:
+            self._calls -= 1
+        self._user_calls.end()
 
     @contextlib.contextmanager
     def cancelling(self, cancellation: Cancellation) -> Iterator[None]:

@@ -335,8 +335,11 @@ class RingServer:
             self._fail(BadData("the prepared model of a request has been released"))
             return
         try:
-            with self._session.call():
+            self._session.begin_call()
+            try:
                 self._admit(received, registered, options)
+            finally:
+                self._session.end_call()
         except Error as error:
             self._fail(error)
 
