@@ -1,8 +1,7 @@
 """Steps on other hosts: the time of transfers is weighed against the time that is saved."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.models.small import add_model
 
 import neurald as nd
