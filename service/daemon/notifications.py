@@ -21,9 +21,11 @@ READY: Final = "READY"
 STOPPING: Final = "STOPPING"
 WATCHDOG: Final = "WATCHDOG"
 STATUS: Final = "STATUS"
-#: The number of open sessions, and 1 while an execution exceeds its time limit.
+#: The number of open sessions, 1 while an execution exceeds its time limit, and 1 once the device is
+#: lost.
 SESSIONS: Final = "X_NEURALD_SESSIONS"
 HANGING: Final = "X_NEURALD_HANGING"
+LOST: Final = "X_NEURALD_LOST"
 
 
 def supervisor_address() -> str | None:

@@ -25,7 +25,7 @@ _KEPT_LINES: Final = 20
 _MAX_LINE_BYTES: Final = 2000
 _READ_BYTES: Final = 1 << 16
 #: Time between the signal that writes stack traces to the log and the one that ends any process.
-_TRACEBACK_S: Final = 0.5
+_TRACEBACK_S: Final = 0.25
 
 
 class DriverProcess:
@@ -104,6 +104,9 @@ class DriverProcess:
 
     def abort(self) -> None:
         """Ends a process that hangs. If it still can, it writes the stacks of its threads first."""
+        if _is_stopped(self._process.pid):
+            self.kill()  # it would write nothing
+            return
         self._signal(signal.SIGABRT)
         self._kill_later(_TRACEBACK_S)
 
@@ -160,6 +163,14 @@ class DriverProcess:
         if self._killing is not None:
             self._killing.cancel()
         self._ended(self)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Returns True if a process is stopped, by SIGSTOP for example."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (OSError, IndexError):
+        return False
 
 
 def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
