@@ -5,7 +5,8 @@ kernel, assignment of memory, and compilation to object code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
@@ -14,7 +15,7 @@ import numpy as np
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
 from neurald.drivers.compiler.ir.expression import Expression, Load
-from neurald.drivers.compiler.ir.extent import ExtentScope, estimate
+from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope, Guard, estimate
 from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
@@ -43,17 +44,25 @@ from neurald.drivers.cpu.native.object_code import (
 )
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.opening import opened_executable
+from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
 from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import WORD_BYTES, BoundedPort, Executable, KernelCall
+from neurald.drivers.cpu.target.executable import (
+    WORD_BYTES,
+    BoundedPort,
+    Executable,
+    KernelCall,
+    LengthWords,
+)
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.sync.progress import report_progress
 
 #: Number of operations that a message names. The log has all of them at level DEBUG.
@@ -120,7 +129,7 @@ def compile_model(
         helper: a compiling process that was already started; it is ended.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
-        scope: of the extents in `input_shapes`; None if there are none.
+        scope: of the extents in `input_shapes`; None if there are none, or the model has control flow.
         structured: the model's program, if it has control flow.
 
     Raises:
@@ -130,6 +139,8 @@ def compile_model(
     with ObjectCompilation(target, processes=processes, helper=helper) as compilation:
         for unit in first:
             compilation.add(unit)
+        if structured is not None:
+            scope = structured.scope if structured.has_changing_lengths else None
         compiler = _Compiler(target, generate, compilation, scope)
         if structured is None:
             names = _Names(model.main, positions)
@@ -140,6 +151,10 @@ def compile_model(
             step = StepBuilder(structured, partial(compiler.block, structured), compiler.update).step()
         compilation.add(callers_unit({call.routine.pointers for call in step.calls}))
         assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT)
+        if scope is not None:
+            step = step.with_sizings(scope)
+            for number in step.sizings:
+                compilation.add(routine_unit(step.calls[number].routine))
         try:
             found = compilation.finish()
         except CompilationFailed as error:
@@ -148,11 +163,10 @@ def compile_model(
                 if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
                     raise call.names.failed(call.kernel, error) from error
             raise
-    executable = _assembled(model, target, assignment, step)
+    executable = _assembled(model, target, assignment, step, scope)
     opened = None
     if scope is not None:
-        routines = [call.routine for call in step.calls]
-        opened = opened_executable(executable, assignment, routines, scope)
+        opened = opened_executable(executable, assignment, step, scope)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
     return Compiled(executable=executable, constants=assignment.constants, codes=codes, opened=opened)
 
@@ -187,15 +201,31 @@ class _Compiler:
             ),
         )
 
-    def block(self, structured: StructuredModel, block: BasicBlock, model: Model) -> "CompiledBlock":
+    def block(self, structured: StructuredModel, block: BasicBlock, part: BlockModel) -> "CompiledBlock":
         """Compiles the model of a block."""
         names = _StructuredNames(structured, block.operations)
-        fused, calls = self._fused(self._graph(model, None, charges_constants=False), names)
-        return CompiledBlock(graph=fused, calls=calls)
+        with self._assuming():
+            graph = self._graph(part.model, None, charges_constants=False, lengths=part.lengths)
+            fused, calls = self._fused(graph, names)
+        return CompiledBlock(graph=fused, calls=calls, guards=self._guards())
 
-    def update(self, structured: StructuredModel, update: Update, kernel: Kernel) -> "KernelRoutine":
+    def update(
+        self, structured: StructuredModel, update: Update, kernel: Kernel
+    ) -> tuple["KernelRoutine", tuple[Guard, ...]]:
         """Compiles the kernel of an update."""
-        return self._call(kernel, _StructuredNames(structured, (update.operation,)))
+        with self._assuming():
+            call = self._call(kernel, _StructuredNames(structured, (update.operation,)))
+        return call, self._guards()
+
+    def _assuming(self) -> AbstractContextManager[None]:
+        """Decides as if no length were 0 or 1; see `neurald.drivers.cpu.program.sizing`."""
+        if self._scope is None:
+            return nullcontext()
+        self._scope.estimates = False
+        return self._scope.assuming(MIN_LENGTH)
+
+    def _guards(self) -> tuple[Guard, ...]:
+        return () if self._scope is None else self._scope.recorded()
 
     def _graph(
         self,
@@ -204,6 +234,7 @@ class _Compiler:
         *,
         charges_constants: bool = True,
         has_bounds: bool = False,
+        lengths: Mapping[int, np.ndarray] | None = None,
     ) -> Graph:
         graph = build_graph(
             model,
@@ -211,6 +242,7 @@ class _Compiler:
             self._folding.graph,
             charges_constants=charges_constants,
             has_bounds=has_bounds,
+            lengths=lengths,
         )
         transform(graph, self._folding.node)
         if self._scope is not None:
@@ -256,14 +288,20 @@ def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
     return sum(value.size_bytes for value in own)
 
 
-def _assembled(model: Model, target: Target, assignment: BufferAssignment, step: Step) -> Executable:
+def _assembled(
+    model: Model, target: Target, assignment: BufferAssignment, step: Step, scope: ExtentScope | None
+) -> Executable:
     extents: list[int] = []
+    if scope is not None and step.program:
+        extents += [0] * LengthWords(len(scope.symbols), 0).count
 
     def locations(routine: Routine) -> tuple[BufferLocation, ...]:
         found = assignment.of(routine.arguments)
         if routine.extents:
             found += (BufferLocation(Base.EXTENTS, WORD_BYTES * len(extents)),)
             extents.extend(each.hint for each in routine.extents)
+        if routine.reads_program:
+            found += (BufferLocation(Base.PROGRAM, 0),)
         return found
 
     calls = tuple(
@@ -272,7 +310,8 @@ def _assembled(model: Model, target: Target, assignment: BufferAssignment, step:
             locations=locations(each.routine),
             work_items=estimate(each.routine.work_items),
             cost_ns=each.routine.cost_ns,
-            messages=tuple(f"{each.names.text(each.kernel)}: {text}" for _, text in each.kernel.requirements),
+            messages=each.reasons
+            or tuple(f"{each.names.text(each.kernel)}: {text}" for _, text in each.kernel.requirements),
             label=each.routine.label + (", in every turn of a loop" if number in step.repeated else ""),
             operations=each.names.positions(each.routine.operations or each.kernel.operations),
         )

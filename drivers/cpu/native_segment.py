@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neurald.drivers.cpu.native.growing_instance import LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
@@ -43,11 +44,16 @@ class NativeSegment:
         ]
         if len(given) < len(inputs):
             return None
+        limits = options.deadline_s, options.cancellation, options.loop_timeout_s
+        if self.native.opened is not None:
+            try:
+                found = self.native.run_arrays(given, *limits)
+            except LengthsRefused:
+                return None
+            return [(each, reserve(each.nbytes, "results of a compiled step")) for each in found]
         visible = executable.visible_outputs
         reservations = [reserve(port.size_bytes, "results of a compiled step") for port in visible]
-        results = self.native.run_arrays(
-            given, options.deadline_s, options.cancellation, options.loop_timeout_s
-        )
+        results = self.native.run_arrays(given, *limits)
         if executable.bounded:
             shapes = executable.output_shapes([each.item() for each in results[len(visible) :]])
             results = [

@@ -6,6 +6,7 @@ from neurald.drivers.compiler.ir.extent import ExtentScope
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
 from neurald.drivers.compiler.memory.extent_program import ProgramBuilder
+from neurald.drivers.cpu.program.step import Step
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import (
     OpenExecutable,
@@ -13,13 +14,12 @@ from neurald.drivers.cpu.target.open_executable import (
     OpenPort,
     OpenValue,
 )
-from neurald.drivers.cpu.target.routine import Routine
 
 
 def opened_executable(
     executable: Executable,
     assignment: BufferAssignment,
-    routines: Sequence[Routine],
+    step: Step,
     scope: ExtentScope,
 ) -> OpenExecutable:
     """Returns the executable for other lengths than those that it was compiled for.
@@ -27,10 +27,11 @@ def opened_executable(
     Args:
         executable: the executable for the hints of the scope.
         assignment: its values.
-        routines: the routines of its calls.
+        step: the step.
         scope: the open dimensions.
     """
     graph, program = assignment.graph, ProgramBuilder(scope)
+    routines = [call.routine for call in step.calls]
     numbers = {value: number for number, value in enumerate(assignment.spans)}
     values = tuple(
         OpenValue(program.number(value.size_bytes), first, last)
@@ -74,8 +75,10 @@ def opened_executable(
     ]
     work_items = tuple(program.number(routine.work_items) for routine in routines)
     locations = tuple(
-        (*map(location, routine.arguments), *((None,) if routine.extents else ())) for routine in routines
+        (*map(location, routine.arguments), *((None,) * (routine.pointers - len(routine.arguments))))
+        for routine in routines
     )
+    instructions = tuple(tuple(map(location, accessed)) for accessed in step.accessed)
     inputs = ports(graph.inputs, [len(port.dimensions) for port in executable.inputs])
     outputs = ports(graph.outputs, [len(port.dimensions) for port in executable.outputs])
     extents = tuple(program.number(each) for routine in routines for each in routine.extents)
@@ -88,6 +91,8 @@ def opened_executable(
         values=values,
         work_items=work_items,
         locations=locations,
+        instructions=instructions,
+        sizings=tuple(step.sizings),
         inputs=inputs,
         outputs=outputs,
         extents=extents,

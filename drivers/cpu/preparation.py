@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -16,6 +15,7 @@ from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
+from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
@@ -33,6 +33,7 @@ from neurald.hal.execution.reference_graph import Step, only_calculates
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations
 
 _LOG = logging.getLogger(__name__)
@@ -91,6 +92,8 @@ class Preparation:
                 executable.unshared_bytes,
                 (time.monotonic() - started) * 1e3,
             )
+            if native.opened is not None:
+                return GrowingModel(native, native.opened, lambda: ReferenceModel(model))
             return whole_model(
                 native,
                 lambda: ReferenceModel(model),
@@ -319,7 +322,10 @@ class Preparation:
         if not only_calculates(model, model.main, bind_operations(model.main)):
             executable = msgspec.structs.replace(executable, is_tolerant=False)
         team = Team(process.step_program(self._target), self._threads)
-        return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
+        opened = compiled.opened
+        if opened is not None:
+            opened = msgspec.structs.replace(opened, template=executable) if opened.sizings else None
+        return NativeModel(executable, link_image(compiled.codes), compiled.constants, team, opened=opened)
 
 
 def _closed_segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:

@@ -18,7 +18,7 @@ _MIN_INTERVAL_S = 0.02
 _MAX_INTERVAL_S = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)  # creating a frozen one takes longer
 class _WatchedRun(Generic[_T]):
     """An execution under way.
 
@@ -41,10 +41,10 @@ class Watchdog(Generic[_T]):
         grace_s: how much longer than its deadline an execution may take: drivers cannot stop at
             once what they have begun.
         on_hang: is called, in a thread of its own, for an execution that does not end, with its
-            owner and how many seconds it has taken.
+            owner, how many seconds it has taken, and the identifier of its thread.
     """
 
-    def __init__(self, limit_s: float, grace_s: float, on_hang: Callable[[_T, float], None]) -> None:
+    def __init__(self, limit_s: float, grace_s: float, on_hang: Callable[[_T, float, int], None]) -> None:
         self._limit_s = limit_s
         self._grace_s = grace_s
         self._interval_s = min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, limit_s / _CHECKS_PER_LIMIT))
@@ -109,4 +109,4 @@ class Watchdog(Generic[_T]):
                 # It has just ended, and its thread may have begun the next one.
                 self._hanging.pop(number, None)
                 continue
-            self._on_hang(run.owner, now - run.started_s)
+            self._on_hang(run.owner, now - run.started_s, number)

@@ -5,13 +5,14 @@ file by their numbers.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.tflite.importer import Importer
-from neurald.runtime.tflite.schema import TfliteFile
+from neurald.runtime.tflite.schema import TfliteFile, TfliteSubgraph
 from neurald.runtime.tflite.state import is_handle
 
 
@@ -52,10 +53,8 @@ def load_entry(
     """
     importer = Importer(file, memory)
     source = importer.subgraph(subgraph)
-    tensors = list(source.tensors)
-    for index, shape in shapes.items():
-        tensors[index] = replace(tensors[index], shape=tuple(shape), shape_signature=(), has_rank=True)
-    source = replace(source, tensors=tuple(tensors))
+    tensors = source.tensors
+    source = with_input_shapes(source, shapes)
     outputs = [source.aliases.get(index, index) for index in source.outputs]
     if keeps_all:
         count = len(file.subgraph(subgraph).tensors)
@@ -70,3 +69,17 @@ def load_entry(
     model = Model(main=main, referenced=tuple(importer.referenced), pools=importer.pools, state=state)
     validate_model(model)
     return Entry(model=model, inputs=source.inputs, outputs=tuple(outputs))
+
+
+def with_input_shapes(source: TfliteSubgraph, shapes: Mapping[int, Sequence[int]]) -> TfliteSubgraph:
+    """Returns a subgraph whose inputs have other shapes. A length of 0 leaves a dimension open.
+
+    Args:
+        source: the subgraph.
+        shapes: the shapes by tensor.
+    """
+    tensors = list(source.tensors)
+    for index, shape in shapes.items():
+        signature = tuple(length or -1 for length in shape) if 0 in shape else ()
+        tensors[index] = replace(tensors[index], shape=tuple(shape), shape_signature=signature, has_rank=True)
+    return replace(source, tensors=tuple(tensors))

@@ -26,6 +26,10 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.admission.streams import StreamLimiter
+from neurald.hal.crashes.breadcrumbs import Breadcrumbs
+from neurald.hal.crashes.guard import CrashGuard
+from neurald.hal.crashes.records import CrashRecords
+from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import GarbageCollector
@@ -40,8 +44,11 @@ from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory
 from neurald.service.daemon.notifications import (
     HANGING,
+    HELPER_DEATHS,
     LOST,
     READY,
+    SANDBOX,
+    SANDBOX_MISSING,
     SESSIONS,
     STATUS,
     STOPPING,
@@ -119,6 +126,7 @@ class Daemon:
         self._reporting = threading.Lock()
         self._is_healthy = True
         self._garbage = GarbageCollector()
+        self._breadcrumbs = Breadcrumbs.inherited()
         self._cleanup = contextlib.ExitStack()
 
     @property
@@ -147,6 +155,7 @@ class Daemon:
             device = self._device = create_device(self._driver)
             # Some devices measure themselves at the first call, which must not make clients wait.
             device.capabilities()
+            watch = self._crash_watch(device.version)
             self._server = DeviceServer(
                 device,
                 self._address,
@@ -154,6 +163,7 @@ class Daemon:
                 insecure=self._insecure,
                 driver=self._driver,
                 takes_over=self._takes_over,
+                watch=watch,
                 sharing=self._sharing,
                 tls=self._tls,
             )
@@ -166,7 +176,14 @@ class Daemon:
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
             self._server.handler.admission.report = self._report
             self._cleanup = cleanup.pop_all()
-        self._notifier.send(**{READY: 1, STATUS: f"serving {device.name} at {self.address}"})
+        self._notifier.send(
+            **{
+                READY: 1,
+                STATUS: f"serving {device.name} at {self.address}",
+                SANDBOX: self._sandbox.state,
+                SANDBOX_MISSING: ",".join(self._sandbox.missing),
+            }
+        )
         logger.info("%s listens at %s", device.name, self.address)
 
     def serve(self) -> None:
@@ -201,7 +218,26 @@ class Daemon:
                 self._is_healthy = not self._is_healthy
                 self._set_health(states.SERVING if self._is_healthy else states.NOT_SERVING)
         sessions = len(self._server.handler.sessions.all())
-        self._notifier.send(**{WATCHDOG: 1, SESSIONS: sessions, HANGING: int(is_hanging), LOST: int(is_lost)})
+        self._notifier.send(
+            **{
+                WATCHDOG: 1,
+                SESSIONS: sessions,
+                HANGING: int(is_hanging),
+                LOST: int(is_lost),
+                HELPER_DEATHS: self._breadcrumbs.helper_deaths,
+            }
+        )
+
+    def _crash_watch(self, version: str) -> CrashWatch:
+        """Creates the watch for models that may kill the driver."""
+        breadcrumbs = self._breadcrumbs
+        breadcrumbs.set_version(version)
+
+        def notify() -> None:
+            self._notifier.send(**{HELPER_DEATHS: breadcrumbs.helper_deaths})
+
+        guard = CrashGuard(CrashRecords.of_user(), self._driver, version)
+        return CrashWatch(breadcrumbs, guard, notify if breadcrumbs.is_supervised else None)
 
     def limit_memory(self) -> contextlib.AbstractContextManager[None]:
         """Limits the memory of the whole process during the block. Call it after `startup`."""

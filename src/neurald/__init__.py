@@ -11,9 +11,23 @@ from neurald._version import __version__
 if TYPE_CHECKING:
     from neurald.hal.device import Device as Device
     from neurald.hal.device import Verdict as Verdict
+    from neurald.hal.errors import BadData as BadData
+    from neurald.hal.errors import BadState as BadState
+    from neurald.hal.errors import Cancelled as Cancelled
+    from neurald.hal.errors import DeadObject as DeadObject
     from neurald.hal.errors import Error as Error
+    from neurald.hal.errors import Incomplete as Incomplete
+    from neurald.hal.errors import MissedDeadlinePersistent as MissedDeadlinePersistent
+    from neurald.hal.errors import MissedDeadlineTransient as MissedDeadlineTransient
+    from neurald.hal.errors import OpFailed as OpFailed
+    from neurald.hal.errors import OutOfMemory as OutOfMemory
     from neurald.hal.errors import OutputInsufficientSize as OutputInsufficientSize
+    from neurald.hal.errors import ResourceExhaustedPersistent as ResourceExhaustedPersistent
+    from neurald.hal.errors import ResourceExhaustedTransient as ResourceExhaustedTransient
     from neurald.hal.errors import ResultCode as ResultCode
+    from neurald.hal.errors import UnavailableDevice as UnavailableDevice
+    from neurald.hal.errors import UnexpectedNull as UnexpectedNull
+    from neurald.hal.errors import Unmappable as Unmappable
     from neurald.hal.memory.pool import Memory as Memory
     from neurald.hal.model.operation_type import OperationType as OperationType
     from neurald.hal.model.types import DeviceType as DeviceType
@@ -35,6 +49,9 @@ if TYPE_CHECKING:
     from neurald.runtime.execution.burst import Burst as Burst
     from neurald.runtime.execution.event import Event as Event
     from neurald.runtime.execution.execution import Execution as Execution
+    from neurald.runtime.function.compile import compile as compile  # noqa: A004
+    from neurald.runtime.function.compiled_function import CompiledFunction as CompiledFunction
+    from neurald.runtime.function.tensor_info import TensorInfo as TensorInfo
     from neurald.runtime.memory_desc import MemoryDesc as MemoryDesc
     from neurald.runtime.model_builder import ModelBuilder as ModelBuilder
     from neurald.runtime.partitioning.options import Partitioning as Partitioning
@@ -50,10 +67,15 @@ if TYPE_CHECKING:
     from neurald.runtime.tflite import load_tflite as load_tflite
 
 _HOMES = {
+    "BadData": "hal.errors",
+    "BadState": "hal.errors",
     "Burst": "runtime.execution.burst",
+    "Cancelled": "hal.errors",
     "Compilation": "runtime.compilation",
     "CompilationBuilder": "runtime.compilation",
     "CompilationStatus": "runtime.plan.status",
+    "CompiledFunction": "runtime.function.compiled_function",
+    "DeadObject": "hal.errors",
     "Device": "hal.device",
     "DeviceType": "hal.model.types",
     "Duration": "hal.model.types",
@@ -62,24 +84,36 @@ _HOMES = {
     "Execution": "runtime.execution.execution",
     "FeatureLevel": "hal.model.types",
     "FusedActivation": "hal.model.types",
+    "Incomplete": "hal.errors",
     "Memory": "hal.memory.pool",
     "MemoryDesc": "runtime.memory_desc",
+    "MissedDeadlinePersistent": "hal.errors",
+    "MissedDeadlineTransient": "hal.errors",
     "Model": "hal.model.types",
     "ModelBuilder": "runtime.model_builder",
+    "OpFailed": "hal.errors",
     "OperandType": "hal.model.types",
     "OperationType": "hal.model.operation_type",
+    "OutOfMemory": "hal.errors",
     "OutputInsufficientSize": "hal.errors",
     "PaddingScheme": "hal.model.types",
     "Partitioning": "runtime.partitioning.options",
     "PartitioningMode": "runtime.partitioning.options",
     "Preference": "hal.model.types",
     "Priority": "hal.model.types",
+    "ResourceExhaustedPersistent": "hal.errors",
+    "ResourceExhaustedTransient": "hal.errors",
     "ResultCode": "hal.errors",
     "Startup": "runtime.plan.startup",
     "StepProgress": "runtime.plan.progress",
     "StepStatus": "runtime.plan.status",
     "StepTier": "runtime.plan.status",
+    "TensorInfo": "runtime.function.tensor_info",
+    "UnavailableDevice": "hal.errors",
+    "UnexpectedNull": "hal.errors",
+    "Unmappable": "hal.errors",
     "Verdict": "hal.device",
+    "compile": "runtime.function.compile",
     "connect": "runtime.devices.discovery",
     "devices": "runtime.devices.listing",
     "forbid": "runtime.partitioning.overrides",

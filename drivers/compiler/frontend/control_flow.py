@@ -6,7 +6,10 @@ Each graph that control flow runs is inlined where it runs, with operands of its
   a constant, it is one in the loop too, and so are the shapes that follow from it. Which values
   these are is found by trying: at first all are taken as unchanged, and the loop is inlined again
   with a variable for each value that did change.
-- The variables of a loop have the same shape in every turn.
+- The variables of a loop have the same shape in every turn, except for dimensions that change
+  between turns. These lengths are symbols (`neurald.drivers.compiler.ir.extent`), which the program
+  sets for each turn; so are lengths that follow from data, and those of the results of an IF whose
+  sides have different ones.
 - Slices that begin at a counter get a known length (`symbolic_integers`). A concatenation of the
   elements before a slice, new elements, and the elements after it, as TensorFlow writes an element
   of a list, becomes an update of that slice.
@@ -16,20 +19,24 @@ Each graph that control flow runs is inlined where it runs, with operands of its
   turn.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from itertools import chain, count, repeat
+from typing import Any
 
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph, constant_results
+from neurald.drivers.compiler.frontend.open_lengths import as_objects, lengths_of
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
     Branch,
     Copy,
+    Element,
     Item,
+    LengthUpdate,
     StructuredModel,
     Update,
     WhileLoop,
@@ -44,6 +51,16 @@ from neurald.drivers.compiler.frontend.symbolic_integers import (
     unknown_sums,
 )
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
+from neurald.drivers.compiler.ir.extent import (
+    MIN_LENGTH,
+    Extent,
+    ExtentScope,
+    has_extents,
+    number_of,
+    same_length,
+    same_shape,
+    symbols_of,
+)
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name, operation_number
@@ -61,13 +78,20 @@ from neurald.hal.model.types import (
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.movement.concatenation import concatenation_axis
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import declared_shape, merge
 
 CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
-#: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which cannot
-#: be compiled otherwise. Each turn adds kernels to compile.
+#: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are known
+#: then. Each turn adds kernels to compile.
 _MAX_TURNS, _MAX_OPERATIONS = 4, 128
 _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS = 128, 1024
+#: Limits on the dimensions of a loop's values that change, and on the lengths in an operand.
+_MAX_OPENED, _MAX_LENGTHS = 64, 16
+#: Lengths for which code is generated: those of a loop's values are at least the first one, and those
+#: that follow from data are less, because the latter are often limited by the former. Where this is
+#: wrong, the others are tried.
+_HINT, _DATA_HINTS = 129, (127, 9, 3, 2)
 #: Number of attempts to find the unchanged values of a loop before all count as changed.
 _MAX_ATTEMPTS = 3
 #: Limit on inlined operations, including those of attempts: nested loops multiply them. It grows
@@ -81,15 +105,13 @@ _SLICES = (OperationType.SLICE, OperationType.TFLITE_SLICE)
 _STRIDED_SLICES = (OperationType.STRIDED_SLICE, OperationType.TFLITE_STRIDED_SLICE)
 _CONCATENATIONS = (OperationType.CONCATENATION, OperationType.TFLITE_CONCATENATION)
 
-_T = TypeVar("_T")
-
 
 class _NotStructured(Exception):
     """The control flow cannot be compiled; the message says why."""
 
 
 class _ShapeChanges(_NotStructured):
-    """A shape differs from turn to turn."""
+    """A shape depends on data or differs from turn to turn, in a way that is not supported."""
 
 
 class _NotUnrolled(_NotStructured):
@@ -104,12 +126,14 @@ class _Part:
         source: the sliced operand.
         begins, lengths: of the slice, along each dimension.
         operation: the slice.
+        place: the number of its original graph, and its origin.
     """
 
     source: int
     begins: tuple[Sum, ...]
     lengths: tuple[Sum, ...]
     operation: Operation
+    place: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -121,7 +145,7 @@ class _Region:
         repeats: True for the condition and the body of a loop.
     """
 
-    items: list[list[int] | Copy | Update | WhileLoop | Branch]
+    items: list[list[int] | Copy | Update | LengthUpdate | WhileLoop | Branch]
     repeats: bool = False
 
     def append(self, position: int) -> None:
@@ -185,8 +209,18 @@ class _Structurer:
         self._given: set[int] = set()
         self._sums: dict[int, Sums] = {}
         self._parts: dict[int, _Part] = {}
-        #: The number of the region, from the outermost, that computes an operand.
+        #: The number of the region, from the outermost, that computes an operand, or sets a symbol.
         self._levels: dict[int, int] = {}
+        self._symbol_levels: dict[int, int] = {}
+        self._scope = ExtentScope(())
+        self._scope.ignores_empty = True
+        self._data_hint = _DATA_HINTS[0]
+        #: The elements of operands that are lengths.
+        self._extents: dict[int, Array] = {}
+        #: The symbols for elements of operands, with the region that sets them.
+        self._element_symbols: dict[tuple[int, int], tuple[_Region, Any]] = {}
+        #: The dimensions of a loop's values that change, with what distinguishes their lengths.
+        self._opened: dict[tuple[int, int], dict[tuple[int, int], Hashable]] = {}
         self._constants: dict[tuple[int, int], int] = {}
         #: The values that change in loops inlined before, by the graphs of the loop.
         self._changing: dict[tuple[int, int], set[int]] = {}
@@ -214,9 +248,9 @@ class _Structurer:
             self._given.add(index)
         return index
 
-    def _variable(self, like: int) -> int:
-        """Adds a variable that has the type and the shape of an operand."""
-        shape = self._shape(like)
+    def _variable(self, like: int, shape: Shape | None = None) -> int:
+        """Adds a variable that has the type of an operand, and its shape unless another one is given."""
+        shape = self._shape(like) if shape is None else shape
         index = self._add_operand(
             replace(
                 self._operands[like],
@@ -229,14 +263,16 @@ class _Structurer:
         self._levels[index] = len(self._regions) - 1
         return index
 
-    def _loop_variable(self, like: int) -> int:
+    def _loop_variable(self, like: int, shape: Shape) -> int:
         """Adds a variable of the loop that the current region gets."""
-        index = self._variable(like)
+        index = self._variable(like, shape)
         self._levels[index] = len(self._regions)
         return index
 
     def _integers(self, values: Sequence[int], kind: OperandType = OperandType.TENSOR_INT32) -> int:
-        """Adds a constant vector of integers."""
+        """Adds a vector of integers, which may be lengths."""
+        if any(isinstance(each, Extent) for each in values):
+            return self._lengths(as_objects(tuple(values)), kind)
         try:
             array = np.array(values, kind.dtype)
         except OverflowError:
@@ -244,6 +280,15 @@ class _Structurer:
         return self._add_operand(
             Operand(type=kind, dimensions=array.shape, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes())
         )
+
+    def _lengths(self, values: Array, kind: OperandType) -> int:
+        """Adds an operand whose elements are lengths."""
+        index = self._add_operand(Operand(type=kind, dimensions=values.shape))
+        self._extents[index] = values
+        return index
+
+    def _value(self, index: int) -> Array | None:
+        return self._extents[index] if index in self._extents else self._known.get(index)
 
     def _shape(self, index: int) -> Shape:
         shape = self._shapes.get(index)
@@ -271,7 +316,7 @@ class _Structurer:
         shape = self._shapes.get(index)
         if self._operands[index].type not in INTEGER_TYPES or shape is None:
             return None
-        if int(np.prod(shape)) > MAX_ELEMENTS:
+        if has_extents(shape) or index in self._extents or int(np.prod(shape)) > MAX_ELEMENTS:
             return None
         value = self._known.get(index)
         sums = unknown_sums(index, shape) if value is None else constant_sums(value)
@@ -282,12 +327,20 @@ class _Structurer:
 
     @contextmanager
     def _region(self, *, repeats: bool) -> Iterator[_Region]:
+        self._add_guards()
         region = _Region([], repeats)
         self._regions.append(region)
         try:
             yield region
+            self._add_guards()
         finally:
             self._regions.pop()
+
+    def _add_guards(self) -> None:
+        """Adds the conditions by which shapes were found to the current region."""
+        guards = self._scope.recorded()
+        if guards:
+            self._regions[-1].items.append(LengthUpdate(guards=guards))
 
     @contextmanager
     def _attempt(self) -> Iterator[Callable[[], None]]:
@@ -296,20 +349,31 @@ class _Structurer:
         Everything that inlining adds belongs to new operands.
         """
         operands, operations = len(self._operands), len(self._operations)
+        symbols, bounds = dict(self._element_symbols), self._scope.all_bounds()
         ends = [(region, len(region.items), _last_length(region)) for region in self._regions]
 
         def undo() -> None:
             for index in range(operands, len(self._operands)):
                 self._given.discard(index)
-                for table in (self._shapes, self._known, self._sums, self._parts, self._levels):
+                for table in (
+                    self._shapes,
+                    self._known,
+                    self._sums,
+                    self._parts,
+                    self._levels,
+                    self._extents,
+                ):
                     table.pop(index, None)
+            self._element_symbols = dict(symbols)
+            self._scope.recorded()
+            self._scope.restore(bounds)
             while self._constants and next(reversed(self._constants.values())) >= operands:
                 self._constants.popitem()
             del self._operands[operands:], self._operations[operations:]
             del self._origins[operations:], self._graphs[operations:]
-            for region, count, length in ends:
-                del region.items[count:]
-                if count and isinstance(last := region.items[-1], list):
+            for region, kept, length in ends:
+                del region.items[kept:]
+                if kept and isinstance(last := region.items[-1], list):
                     del last[length:]
 
         try:
@@ -328,6 +392,7 @@ class _Structurer:
         for position, operation in enumerate(main.operations):
             self._add_operation(main, operation, position, mapping, origins[position])
         outputs = self._outputs(mapping)
+        self._add_guards()
         graph = replace(
             main, operands=tuple(self._operands), operations=tuple(self._operations), outputs=outputs
         )
@@ -336,6 +401,8 @@ class _Structurer:
             items=self._regions[0].finished(),
             origins=tuple(self._origins),
             graphs=tuple(self._graphs),
+            scope=self._scope,
+            values=self._extents,
         )
 
     def _outputs(self, mapping: Mapping[int, int]) -> tuple[int, ...]:
@@ -345,7 +412,7 @@ class _Structurer:
         names = [self._operands[old].name for old in main.outputs]
         computed = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
         for old in main.outputs:
-            new = mapping[old]
+            new = self._stored(mapping[old])
             if new in outputs or self._operands[new].lifetime not in computed:
                 copy = self._variable(new)
                 self._regions[0].items.append(Copy(target=copy, source=new))
@@ -378,6 +445,8 @@ class _Structurer:
             outputs=tuple(mapping[index] for index in operation.outputs),
             number=operation_number(graph, position),
         )
+        if operation.type not in _CONCATENATIONS:
+            moved = replace(moved, inputs=tuple(self._realized(each) for each in moved.inputs))
         call = self._call(moved)
         if operation.type in CONTROL_FLOW:
             results = (
@@ -388,6 +457,8 @@ class _Structurer:
         if graph is not self._model.main and self._is_identity(moved, call):
             mapping[operation.outputs[0]] = moved.inputs[0]
             return
+        if self._computes_lengths(call):
+            return
         known = self._known_results(call)
         if known is not None:
             for index, result in zip(moved.outputs, known, strict=True):
@@ -396,7 +467,12 @@ class _Structurer:
         try:
             shapes = DEFINITIONS[operation.type].output_shapes(call)
         except UnknownValue:
-            replaced = self._with_known_lengths(moved, call, graph, origin)
+            try:
+                with self._attempt():
+                    replaced = self._with_known_lengths(moved, call, graph, origin)
+            except _ShapeChanges:
+                self._with_lengths_of_data(moved, graph.number, origin)
+                return
             if replaced is not None:
                 mapping[operation.outputs[0]] = replaced
             return
@@ -414,15 +490,16 @@ class _Structurer:
         """Returns the results of an operation if they follow from constants or shapes."""
         if call.binding.type in _SHAPE_QUERIES:
             (index,) = call.indexes("input")
-            any_values = np.broadcast_to(np.zeros((), np.int8), self._shape(index))
+            shape = self._shape(index)
+            # The lengths of others are computed by `_computes_lengths`.
+            lengths = tuple(1 if isinstance(each, Extent) else each for each in shape)
+            any_values = np.broadcast_to(np.zeros((), np.int8), lengths)
             return DEFINITIONS[call.binding.type].reference(call.with_values({index: any_values}))
         return constant_results(call, self._operands, self._shapes, self._known, self._given, self._evaluate)
 
     def _call(self, operation: Operation) -> Call:
         binding = DEFINITIONS[operation.type].bind(operation, self._operands)
-        return Call(
-            binding, self._operands, self._shapes.get, self._known.get, referenced=self._model.referenced
-        )
+        return Call(binding, self._operands, self._shapes.get, self._value, referenced=self._model.referenced)
 
     def _append(self, operation: Operation, shapes: Sequence[Shape], graph: int, origin: int) -> None:
         """Adds an operation with operands of this model."""
@@ -430,10 +507,13 @@ class _Structurer:
             self._shapes[index] = merge(
                 self._operands[index].dimensions, shape, operand_name(self._operands, index)
             )
-            if self._operands[index].dimensions != shape and self._operands[index].type.is_tensor:
+            if (
+                not same_shape(self._operands[index].dimensions, shape)
+                and self._operands[index].type.is_tensor
+            ):
                 self._operands[index] = replace(self._operands[index], dimensions=shape)
-        if any(index in self._parts for index in operation.inputs):
-            raise _ShapeChanges(f"{operation.type.name} reads a slice whose length changes")
+        operation = self._with_stored_inputs(operation)
+        self._add_guards()
         level = self._level(operation)
         for index in operation.outputs:
             self._levels[index] = level
@@ -463,6 +543,9 @@ class _Structurer:
         ):
             return level
         lowest = max((self._levels.get(index, 0) for index in operation.inputs), default=0)
+        shapes = [self._shapes.get(index, ()) for index in (*operation.inputs, *operation.outputs)]
+        lengths = (length for shape in shapes for length in shape)
+        lowest = max(lowest, *(self._symbol_levels.get(each, 0) for each in symbols_of(lengths)), 0)
         while level > lowest and self._regions[level].repeats:
             level -= 1
         return level
@@ -477,7 +560,7 @@ class _Structurer:
             return False
         source, result = self._operands[operation.inputs[0]], self._operands[operation.outputs[0]]
         return (
-            self._shapes.get(operation.inputs[0]) == shape
+            same_shape(self._shapes.get(operation.inputs[0]), shape)
             and source.type is result.type
             and (source.scale, source.zero_point, source.channel_quant)
             == (result.scale, result.zero_point, result.channel_quant)
@@ -514,7 +597,11 @@ class _Structurer:
         )
         if any(length.terms for length in lengths):
             self._parts[operation.outputs[0]] = _Part(
-                source=source, begins=tuple(begins.tolist()), lengths=lengths, operation=operation
+                source=source,
+                begins=tuple(begins.tolist()),
+                lengths=lengths,
+                operation=operation,
+                place=(graph.number, origin),
             )
             return None
         known = tuple(length.constant for length in lengths)
@@ -774,23 +861,32 @@ class _Structurer:
 
     def _branch(self, call: Call, origin: int) -> Sequence[int]:
         condition, inputs = call.index("condition"), _inputs(call)
+        inputs = [self._realized(each) for each in inputs]
         known = self._known.get(condition)
         if known is not None:
             name = "then" if self._holds(condition) else "else"
             return self._inline(call.graph_index(name), inputs, origin)
         self._require_bool(condition)
         with self._region(repeats=False) as then:
-            first = self._inline(call.graph_index("then"), inputs, origin)
+            first = [self._stored(each) for each in self._inline(call.graph_index("then"), inputs, origin)]
         with self._region(repeats=False) as otherwise:
-            second = self._inline(call.graph_index("else"), inputs, origin)
+            second = [self._stored(each) for each in self._inline(call.graph_index("else"), inputs, origin)]
         results: list[int] = []
+        joined = [
+            self._joined_shape(one, other) for one, other in zip(first, second, strict=True) if one != other
+        ]
+        symbols = {key: self._symbol() for shape in joined for key in shape if isinstance(key, tuple)}
+        numbers = [(number_of(symbol), key) for key, symbol in symbols.items()]
+        if numbers:
+            then.items.append(LengthUpdate(lengths=tuple((each, one) for each, (one, _) in numbers)))
+            otherwise.items.append(LengthUpdate(lengths=tuple((each, two) for each, (_, two) in numbers)))
+        shapes = iter(joined)
         for one, other in zip(first, second, strict=True):
             if one == other:
                 results.append(one)
                 continue
-            if self._shape(one) != self._shape(other):
-                raise _ShapeChanges("the sides of an IF have results of different shapes")
-            variable = self._variable(one)
+            shape = tuple(symbols[each] if isinstance(each, tuple) else each for each in next(shapes))
+            variable = self._variable(one, shape)
             then.items.append(Copy(target=variable, source=one))
             otherwise.items.append(Copy(target=variable, source=other))
             results.append(variable)
@@ -798,6 +894,16 @@ class _Structurer:
             Branch(condition=condition, then=then.finished(), otherwise=otherwise.finished(), origin=origin)
         )
         return results
+
+    def _joined_shape(self, one: int, other: int) -> tuple[Any, ...]:
+        """Returns the shape of a result of an IF; pairs of lengths where those of its sides differ."""
+        first, second = self._shape(one), self._shape(other)
+        if len(first) != len(second):
+            raise _ShapeChanges("the sides of an IF have results of different ranks")
+        return tuple(
+            length if same_length(length, found) else (length, found)
+            for length, found in zip(first, second, strict=True)
+        )
 
     def _require_bool(self, index: int) -> None:
         if (
@@ -807,7 +913,7 @@ class _Structurer:
             raise _NotStructured("a condition is not a single BOOL")
 
     def _loop(self, call: Call, origin: int) -> Sequence[int]:
-        inputs = _inputs(call)
+        inputs = [self._realized(each) for each in _inputs(call)]
         if not self._is_nested(call):
             try:
                 return self._unrolled(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
@@ -815,12 +921,16 @@ class _Structurer:
                 pass
         try:
             with self._attempt():
-                return self._repeated(call, inputs, origin)
-        except _ShapeChanges as error:
-            try:
-                return self._unrolled(call, inputs, origin, _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS)
-            except _NotUnrolled:
-                raise error from None
+                stored = [self._stored(each) for each in inputs]
+                return self._repeated(call, stored, origin, opens=False)
+        except _ShapeChanges:
+            pass
+        try:
+            return self._unrolled(call, inputs, origin, _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS)
+        except (_NotUnrolled, _ShapeChanges):
+            pass
+        with self._attempt():
+            return self._repeated(call, [self._stored(each) for each in inputs], origin, opens=True)
 
     def _is_nested(self, call: Call) -> bool:
         """Returns True if there is control flow in a loop. Unrolling it would multiply the inner one."""
@@ -853,26 +963,37 @@ class _Structurer:
                     raise _NotUnrolled("a loop has too many operations to be unrolled")
             raise _NotUnrolled("a loop has too many turns to be unrolled")
 
-    def _repeated(self, call: Call, inputs: Sequence[int], origin: int) -> Sequence[int]:
-        """Inlines a loop once."""
+    def _repeated(self, call: Call, inputs: Sequence[int], origin: int, *, opens: bool) -> Sequence[int]:
+        """Inlines a loop once.
+
+        Raises:
+            _ShapeChanges: a shape changes from turn to turn, and `opens` is False.
+        """
         body_graph = call.graph_index("body")
         carried = len(self._model.referenced[body_graph].outputs)
         # What changed when the loop was last inlined changes again: without this, the attempts of
         # nested loops would multiply.
-        changing = self._changing.setdefault((call.graph_index("condition"), body_graph), set())
+        graphs = call.graph_index("condition"), body_graph
+        changing, opened = self._changing.setdefault(graphs, set()), self._opened.setdefault(graphs, {})
         attempts = 0
         while True:
             with self._attempt() as undo:
                 attempts += 1
+                symbols = self._loop_symbols(inputs, opened)
                 values = [
-                    self._loop_variable(index) if n in changing else index for n, index in enumerate(inputs)
+                    self._loop_variable(index, self._opened_shape(n, index, opened, symbols))
+                    if n in changing
+                    else index
+                    for n, index in enumerate(inputs)
                 ]
-                copies = [Copy(target=values[n], source=inputs[n]) for n in sorted(changing)]
+                copies: list[Copy | LengthUpdate] = [
+                    Copy(target=values[n], source=inputs[n]) for n in sorted(changing)
+                ]
                 try:
                     with self._region(repeats=True) as condition:
                         (test,) = self._inline(call.graph_index("condition"), values, origin)
                     with self._region(repeats=True) as body:
-                        results = self._inline(body_graph, values, origin)
+                        results = [self._stored(each) for each in self._inline(body_graph, values, origin)]
                 except BadData:
                     # Values that are taken as constants need not be ones.
                     if len(changing) == carried:
@@ -885,11 +1006,30 @@ class _Structurer:
                     undo()
                     changing |= found if attempts < _MAX_ATTEMPTS else set(range(carried))
                     continue
+                if self._open_more(changing, values, results, opened):
+                    if not opens:
+                        opened.clear()
+                        raise _ShapeChanges("a value of a loop changes its shape")
+                    undo()
+                    continue
                 break
         self._require_bool(test)
-        for n in changing:
-            if self._shapes.get(results[n]) != self._shapes[values[n]]:
-                raise _ShapeChanges("a value of a loop changes its shape")
+        following = {
+            opened[n, d]: self._shape(results[n])[d]
+            for n in sorted(changing)
+            for d in self._dimensions(n, opened)
+        }
+        first = {
+            opened[n, d]: self._shape(inputs[n])[d]
+            for n in sorted(changing)
+            for d in self._dimensions(n, opened)
+        }
+        if first:
+            copies = [
+                LengthUpdate(lengths=tuple((number_of(symbols[key]), each) for key, each in first.items())),
+                *copies,
+            ]
+        lengths = tuple((number_of(symbols[key]), each) for key, each in following.items())
         updates = tuple(
             Copy(target=values[n], source=results[n]) for n in sorted(changing) if results[n] != values[n]
         )
@@ -902,11 +1042,215 @@ class _Structurer:
                 condition=condition.finished(),
                 test=test,
                 body=body.finished(),
+                lengths=LengthUpdate(lengths=lengths),
                 updates=updates,
                 origin=origin,
             )
         )
         return values
+
+    # ----------------------------------------------------------------- lengths
+
+    def _symbol(self, *, is_data: bool = False) -> Any:
+        """Adds a symbol that the current region sets."""
+        used = set(self._scope.hints)
+        below = chain(range(self._data_hint, MIN_LENGTH, -2), repeat(MIN_LENGTH))
+        candidates = below if is_data else count(_HINT, 2)
+        hint = next(each for each in candidates if each == MIN_LENGTH or each not in used)
+        symbol = self._scope.add_symbol(hint, 0)
+        self._symbol_levels[number_of(symbol)] = len(self._regions) - 1
+        return symbol
+
+    def _loop_symbols(
+        self, inputs: Sequence[int], opened: Mapping[tuple[int, int], Hashable]
+    ) -> dict[Hashable, Any]:
+        """Adds the symbols of a loop, which the current region gets."""
+        symbols = {key: self._symbol() for key in dict.fromkeys(opened.values())}
+        for symbol in symbols.values():
+            self._symbol_levels[number_of(symbol)] = len(self._regions)
+        return symbols
+
+    def _dimensions(self, n: int, opened: Mapping[tuple[int, int], Hashable]) -> list[int]:
+        return [dimension for number, dimension in opened if number == n]
+
+    def _opened_shape(
+        self,
+        n: int,
+        index: int,
+        opened: Mapping[tuple[int, int], Hashable],
+        symbols: Mapping[Hashable, Any],
+    ) -> Shape:
+        """Returns the shape of a value of a loop."""
+        return tuple(
+            symbols[opened[n, dimension]] if (n, dimension) in opened else length
+            for dimension, length in enumerate(self._shape(index))
+        )
+
+    def _open_more(
+        self,
+        changing: Collection[int],
+        values: Sequence[int],
+        results: Sequence[int],
+        opened: dict[tuple[int, int], Hashable],
+    ) -> bool:
+        """Opens the dimensions of a loop's values that change; returns False if there are no others."""
+        changed: dict[tuple[int, int], Any] = {}
+        for n in sorted(changing):
+            before, after = self._shape(values[n]), self._shape(results[n])
+            if len(before) != len(after):
+                raise _ShapeChanges("a value of a loop changes its rank")
+            for dimension, (length, found) in enumerate(zip(before, after, strict=True)):
+                if (n, dimension) in opened or not same_length(length, found):
+                    changed[n, dimension] = found
+        # Dimensions that have the same length now had the same one before.
+        keys = {
+            each: (opened.get(each, _name(self._shape(values[each[0]])[each[1]])), found)
+            for each, found in changed.items()
+        }
+        groups: dict[Hashable, set[Hashable]] = {}
+        for old, found in keys.values():
+            groups.setdefault(old, set()).add(_name(found))
+        if changed.keys() == opened.keys() and all(len(names) == 1 for names in groups.values()):
+            return False
+        if len(opened) > _MAX_OPENED:
+            raise _ShapeChanges("too many lengths of a loop change")
+        for each, (old, _) in keys.items():
+            is_split = len(groups[old]) > 1
+            opened[each] = (old, each) if is_split else old
+        return True
+
+    def _extent_of(self, value: Sum) -> Any:
+        """Returns a sum as a length."""
+        total: Any = value.constant
+        for (operand, number), factor in value.terms:
+            total = total + factor * self._element_symbol(operand, number)
+        return total
+
+    def _element_symbol(self, operand: int, number: int) -> Any:
+        """Returns the symbol for an integer, which the program reads here or has read before."""
+        key = operand, number
+        known = self._element_symbols.get(key)
+        if known is not None and any(known[0] is each for each in self._regions):
+            return known[1]
+        if not self._operands[operand].type.is_tensor:
+            raise _NotStructured("a length is a scalar operand")
+        symbol = self._symbol(is_data=True)
+        region = self._regions[-1]
+        update = LengthUpdate(lengths=((number_of(symbol), Element(operand=operand, number=number)),))
+        region.items.append(update)
+        self._element_symbols[key] = region, symbol
+        return symbol
+
+    def _computes_lengths(self, call: Call) -> bool:
+        """Keeps the results of an operation on lengths, if it is one."""
+        results = lengths_of(call, _Values(self._value))
+        if results is None:
+            return False
+        outputs = (index for indexes in call.binding.outputs.values() for index in indexes)
+        for index, result in zip(outputs, results, strict=True):
+            if has_extents(result.reshape(-1).tolist()):
+                self._extents[index], self._shapes[index] = result, result.shape
+                self._operands[index] = replace(self._operands[index], dimensions=result.shape)
+            else:
+                self._set_constant(index, result.astype(self._operands[index].type.dtype))
+        return True
+
+    def _with_lengths_of_data(self, operation: Operation, graph: int, origin: int) -> None:
+        """Adds an operation whose shape follows from integers that are data."""
+        self._with_hints(lambda: self._with_symbols(operation, graph, origin))
+
+    def _with_hints(self, add: Callable[[], None]) -> None:
+        """Adds operations with lengths from data, for which several hints are tried."""
+        for hint in _DATA_HINTS:
+            self._data_hint = hint
+            try:
+                with self._attempt():
+                    add()
+                    return
+            except BadData:
+                if hint == _DATA_HINTS[-1]:
+                    raise
+            finally:
+                self._data_hint = _DATA_HINTS[0]
+
+    def _with_symbols(self, operation: Operation, graph: int, origin: int) -> None:
+        operation = replace(operation, inputs=tuple(self._realized(each) for each in operation.inputs))
+        call = self._call(operation)
+        arithmetic = _arithmetic_inputs(call)
+        inputs = list(operation.inputs)
+        for position, index in enumerate(operation.inputs):
+            if index in arithmetic or self._value(index) is not None:
+                continue
+            sums = self._sums_of(index)
+            if sums is not None and sums.size <= _MAX_LENGTHS:
+                values = np.empty(sums.shape, object)
+                for at, each in np.ndenumerate(sums):
+                    values[at] = self._extent_of(each)
+                inputs[position] = self._lengths(values, self._operands[index].type)
+        operation = replace(operation, inputs=tuple(inputs))
+        try:
+            shapes = DEFINITIONS[operation.type].output_shapes(self._call(operation))
+        except UnknownValue:
+            raise _ShapeChanges(f"the shape of the result of {operation.type.name} depends on data") from None
+        self._append(operation, shapes, graph, origin)
+
+    def _with_stored_inputs(self, operation: Operation) -> Operation:
+        """Returns an operation whose inputs are stored, except for those on which its shape depends."""
+        inputs = list(operation.inputs)
+        for position, index in enumerate(operation.inputs):
+            if index in self._parts:
+                inputs[position] = self._realized(index)
+            elif index in self._extents and not self._has_shape_of(operation, index):
+                inputs[position] = self._stored(index)
+        return operation if inputs == list(operation.inputs) else replace(operation, inputs=tuple(inputs))
+
+    def _has_shape_of(self, operation: Operation, index: int) -> bool:
+        """Returns True if the shape of a result follows from the elements of an operand."""
+        binding = DEFINITIONS[operation.type].bind(operation, self._operands)
+        call = Call(
+            binding,
+            self._operands,
+            self._shapes.get,
+            lambda each: None if each == index else self._value(each),
+            referenced=self._model.referenced,
+        )
+        try:
+            DEFINITIONS[operation.type].output_shapes(call)
+        except UnknownValue:
+            return True
+        return False
+
+    def _stored(self, index: int) -> int:
+        """Returns an operand that has memory: one whose elements are lengths gets it here."""
+        index = self._realized(index)
+        if index not in self._extents:
+            return index
+        variable, values = self._variable(index), self._extents[index]
+        update = LengthUpdate(stores=((variable, tuple(values.reshape(-1).tolist())),))
+        self._regions[-1].items.append(update)
+        return variable
+
+    def _realized(self, index: int) -> int:
+        """Returns an operand that is computed: a slice with a length that depends on data is added."""
+        part = self._parts.get(index)
+        if part is None:
+            return index
+        output = self._add_operand(
+            replace(self._operands[index], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=None)
+        )
+        self._with_hints(lambda: self._add_part(part, output))
+        return output
+
+    def _add_part(self, part: _Part, output: int) -> None:
+        begins, lengths = ([self._extent_of(each) for each in sums] for sums in (part.begins, part.lengths))
+        operation = Operation(
+            type=OperationType.TFLITE_SLICE,
+            inputs=(part.source, self._integers(begins), self._integers(lengths)),
+            outputs=(output,),
+            number=part.operation.number,
+        )
+        shapes = DEFINITIONS[operation.type].output_shapes(self._call(operation))
+        self._append(operation, shapes, *part.place)
 
     def _holds(self, condition: int) -> bool:
         value = self._known[condition]
@@ -937,13 +1281,41 @@ class _Structurer:
 
     def _check_input(self, given: int, declared: Operand) -> None:
         """Checks that a graph accepts the shape of an operand."""
-        if given in self._parts:
-            raise _ShapeChanges("a graph gets a slice whose length changes")
         merge(declared.dimensions, self._shape(given), operand_name(self._operands, given))
 
 
 def _inputs(call: Call) -> Sequence[int]:
     return call.indexes("inputs") if "inputs" in call.binding.inputs else ()
+
+
+def _name(length: "int | Extent | Hashable") -> Hashable:
+    """Returns what distinguishes a length from others."""
+    return length.key if isinstance(length, Extent) else length
+
+
+def _arithmetic_inputs(call: Call) -> set[int]:
+    """Returns the inputs whose elements affect neither shapes nor addresses."""
+    arithmetic = DEFINITIONS[call.binding.type].arithmetic
+    return {index for name, indexes in call.binding.inputs.items() if name in arithmetic for index in indexes}
+
+
+class _Values(Mapping[int, Array]):
+    """The known values of operands."""
+
+    def __init__(self, value: Callable[[int], Array | None]) -> None:
+        self._value = value
+
+    def __getitem__(self, index: int) -> Array:
+        value = self._value(index)
+        if value is None:
+            raise KeyError(index)
+        return value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def _last_length(region: _Region) -> int:

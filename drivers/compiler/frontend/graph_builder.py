@@ -5,7 +5,6 @@ operations.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, byte_
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes
 
 #: Lifetimes of operands that operations compute. If another step computes one, it is an input of
@@ -51,6 +51,7 @@ def build_graph(
     *,
     charges_constants: bool = True,
     has_bounds: bool = False,
+    lengths: Mapping[int, Array] | None = None,
 ) -> Graph:
     """Builds the graph of a model's main graph.
 
@@ -62,6 +63,7 @@ def build_graph(
         charges_constants: False if the model's constants are charged elsewhere.
         has_bounds: True if kernels may compute results of which only some rows exist, see
             `Graph.bounded`.
+        lengths: the elements of operands that are extents, by operand.
 
     Raises:
         BadData: an operation has no lowering, or its arguments are invalid.
@@ -78,6 +80,7 @@ def build_graph(
         array = model.constant(operand)
         if array is not None:
             known[index] = array
+    known.update(lengths or {})
     given = frozenset(known)
     values: dict[int, Value] = {}
 

@@ -67,7 +67,7 @@ def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None
     kind = call.binding.type
     if kind is _T.TFLITE_SHAPE:
         shape = call.shape("input")
-        return (_objects(shape),) if any(isinstance(length, Extent) for length in shape) else None
+        return (as_objects(shape),) if any(isinstance(length, Extent) for length in shape) else None
     indexes = [index for each in call.binding.inputs.values() for index in each]
     if not all(index in known for index in indexes):
         return None
@@ -86,11 +86,11 @@ def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None
         results = (lengths.prod(axis=axes, keepdims=keeps),)
     else:
         return None
-    arrays = tuple(each if isinstance(each, np.ndarray) else _objects(each) for each in results)
+    arrays = tuple(each if isinstance(each, np.ndarray) else as_objects(each) for each in results)
     return arrays if all(each.size <= _MAX_ELEMENTS for each in arrays) else None
 
 
-def _objects(values: Any) -> Array:
+def as_objects(values: Any) -> Array:
     """Returns extents and numbers as an array of objects; a single one has rank 0."""
     if isinstance(values, tuple):
         found = np.empty(len(values), object)

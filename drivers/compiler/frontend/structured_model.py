@@ -5,11 +5,13 @@ operand that a copy, an update or several blocks write is a variable of the prog
 one has a single writer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from neurald.drivers.compiler.ir.extent import Extent, ExtentScope, Guard
 from neurald.hal.model.types import Model
+from neurald.hal.operations.machinery.call import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +50,36 @@ class Update:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Element:
+    """An integer that is an element of an operand."""
+
+    operand: int
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LengthUpdate:
+    """Sets lengths that change while the model runs; see `neurald.drivers.compiler.ir.extent`.
+
+    Attributes:
+        lengths: the new values of symbols, which are set at the same time.
+        stores: lengths that are stored in operands, as integers; with the lengths before this update.
+        guards: conditions that must hold for the lengths before it; else the model cannot run so.
+    """
+
+    lengths: tuple[tuple[int, "int | Extent | Element"], ...] = ()
+    stores: tuple[tuple[int, tuple["int | Extent", ...]], ...] = ()
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WhileLoop:
     """Repeats a body while a condition holds.
 
     Attributes:
         condition: computes `test`, a BOOL.
         body: runs if it holds.
+        lengths: sets the lengths of the next turn, with the lengths of this one.
         updates: assign the next values of variables, all at the same time.
         origin: the position of the WHILE in the original main graph.
     """
@@ -63,6 +89,7 @@ class WhileLoop:
     body: "tuple[Item, ...]"
     updates: tuple[Copy, ...]
     origin: int
+    lengths: LengthUpdate = LengthUpdate()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +108,7 @@ class Branch:
     origin: int
 
 
-Item: TypeAlias = BasicBlock | Copy | Update | WhileLoop | Branch
+Item: TypeAlias = BasicBlock | Copy | Update | LengthUpdate | WhileLoop | Branch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,17 +116,29 @@ class StructuredModel:
     """A model without IF and WHILE operations, and the program that runs its operations.
 
     Attributes:
-        model: the flat graph is its main graph. All shapes are known.
+        model: the flat graph is its main graph. All shapes are known, but may have extents.
         items: the program.
         origins: for each operation, the position of the one in the original main graph that it
             comes from.
         graphs: for each operation, the number of its original graph, for messages.
+        scope: the lengths that change while the model runs.
+        values: operands of integers that are lengths. They are not stored.
     """
 
     model: Model
     items: tuple[Item, ...]
     origins: tuple[int, ...]
     graphs: tuple[int, ...]
+    scope: ExtentScope
+    values: Mapping[int, Array]
+
+    @property
+    def has_changing_lengths(self) -> bool:
+        """True if lengths change while the model runs."""
+        return any(
+            isinstance(each, LengthUpdate) and bool(each.lengths or each.stores or each.guards)
+            for each in each_item(self.items)
+        )
 
 
 def each_item(items: Sequence[Item]) -> Iterator[Item]:
@@ -109,6 +148,7 @@ def each_item(items: Sequence[Item]) -> Iterator[Item]:
         if isinstance(item, WhileLoop):
             yield from each_item(item.condition)
             yield from each_item(item.body)
+            yield item.lengths
             yield from item.updates
         elif isinstance(item, Branch):
             yield from each_item(item.then)

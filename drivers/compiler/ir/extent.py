@@ -19,7 +19,8 @@ floats yields floats computed from hints, without a guard; otherwise it pins the
 import hashlib
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, TypeVar
@@ -91,37 +92,76 @@ class ExtentScope:
 
     Attributes:
         symbols: the open dimensions, as extents.
-        hints: as given.
+        hints: the length of each symbol for which the model is compiled.
         estimates: True if arithmetic with floats is only used for estimates.
+        ignores_empty: True if lengths that are not known count as different from 0; who uses the results
+            checks what that affects.
         guards: the guards that are not bounds of a symbol.
         pins: where extents were pinned, for messages: the extent and the line of code.
         named: the extents in generated text, by name.
     """
 
     def __init__(self, hints: Iterable[int]) -> None:
-        self.hints = tuple(hints)
+        self.hints: tuple[int, ...] = tuple(hints)
         self.estimates = False
+        self.ignores_empty = False
         self.guards: dict[tuple[str, Relation], Guard] = {}
         self.pins: list[tuple[str, str]] = []
         self.named: dict[str, Extent] = {}
-        self._bounds = [(MIN_LENGTH, MAX_LENGTH) for _ in self.hints]
+        self._recorded: dict[tuple[str, Relation], Guard] = {}
+        self._least = 0
+        self._bounds: list[tuple[int, int]] = []
         self._version = 0
         self._known: dict[str, Extent] = {}
         self._atoms: dict[str, Atom] = {}
         # Compilers take them for ints.
-        self.symbols: tuple[Any, ...] = tuple(
-            self._symbol(number, hint) for number, hint in enumerate(self.hints)
-        )
+        self.symbols: tuple[Any, ...] = ()
+        given, self.hints = self.hints, ()
+        for hint in given:
+            self.add_symbol(hint)
 
-    def _symbol(self, number: int, hint: int) -> "Extent":
+    def add_symbol(self, hint: int, least: int = MIN_LENGTH) -> Any:
+        """Adds an open dimension, and returns it.
+
+        Args:
+            hint: its length for which the model is compiled.
+            least: its smallest length.
+        """
         if not MIN_LENGTH <= hint <= MAX_LENGTH:
             raise ValueError(f"the length {hint} cannot be open")
+        number = len(self.hints)
+        self.hints += (hint,)
+        self._bounds.append((least, MAX_LENGTH))
         atom = self.atom(
             AtomKind.SYMBOL, f"n{number}", lambda: Atom(f"n{number}", AtomKind.SYMBOL, hint, number)
         )
         extent = self.extent({(atom,): 1})
-        assert isinstance(extent, Extent)  # noqa: S101 - it has a symbol
+        self.symbols += (extent,)
         return extent
+
+    @property
+    def least(self) -> int:
+        """The smallest length of a symbol that is assumed; see `assuming`."""
+        return self._least
+
+    @contextmanager
+    def assuming(self, least: int) -> Iterator[None]:
+        """Decides as if no symbol were shorter; who uses the results checks what that affects.
+
+        Lengths that may be equal count as different then. Generated code must be right if they are
+        equal, too, as that for any length is for a length of 1.
+        """
+        before, self._least = self._least, least
+        try:
+            yield
+        finally:
+            self._least = before
+
+    def recorded(self) -> tuple[Guard, ...]:
+        """Returns the guards that were needed since the last call, bounds of symbols excluded."""
+        found = tuple(self._recorded.values())
+        self._recorded.clear()
+        return found
 
     @property
     def version(self) -> int:
@@ -131,6 +171,20 @@ class ExtentScope:
     def bounds(self, symbol: int) -> tuple[int, int]:
         """Returns the smallest and largest length of a symbol for which all guards hold."""
         return self._bounds[symbol]
+
+    def all_bounds(self) -> tuple[tuple[int, int], ...]:
+        """Returns the bounds of all symbols, for `restore`."""
+        return tuple(self._bounds)
+
+    def restore(self, bounds: Sequence[tuple[int, int]]) -> None:
+        """Restores the bounds of symbols; what was decided since must not be used."""
+        self._bounds[: len(bounds)] = bounds
+        self._version += 1
+
+    def range_of(self, symbol: int) -> tuple[int, int]:
+        """Returns the range of a symbol by which comparisons are decided."""
+        low, high = self._bounds[symbol]
+        return max(low, self._least), high
 
     def atom(self, kind: AtomKind, key: str, make: Callable[[], Atom]) -> Atom:
         """Returns the atom with this key."""
@@ -157,12 +211,20 @@ class ExtentScope:
             known = self._known[key] = Extent(self, key, {product: factor for _, factor, product in ordered})
         return known
 
+    def is_ignored(self, extent: "Extent", other: Any) -> bool:
+        """Returns True if what is done for different lengths is also right if these are equal."""
+        if self._least:
+            difference = extent - other
+            return isinstance(difference, Extent) and difference.hint != 0
+        return self.ignores_empty and not isinstance(other, Extent) and other == 0 <= extent.range()[0]
+
     def guarded(self, extent: "Extent", relation: Relation) -> bool:
         """Decides a relation by the hint, and records the guard."""
         value = extent.hint
         holds = value < 0 if relation is Relation.NEGATIVE else value == 0
         if not self._restrict(extent, relation, holds):
-            self.guards[extent.key, relation] = Guard(extent=extent, relation=relation, holds=holds)
+            guard = Guard(extent=extent, relation=relation, holds=holds)
+            self.guards[extent.key, relation] = self._recorded[extent.key, relation] = guard
         return holds
 
     def pinned(self, extent: "Extent") -> int:
@@ -189,7 +251,7 @@ class ExtentScope:
         if len(product) != 1 or product[0].kind is not AtomKind.SYMBOL:
             return False
         symbol = product[0].number
-        low, high = self._bounds[symbol]
+        low, high = self.range_of(symbol)
         if relation is Relation.ZERO:
             if not holds:
                 if offset % factor == 0 and -offset // factor in (low, high):
@@ -198,8 +260,9 @@ class ExtentScope:
                     self._set_bounds(symbol, low, high)
                     return True
                 return False
-            low = high = product[0].hint
-        elif holds:
+            self._set_bounds(symbol, product[0].hint, product[0].hint)
+            return True
+        if holds:
             # factor · n + offset <= -1
             limit = -1 - offset
             if factor > 0:
@@ -212,6 +275,9 @@ class ExtentScope:
                 low = max(low, -(offset // factor))
             else:
                 high = min(high, offset // -factor)
+        if low == self.range_of(symbol)[0]:
+            # It may only be assumed.
+            low = self._bounds[symbol][0]
         self._set_bounds(symbol, low, high)
         return True
 
@@ -233,7 +299,7 @@ class Extent:
 
     #: NumPy's scalars leave arithmetic with extents to this class.
     __array_ufunc__ = None
-    __slots__ = ("_range", "hint", "key", "scope", "terms")
+    __slots__ = ("_ranges", "hint", "key", "scope", "terms")
 
     def __init__(self, scope: ExtentScope, key: str, terms: Terms) -> None:
         self.scope = scope
@@ -242,14 +308,20 @@ class Extent:
         self.hint = sum(
             factor * math.prod(atom.hint for atom in product) for product, factor in terms.items()
         )
-        self._range = (-1, 0, 0)
+        #: By the least length that is assumed: version and bounds.
+        self._ranges: dict[int, tuple[int, int, int]] = {}
 
     def range(self) -> tuple[int, int]:
         """Returns bounds of its value for all sizes that pass the guards so far."""
-        version, low, high = self._range
-        if version != self.scope.version:
+        scope = self.scope
+        version, low, high = self._ranges.get(scope.least, (-1, 0, 0))
+        if version != scope.version:
             low, high = _range_of(self)
-            self._range = self.scope.version, low, high
+            if scope.least:
+                # Lengths that are shorter than assumed make differences larger.
+                with scope.assuming(0):
+                    high = self.range()[1]
+            self._ranges[scope.least] = scope.version, low, high
         return low, high
 
     # Arithmetic.
@@ -372,6 +444,8 @@ class Extent:
             return isinstance(other, float) and other.is_integer() and self == int(other)
         if isinstance(other, Extent) and other.scope is not self.scope:
             return False
+        if self.scope.is_ignored(self, other):
+            return False
         return _decided(self.scope, self - other, Relation.ZERO)
 
     def __ne__(self, other: object) -> bool:
@@ -414,6 +488,44 @@ _N = TypeVar("_N", int, float)
 def estimate(number: _N) -> _N:
     """Returns a number, or the hint of an extent. For decisions that only affect speed."""
     return number.hint if isinstance(number, Extent) else number
+
+
+def has_extents(lengths: Iterable[object]) -> bool:
+    """Returns True if a length is not known."""
+    return any(isinstance(length, Extent) for length in lengths)
+
+
+def same_length(one: int, other: int) -> bool:
+    """Returns True if two lengths are known to be equal. Guards nothing."""
+    return one is other or (isinstance(one, int) and isinstance(other, int) and one == other)
+
+
+def same_shape(one: "tuple[int, ...] | None", other: "tuple[int, ...] | None") -> bool:
+    """Returns True if two shapes are known to be equal. Guards nothing."""
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(map(same_length, one, other))
+
+
+def number_of(symbol: Any) -> int:
+    """Returns the number of a symbol."""
+    ((atom,),) = symbol.terms
+    number: int = atom.number
+    return number
+
+
+def symbols_of(lengths: Iterable[object]) -> set[int]:
+    """Returns the numbers of the symbols on which lengths depend."""
+    found: set[int] = set()
+    pending = [each for each in lengths if isinstance(each, Extent)]
+    while pending:
+        for product in pending.pop().terms:
+            for atom in product:
+                if atom.number >= 0:
+                    found.add(atom.number)
+                else:
+                    pending += [each for each in (atom.dividend, atom.divisor) if isinstance(each, Extent)]
+    return found
 
 
 def is_one(number: int) -> bool:
@@ -626,7 +738,7 @@ def _range_of_sum(scope: ExtentScope, terms: Mapping[Any, int]) -> tuple[int, in
 
 def _atom_range(scope: ExtentScope, atom: Atom) -> tuple[int, int]:
     if atom.kind is AtomKind.SYMBOL:
-        return scope.bounds(atom.number)
+        return scope.range_of(atom.number)
     (low, high), (least, most) = (
         each.range() if isinstance(each, Extent) else (each, each) for each in (atom.dividend, atom.divisor)
     )

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from neurald.drivers.compiler.ir.algorithm import Algorithm
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
+from neurald.drivers.compiler.ir.extent import same_length
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -72,7 +73,7 @@ class Compute:
         if not isinstance(self.body, Load) or self.body.guard is not None or self.requirements:
             return None
         source = self.body.value
-        is_same = source.count == self.output.count and source.type is self.output.type
+        is_same = same_length(source.count, self.output.count) and source.type is self.output.type
         return (
             source
             if is_same and linearize(self.body.index, source.shape) is linearize(self.axes, self.output.shape)

@@ -82,6 +82,31 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
         numbers = [_total(value, atoms) for value in self.values]
         return None if any(abs(number) > _MAX_FACTOR for number in numbers) else numbers
 
+    def largest(self, lengths: Sequence[int]) -> list[int] | None:
+        """Returns upper bounds of the numbers for lengths of at most these.
+
+        Returns None if one is too large.
+        """
+        atoms = [(0, length) for length in lengths]
+        for division in self.divisions:
+            low, high = _range(division.dividend, atoms)
+            least, most = (max(1, end) for end in _range(division.divisor, atoms))
+            corners = [end // by for end in (low, high) for by in (least, most)]
+            atoms.append((min(corners), max(corners)) if division.kind == _QUOTIENT else (0, most - 1))
+        numbers = [_range(value, atoms)[1] for value in self.values]
+        return None if any(number > _MAX_FACTOR for number in numbers) else numbers
+
+    def at(self, lengths: Sequence[int]) -> list[int]:
+        """Returns the numbers, whether or not the code is valid; 0 for divisions by others."""
+        atoms = list(lengths)
+        for division in self.divisions:
+            dividend, divisor = _total(division.dividend, atoms), _total(division.divisor, atoms)
+            if divisor <= 0:
+                atoms.append(0)
+            else:
+                atoms.append(dividend // divisor if division.kind == _QUOTIENT else dividend % divisor)
+        return [_total(value, atoms) for value in self.values]
+
     def check(self) -> None:
         """Raises BadData unless every sum refers to atoms before it, and is small."""
         if len(self.bounds) + len(self.divisions) > _MAX_ATOMS:
@@ -110,6 +135,18 @@ def _total(value: Sum, atoms: Sequence[int]) -> int:
             factor *= atoms[number]
         total += factor
     return total
+
+
+def _range(value: Sum, atoms: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Returns bounds of a sum over atoms that are in these ranges."""
+    low = high = 0
+    for factor, numbers in value:
+        least = most = factor
+        for number in numbers:
+            corners = [end * other for end in (least, most) for other in atoms[number]]
+            least, most = min(corners), max(corners)
+        low, high = low + least, high + most
+    return low, high
 
 
 def _check(value: Sum, count: int) -> None:

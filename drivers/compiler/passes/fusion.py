@@ -20,7 +20,6 @@ The graph's outputs are always stored.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import (
     Apply,
@@ -34,7 +33,7 @@ from neurald.drivers.compiler.ir.expression import (
     load,
     select,
 )
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extent import estimate, same_shape
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Contraction,
@@ -61,6 +60,7 @@ from neurald.drivers.compiler.passes.evaluation_cost import (
     memory_order,
     range_fraction,
 )
+from neurald.hal.records import replace
 
 #: Cost of an element that is recomputed rather than stored.
 _MAX_RECOMPUTE_COST = 4
@@ -416,7 +416,8 @@ def _plain(node: Contraction | Selection) -> Kernel:
 
 def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
     """Returns True if each element of the reader uses the producer's element at the same index."""
-    if not producer.shape == producer.output.shape == reader.shape:
+    shapes = producer.shape, producer.output.shape, reader.shape
+    if not (same_shape(*shapes[:2]) and same_shape(*shapes[1:])):
         return False
     expected = linearize(reader.axes, reader.shape)
     loaded = [each for each in _loads(reader) if each[0].value is producer.output]

@@ -12,9 +12,16 @@ import numpy as np
 from neurald.drivers.compiler.memory.buffer_assignment import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
-from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, TIMED_OUT, caller_name
+from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT, caller_name
 from neurald.drivers.cpu.native.thread_pool import Team, process
-from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall, Opcode
+from neurald.drivers.cpu.target.executable import (
+    RECORD_WORDS,
+    STEP_WORDS,
+    Executable,
+    Instruction,
+    KernelCall,
+    Opcode,
+)
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
@@ -40,14 +47,15 @@ _COPIED_BYTES_PER_NS: Final = 16
 _RECORD_NS: Final = 10
 #: Cost of a record that counts as longer than any limit.
 _MAX_COST_NS: Final = 1 << 40
-#: Number of words of a step before its records, and the indices of pool, cancellation, deadline and
-#: loop timeout in it.
-_STEP_WORDS: Final = 10
+#: Indices of pool, cancellation, deadline, loop timeout and the first record in the words of a step.
 _POOL: Final = 5
 _CANCELLATION: Final = 6
 _DEADLINE: Final = 7
 _LOOP_TIMEOUT: Final = 8
+_FIRST: Final = 10
 _LOOP_TIMEOUT_NS: Final = nanoseconds(DEFAULT_LOOP_TIMEOUT_S)
+#: The binding of a step without ports.
+_NO_WORDS: Final[Words] = np.zeros(0, np.int64)
 
 
 class ArgumentBinding:
@@ -101,6 +109,7 @@ class Instance:
         code: its functions.
         constants: address of the constants buffer, which all instances share.
         team: the threads that run it.
+        has_ports: False if inputs and outputs are always in the arena.
 
     Raises:
         OutOfMemory: there is no memory for another arena.
@@ -108,7 +117,15 @@ class Instance:
             memory left.
     """
 
-    def __init__(self, executable: Executable, code: LoadedCode, constants: int, team: Team) -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        code: LoadedCode,
+        constants: int,
+        team: Team,
+        *,
+        has_ports: bool = True,
+    ) -> None:
         self._executable = executable
         self._code = code
         self._arena = _Block(executable.arena_bytes)
@@ -124,10 +141,10 @@ class Instance:
         self._team = team
         self._forks = process.forks
         # Offset of the arguments, in words.
-        self._table = _STEP_WORDS + RECORD_WORDS * self._count
+        self._table = STEP_WORDS + RECORD_WORDS * self._count
         self._own = self._step(constants)
         self._own_address: int = self._own.ctypes.data
-        self._ports = self._new_ports()
+        self._ports = self._new_ports() if has_ports else StepPorts([], [])
         self._call = self._new_call(releases_gil=True)
         self._run = self._call.with_binding()
         self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
@@ -183,6 +200,7 @@ class Instance:
             Base.CONSTANTS: constants,
             # All copies of the step refer to the extents in this one.
             Base.EXTENTS: begin + step.itemsize * end,
+            Base.PROGRAM: begin,
         }
         step[self._table : end] = [
             bases[location.base] + location.offset for owner in owners for location in owner.locations
@@ -192,14 +210,14 @@ class Instance:
         for owner in owners:
             arguments.append(argument)
             argument += step.itemsize * len(owner.locations)
-        records = step[_STEP_WORDS : self._table].reshape(-1, RECORD_WORDS)
+        records = step[STEP_WORDS : self._table].reshape(-1, RECORD_WORDS)
         for position, (record, instruction) in enumerate(zip(records, self._program, strict=True)):
             if instruction.opcode is Opcode.CALL:
                 record[:] = self._call_record(instruction.number, arguments[instruction.number])
             else:
                 record[:] = _control_record(instruction, arguments[len(calls) + position])
-        step[:_STEP_WORDS] = (
-            begin + step.itemsize * _STEP_WORDS,
+        step[:STEP_WORDS] = (
+            begin + step.itemsize * STEP_WORDS,
             self._count,
             self._scratch.address,
             self._stride,
@@ -209,6 +227,7 @@ class Instance:
             0,
             _LOOP_TIMEOUT_NS,
             ctypes.addressof(self._loop_deadlines) if self._executable.loops else 0,
+            0,
         )
         return step
 
@@ -252,6 +271,53 @@ class Instance:
         if self._run(binding.words):
             return None
         return self._failed(self._call.result)
+
+    @property
+    def arena(self) -> int:
+        """The address of the arena."""
+        return self._arena.address
+
+    @property
+    def extents(self) -> Words:
+        """The words of the extents."""
+        count = len(self._executable.extents)
+        return self._own[len(self._own) - count :]
+
+    @property
+    def loop_deadlines(self) -> ctypes.Array[ctypes.c_int64]:
+        """The time until which each loop may run."""
+        return self._loop_deadlines
+
+    def bind_argument(self, number: int, address: int) -> None:
+        """Sets the address of an argument, numbered over all calls and then over all instructions."""
+        self._own[self._table + number] = address
+
+    def run_from(
+        self, position: int, cancellation: int, deadline_ns: int, loop_timeout_ns: int
+    ) -> tuple[int, int]:
+        """Runs the step from an instruction on; see `run`.
+
+        Returns:
+            The position where it ended, see `neurald_run`, and what the call there reports, or 0.
+        """
+        if self._forks != process.forks:
+            self._after_fork()
+        self._limit(cancellation, deadline_ns, loop_timeout_ns)
+        self._own[_FIRST] = position
+        if self._run(_NO_WORDS):
+            return self._count, 0
+        result = self._call.result
+        if result >= self._count or self._program[result].opcode is not Opcode.CALL:
+            return result, 0
+        return result, self._statuses[self._program[result].number]
+
+    def call_at(self, position: int) -> int:
+        """Returns the number of the call at a position."""
+        return self._program[position].number
+
+    def stopped(self, result: int) -> KernelCall | Instruction:
+        """Returns what the step was doing when it was stopped; see `run` for the errors it raises."""
+        return self._failed(result)
 
     def _failed(self, result: int) -> KernelCall | Instruction:
         """Returns what a step was doing when it was stopped; see `run` for the errors it raises."""

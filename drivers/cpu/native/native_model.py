@@ -10,12 +10,14 @@ from typing import Final
 
 import numpy as np
 
+from neurald.drivers.cpu.native.growing_instance import ArraysBinding, GrowingBinding, GrowingInstance
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
@@ -52,6 +54,7 @@ class NativeModel:
         constants: contents of its constants, used in place if they are aligned.
         team: the threads that run it.
         origin: a step with the same code and constants, which it shares; None if there is none.
+        opened: describes the step if lengths change while it runs; else None.
 
     Raises:
         CompilationFailed: the code cannot be linked, or lacks a function.
@@ -67,8 +70,10 @@ class NativeModel:
         constants: np.ndarray,
         team: Team,
         origin: "NativeModel | None" = None,
+        opened: OpenExecutable | None = None,
     ) -> None:
         self.executable = executable
+        self.opened = opened
         self.codes = tuple(codes)
         self.team = team
         if origin is None:
@@ -87,12 +92,17 @@ class NativeModel:
             self._reservation, self.constants = origin._reservation, origin.constants
             self._code = origin._code
         # A reference to this object would create a cycle and delay the release of its memory.
-        self._new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
+        memory = self._code, self.constants.ctypes.data, team
+        self._new_instance: Callable[[], Instance | GrowingInstance] = (
+            partial(Instance, executable, *memory)
+            if opened is None
+            else partial(GrowingInstance, opened, *memory)
+        )
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
         self._short_instance: Instance | None = None
         self._is_measured = False
         #: The cancellations of the last executions, by instance.
-        self._cancellations: dict[Instance, Cancellation | None] = {}
+        self._cancellations: dict[Instance | GrowingInstance, Cancellation | None] = {}
         stop_at_exit(self)
 
     def resized(self, executable: Executable) -> "NativeModel":
@@ -107,7 +117,7 @@ class NativeModel:
 
     def run(
         self,
-        binding: ArgumentBinding,
+        binding: ArgumentBinding | GrowingBinding,
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
         taken: list[int] | None = None,
@@ -158,8 +168,17 @@ class NativeModel:
         cancellation: Cancellation | None = None,
         loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S,
     ) -> list[Array]:
-        """Computes the outputs for inputs of the step's shapes and types; see `run`."""
+        """Computes the outputs for inputs of the step's shapes and types; see `run`.
+
+        Raises:
+            LengthsRefused: see `GrowingInstance.run`.
+        """
         sources = [np.ascontiguousarray(each) for each in inputs]
+        if self.opened is not None:
+            kinds = [port.operand.type.dtype for port in self.executable.outputs]
+            growing = ArraysBinding(sources, kinds)
+            self.run(growing.binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
+            return growing.results
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
         binding = ArgumentBinding(
             self.executable, [each.ctypes.data for each in sources], [each.ctypes.data for each in results]
@@ -227,7 +246,7 @@ class NativeModel:
 
     def _may_be_short(self) -> bool:
         # How long a loop runs depends on data.
-        if not python_table() or self.executable.loops:
+        if not python_table() or self.executable.loops or self.opened is not None:
             return False
         calls, threads = self.executable.calls, self.team.threads
         is_shared = any(chunks(call, threads) > 1 for call in calls)

@@ -94,6 +94,8 @@ entry:
   %timeout = load i64, ptr %p.timeout
   %p.loops = getelementptr i8, ptr %step, i64 72
   %loops = load ptr, ptr %p.loops
+  %p.first = getelementptr i8, ptr %step, i64 80
+  %first.record = load i64, ptr %p.first
   %has.no.loop = icmp eq ptr %loops, null
   %has.no.deadline = icmp eq i64 %deadline, 0
   %ignores.clock = and i1 %has.no.loop, %has.no.deadline
@@ -121,7 +123,7 @@ begin:
   %unshared = icmp eq ptr %slot, null
   br label %test
 test:
-  %index = phi i64 [ 0, %begin ], [ %next, %good ], [ %following.index, %copy ], [ %following.index, %enter.loop ],
+  %index = phi i64 [ %first.record, %begin ], [ %next, %good ], [ %following.index, %copy ], [ %following.index, %enter.loop ],
     [ %following.index, %branch.true ], [ %following.index, %continue.loop ], [ %target, %jump ]
   %more = icmp ult i64 %index, %count
   br i1 %more, label %look, label %end

@@ -51,7 +51,8 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
     step      0 records, 8 their number, 16 scratch, 24 scratch stride,
               32 workers that may help, 40 pool, or null,
               48 cancellation, 56 deadline in nanoseconds, or 0,
-              64 time that a loop may run, in nanoseconds, 72 deadline of each loop, or null
+              64 time that a loop may run, in nanoseconds, 72 deadline of each loop, or null,
+              80 position of the first record to run
 """
 
 import os
@@ -59,7 +60,7 @@ from typing import Final
 
 from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.native.python_call import python_call_text
-from neurald.drivers.cpu.target.executable import Opcode
+from neurald.drivers.cpu.target.executable import RECORD_WORDS, Opcode
 
 #: Maximum number of workers, and of steps that share calls at the same time.
 MAX_WORKERS: Final = 255
@@ -74,7 +75,6 @@ SLEEP_FLAGS_OFFSET: Final = LINE_BYTES
 _SLOTS_OFFSET: Final = SLEEP_FLAGS_OFFSET + MAX_WORKERS * LINE_BYTES
 
 POOL_BYTES: Final = _SLOTS_OFFSET + _SLOT_COUNT * _SLOT_BYTES
-RECORD_WORDS: Final = 8
 #: Added to the position of a record if the execution was stopped before its end, and to that of a
 #: loop's test if the loop ran too long.
 STOPPED: Final = 1 << 32

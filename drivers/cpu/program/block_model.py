@@ -1,18 +1,22 @@
 """Makes a model of each block of a structured model."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
     Branch,
     Copy,
+    Element,
+    LengthUpdate,
     StructuredModel,
     Update,
     WhileLoop,
     each_item,
 )
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.records import replace
 
 _VARIABLES = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
 
@@ -24,11 +28,13 @@ class BlockModel:
     Attributes:
         model: its main graph has the operations of the block.
         inputs, outputs: the operands of the flat graph that are those of the model.
+        lengths: the elements of operands of the model that are lengths.
     """
 
     model: Model
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    lengths: Mapping[int, Array]
 
 
 class BlockModels:
@@ -58,7 +64,7 @@ class BlockModels:
             index
             for position in block.operations
             for index in self._graph.operations[position].inputs
-            if self._graph.operands[index].lifetime in _VARIABLES
+            if self._graph.operands[index].lifetime in _VARIABLES and index not in self._structured.values
         )
 
     def of(self, block: BasicBlock) -> BlockModel:
@@ -110,15 +116,22 @@ class BlockModels:
             model=Model(main=main, referenced=(), pools=model.pools, relaxed=model.relaxed),
             inputs=inputs,
             outputs=outputs,
+            lengths={
+                local[index]: self._structured.values[index]
+                for index in local
+                if index in self._structured.values
+            },
         )
 
 
-def _controlling(item: Copy | Update | WhileLoop | Branch) -> Iterator[int]:
+def _controlling(item: Copy | Update | LengthUpdate | WhileLoop | Branch) -> Iterator[int]:
     """Yields the operands that an item reads itself."""
     if isinstance(item, Copy):
         yield item.source
     elif isinstance(item, Update):
         yield from (item.source, item.part, item.start)
+    elif isinstance(item, LengthUpdate):
+        yield from (each.operand for _, each in item.lengths if isinstance(each, Element))
     elif isinstance(item, WhileLoop):
         yield item.test
     else:

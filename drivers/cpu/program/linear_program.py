@@ -1,18 +1,21 @@
 """Turns the items of a structured model into instructions that run one after another."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
     Branch,
     Copy,
     Item,
+    LengthUpdate,
     Update,
     WhileLoop,
 )
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.executable import Opcode
+from neurald.hal.records import replace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,15 +45,20 @@ class Linearization:
     Args:
         variable: returns the variable, or the constant, of an operand.
         calls: returns the calls of a block's kernels, or of an update's.
+        lengths: returns the call that sets lengths.
     """
 
     def __init__(
         self,
         variable: Callable[[int], Value],
         calls: Callable[[BasicBlock | Update], Sequence[LinearInstruction]],
+        lengths: Callable[[LengthUpdate], LinearInstruction],
     ) -> None:
         self._variable = variable
         self._calls = calls
+        self._lengths = lengths
+        #: True if the last instructions are copies whose sizes are set.
+        self._is_sized = False
         self.instructions: list[LinearInstruction] = []
         self.loops = 0
         self._origins: tuple[int, ...] = ()
@@ -59,29 +67,43 @@ class Linearization:
         """Appends the instructions of items."""
         for item in items:
             if isinstance(item, BasicBlock):
-                self.instructions += self._calls(item)
+                self._call(item)
             elif isinstance(item, Copy):
                 self._copy(self._variable(item.target), self._variable(item.source))
             elif isinstance(item, Update):
                 self._copy(self._variable(item.target), self._variable(item.source))
-                self.instructions += self._calls(item)
+                self._call(item)
+            elif isinstance(item, LengthUpdate):
+                self._set_lengths(item)
             elif isinstance(item, WhileLoop):
                 self._loop(item)
             else:
                 self._branch(item)
 
+    def _call(self, item: BasicBlock | Update) -> None:
+        self.instructions += self._calls(item)
+        self._is_sized = False
+
+    def _set_lengths(self, update: LengthUpdate) -> None:
+        self.instructions.append(self._lengths(update))
+        self._is_sized = True
+
     def _copy(self, target: Value, source: Value) -> None:
+        if isinstance(source.size_bytes, Extent) and not self._is_sized:
+            self._set_lengths(LengthUpdate())
         self.instructions.append(
             LinearInstruction(opcode=Opcode.COPY, reads=(source,), writes=(target,), origins=self._origins)
         )
 
     def _append(self, instruction: LinearInstruction) -> int:
         self.instructions.append(instruction)
+        self._is_sized = False
         return len(self.instructions) - 1
 
     def _jumps_here(self, position: int) -> None:
         """Makes an earlier instruction jump behind the last one."""
         self.instructions[position] = replace(self.instructions[position], target=len(self.instructions))
+        self._is_sized = False
 
     def _loop(self, loop: WhileLoop) -> None:
         number, self.loops = self.loops, self.loops + 1
@@ -96,6 +118,8 @@ class Linearization:
             )
         )
         self.add(loop.body)
+        if loop.lengths.lengths:
+            self._set_lengths(loop.lengths)
         self._copy_together(
             {self._variable(each.target): self._variable(each.source) for each in loop.updates}
         )

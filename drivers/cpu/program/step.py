@@ -1,26 +1,42 @@
 """Assembles a step from the kernels of its blocks and the instructions between them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 from neurald.drivers.compiler.frontend.graph_builder import scalar_of
-from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
+from neurald.drivers.compiler.frontend.structured_model import (
+    BasicBlock,
+    Element,
+    LengthUpdate,
+    StructuredModel,
+    Update,
+)
 from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_pairs, value_shape
-from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, index, load
+from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, index, load
+from neurald.drivers.compiler.ir.extent import Extent, ExtentScope, Guard, estimate, has_extents
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.program.block_model import BlockModels
+from neurald.drivers.cpu.program.block_model import BlockModel, BlockModels
 from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
-from neurald.drivers.cpu.target.executable import BoundedPort, Instruction, Opcode
+from neurald.drivers.cpu.program.sizing import ElementOf, SizedCall, Sizing
+from neurald.drivers.cpu.target.executable import (
+    WORD_BYTES,
+    BoundedPort,
+    Instruction,
+    LengthWords,
+    Opcode,
+    argument_offset,
+    record_offset,
+)
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
@@ -44,19 +60,29 @@ class Names(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelRoutine:
-    """A kernel of a step and its routine."""
+    """A kernel of a step and its routine.
+
+    Attributes:
+        reasons: for which a call that sets lengths refuses.
+    """
 
     kernel: Kernel
     routine: Routine
     names: Names
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledBlock:
-    """The kernels of a block. The inputs and outputs of its graph are in the order of its model."""
+    """The kernels of a block. The inputs and outputs of its graph are in the order of its model.
+
+    Attributes:
+        guards: must hold for the lengths with which the kernels run.
+    """
 
     graph: FusedGraph
     calls: tuple[KernelRoutine, ...]
+    guards: tuple[Guard, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +97,7 @@ class Step:
         loops: number of loops.
         bounded: outputs whose shapes are upper bounds.
         repeated: numbers of the calls that are in a loop.
+        sizings: the calls that set lengths, by their numbers.
     """
 
     graph: FusedGraph
@@ -80,6 +107,7 @@ class Step:
     loops: int = 0
     bounded: tuple[BoundedPort, ...] = ()
     repeated: frozenset[int] = frozenset()
+    sizings: Mapping[int, Sizing] = field(default_factory=dict)
 
     @property
     def accessed(self) -> list[tuple[Value, ...]]:
@@ -91,13 +119,56 @@ class Step:
         return tuple(
             Instruction(
                 opcode=each.opcode,
-                number=each.writes[0].size_bytes if each.opcode is Opcode.COPY else each.number,
+                number=estimate(each.reads[0].size_bytes) if each.opcode is Opcode.COPY else each.number,
                 target=each.target,
                 locations=assignment.of(accessed),
                 operations=each.origins,
             )
             for each, accessed in zip(self.program, self.accessed, strict=True)
         )
+
+    def with_sizings(self, scope: ExtentScope) -> "Step":
+        """Returns the step with the routines of the calls that set lengths; see `Sizing`."""
+        if not self.sizings:
+            return self
+        records = {each.number: n for n, each in enumerate(self.program) if each.opcode is Opcode.CALL}
+        counts = [each.routine.pointers for each in self.calls]
+        firsts = [*accumulate(counts, initial=0)]
+        end = argument_offset(len(self.program), firsts[-1] + sum(map(len, self.accessed)))
+        words = LengthWords(len(scope.symbols), end)
+        extents = [*accumulate((len(each.routine.extents) for each in self.calls), initial=words.count)]
+        calls = list(self.calls)
+
+        def sized(number: int) -> SizedCall:
+            routine = self.calls[number].routine
+            cells = []
+            for position, value in enumerate(routine.arguments):
+                start = self.graph.starts.get(value, 0) * value.type.size_bytes
+                if isinstance(start, Extent):
+                    cell = argument_offset(len(self.program), firsts[number] + position)
+                    cells.append((cell, self._owner(value), start))
+            return SizedCall(
+                kernel=self.calls[number].kernel,
+                routine=routine,
+                record=record_offset(records[number]),
+                extents=end + WORD_BYTES * extents[number],
+                cells=tuple(cells),
+            )
+
+        for number, sizing in self.sizings.items():
+            copies: list[tuple[int, int]] = []
+            for position in range(records[number] + 1, len(self.program)):
+                each = self.program[position]
+                if each.opcode is not Opcode.COPY:
+                    break
+                copies.append((record_offset(position), each.reads[0].size_bytes))
+            owned = replace(sizing, owners=tuple(map(self._owner, sizing.owners)))
+            routine, reasons = owned.routine(scope, words, [*map(sized, sizing.calls)], copies)
+            calls[number] = replace(calls[number], routine=routine, reasons=reasons)
+        return replace(self, calls=tuple(calls))
+
+    def _owner(self, value: Value) -> Value:
+        return self.graph.aliases.get(value, value)
 
 
 class StepBuilder:
@@ -106,14 +177,14 @@ class StepBuilder:
     Args:
         structured: the model.
         block: compiles a block from its model.
-        update: compiles the kernel of an update.
+        update: compiles the kernel of an update, and returns what must hold for the lengths.
     """
 
     def __init__(
         self,
         structured: StructuredModel,
-        block: Callable[[BasicBlock, Model], CompiledBlock],
-        update: Callable[[StructuredModel, Update, Kernel], KernelRoutine],
+        block: Callable[[BasicBlock, BlockModel], CompiledBlock],
+        update: Callable[[StructuredModel, Update, Kernel], tuple[KernelRoutine, Sequence[Guard]]],
     ) -> None:
         self._structured = structured
         self._compile_block, self._compile_update = block, update
@@ -125,11 +196,12 @@ class StepBuilder:
         self._starts: dict[Value, int] = {}
         self._kernels: list[Kernel] = []
         self._calls: list[KernelRoutine] = []
+        self._sizings: dict[int, Sizing] = {}
 
     def step(self) -> Step:
         """Compiles everything and builds the step."""
         main = self._structured.model.main
-        linear = Linearization(self._variable, self._instructions)
+        linear = Linearization(self._variable, self._instructions, self._lengths)
         linear.add(self._structured.items)
         inputs, outputs = ([self._variable(each) for each in ends] for ends in (main.inputs, main.outputs))
         shared = coalesce_copies(linear.instructions, inputs, outputs)
@@ -159,6 +231,7 @@ class StepBuilder:
             program=program,
             loops=linear.loops,
             repeated=_repeated(linear.instructions),
+            sizings=self._sizings,
         )
 
     def _variable(self, operand: int) -> Value:
@@ -189,13 +262,13 @@ class StepBuilder:
         )
 
     def _instructions(self, item: BasicBlock | Update) -> list[LinearInstruction]:
-        return self._block(item) if isinstance(item, BasicBlock) else [self._update(item)]
+        return self._block(item) if isinstance(item, BasicBlock) else self._update(item)
 
     def _block(self, block: BasicBlock) -> list[LinearInstruction]:
         part = self._models.of(block)
         if not part.outputs:
             return []
-        compiled = self._compile_block(block, part.model)
+        compiled = self._compile_block(block, part)
         graph = compiled.graph
         ends = {
             **dict(zip(graph.inputs, part.inputs, strict=True)),
@@ -207,7 +280,57 @@ class StepBuilder:
         self._starts |= graph.starts
         self._kernels += graph.kernels
         written: set[Value] = set()
-        return [self._called(call, written) for call in compiled.calls]
+        instructions = [self._called(call, written) for call in compiled.calls]
+        return self._sized(instructions, compiled.guards)
+
+    def _sized(
+        self, instructions: list[LinearInstruction], guards: Sequence[Guard]
+    ) -> list[LinearInstruction]:
+        """Adds a call that sets the sizes of kernels before them, if they depend on lengths."""
+        numbers = [each.number for each in instructions if self._has_lengths(self._calls[each.number])]
+        if not numbers and not guards:
+            return instructions
+        parts = (value for number in numbers for value in self._calls[number].routine.arguments)
+        owners = {
+            self._aliases.get(value, value) for value in parts if isinstance(self._starts.get(value), Extent)
+        }
+        sizing = Sizing(guards=tuple(guards), calls=numbers, owners=tuple(owners))
+        return [self._called_sizing(sizing), *instructions]
+
+    def _has_lengths(self, call: KernelRoutine) -> bool:
+        routine, shape = call.routine, call.kernel.shape
+        return bool(routine.extents) or has_extents(
+            (routine.work_items, *shape, *(self._starts.get(each) for each in routine.arguments))
+        )
+
+    def _lengths(self, update: LengthUpdate) -> LinearInstruction:
+        """Returns the call that sets lengths."""
+        return self._called_sizing(
+            Sizing(
+                lengths=tuple(
+                    (
+                        symbol,
+                        ElementOf(self._variable(each.operand), each.number)
+                        if isinstance(each, Element)
+                        else each,
+                    )
+                    for symbol, each in update.lengths
+                ),
+                stores=tuple((self._variable(operand), values) for operand, values in update.stores),
+                guards=update.guards,
+            )
+        )
+
+    def _called_sizing(self, sizing: Sizing) -> LinearInstruction:
+        number = len(self._calls)
+        self._sizings[number] = sizing
+        self._calls.append(KernelRoutine(kernel=_NOTHING, routine=sizing.placeholder(), names=_NO_NAMES))
+        return LinearInstruction(
+            opcode=Opcode.CALL,
+            number=number,
+            reads=tuple(each for each in sizing.read if each.constant is None),
+            writes=sizing.written,
+        )
 
     def _called(self, call: KernelRoutine, written: set[Value]) -> LinearInstruction:
         """Returns the call of a kernel.
@@ -230,11 +353,11 @@ class StepBuilder:
             is_partial=is_partial,
         )
 
-    def _update(self, update: Update) -> LinearInstruction:
+    def _update(self, update: Update) -> list[LinearInstruction]:
         kernel = self._update_kernel(update)
         self._kernels.append(kernel)
-        call = self._compile_update(self._structured, update, kernel)
-        return self._called(call, {self._variable(update.target)})
+        call, guards = self._compile_update(self._structured, update, kernel)
+        return self._sized([self._called(call, {self._variable(update.target)})], guards)
 
     def _update_kernel(self, update: Update) -> Kernel:
         """Returns the kernel that stores a part in a variable that has all other elements."""
@@ -258,6 +381,24 @@ class StepBuilder:
             operations=(0,),
             output_offset=linearize(position, target.shape),
         )
+
+
+class _NoNames:
+    """Implements `Names` for what implements no operation."""
+
+    def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
+        return ()
+
+    def text(self, kernel: Kernel) -> str:
+        return "lengths"
+
+    def failed(self, kernel: Kernel, error: Exception) -> Exception:
+        return error
+
+
+_NO_NAMES = _NoNames()
+#: The kernel of calls that set lengths.
+_NOTHING = Kernel(output=Value((), Scalar.INT32), axes=(), body=constant(0, Scalar.INT32))
 
 
 def _repeated(program: Sequence[LinearInstruction]) -> frozenset[int]:

@@ -6,7 +6,6 @@ suitably aligned.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 
@@ -14,9 +13,67 @@ import msgspec
 
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 from neurald.hal.model.types import Operand
+from neurald.hal.records import replace
 
-#: Size of an extent that kernels read.
+#: Size of an extent that kernels read, and of other words in the memory of a step.
 WORD_BYTES: Final = 8
+#: Number of words of a step before its records, and of each record; see
+#: `neurald.drivers.cpu.native.step_program`.
+STEP_WORDS: Final = 11
+RECORD_WORDS: Final = 8
+#: Word of a record that has the number of work items of a call, or of bytes of a copy.
+_ITEMS: Final = 4
+#: What a call that sets lengths reports: that a length exceeds its capacity, or that the code is not
+#: valid for the lengths, for the first of its messages; further numbers stand for the others.
+EXCEEDS_CAPACITY: Final = 1
+REFUSED: Final = 2
+
+
+class LengthWords:
+    """Where the lengths that change are in the memory of a step, by offsets in bytes.
+
+    Args:
+        symbols: number of lengths.
+        start: of the extents.
+    """
+
+    def __init__(self, symbols: int, start: int) -> None:
+        self._symbols = symbols
+        self._start = start
+        #: In a record.
+        self.items: Final = WORD_BYTES * _ITEMS
+
+    @property
+    def count(self) -> int:
+        """The number of words."""
+        return 3 * self._symbols
+
+    def length(self, symbol: int) -> int:
+        """Returns where a length is."""
+        return self._start + WORD_BYTES * symbol
+
+    def wanted(self, symbol: int) -> int:
+        """Returns where the length is that may exceed its capacity."""
+        return self.length(self._symbols + symbol)
+
+    def capacity(self, symbol: int) -> int:
+        """Returns where the largest length is for which there is memory."""
+        return self.length(2 * self._symbols + symbol)
+
+
+def record_offset(position: int) -> int:
+    """Returns the offset of the record of an instruction in the memory of a step, in bytes."""
+    return WORD_BYTES * (STEP_WORDS + RECORD_WORDS * position)
+
+
+def argument_offset(records: int, number: int) -> int:
+    """Returns the offset of an argument in the memory of a step, in bytes.
+
+    Args:
+        records: number of records.
+        number: of the argument, counted over all calls and then over all instructions.
+    """
+    return record_offset(records) + WORD_BYTES * number
 
 
 class KernelCall(msgspec.Struct, frozen=True, array_like=True):

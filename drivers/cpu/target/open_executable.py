@@ -11,7 +11,7 @@ from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocati
 from neurald.drivers.compiler.memory.extent_program import ExtentProgram
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, OutOfMemory
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
 
 _NAME: Final = re.compile(NAME_PATTERN)
@@ -45,6 +45,17 @@ class OpenPort(msgspec.Struct, frozen=True, array_like=True):
     dimensions: tuple[int, ...]
 
 
+class Grown(msgspec.Struct, frozen=True):
+    """An executable with memory for lengths that change while it runs.
+
+    Attributes:
+        places: offset and size in the arena of each value, in bytes.
+    """
+
+    executable: Executable
+    places: tuple[tuple[int, int], ...]
+
+
 class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
     """A compiled step whose inputs have open dimensions.
 
@@ -57,6 +68,9 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         values: the values in the arena.
         work_items: the number of work items of each call.
         locations: the arguments of each call; None for those that do not change.
+        instructions: likewise for each instruction.
+        sizings: numbers of the calls that set lengths. If there are any, the open dimensions change
+            while the step runs; see `neurald.drivers.cpu.program.sizing`.
         inputs, outputs: the ports.
         extents: the words that kernels read.
         scratch_bytes: the scratch memory per thread.
@@ -74,6 +88,8 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
     extents: tuple[int, ...]
     scratch_bytes: int
     names: dict[str, int]
+    instructions: tuple[tuple[OpenLocation | None, ...], ...] = ()
+    sizings: tuple[int, ...] = ()
 
     def lengths(self, shapes: Sequence[Sequence[int] | None]) -> tuple[int, ...] | None:
         """Returns the length of each open dimension for given shapes of the inputs.
@@ -94,6 +110,77 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
                 return None
             found += lengths
         return tuple(found)
+
+    def message(self, text: str, lengths: Sequence[int]) -> str:
+        """Returns a message about extents with their numbers."""
+        numbers = self.program.at(lengths)
+        return _NAME.sub(lambda name: str(numbers[self.names[name.group()]]), text)
+
+    def output_shapes(self, lengths: Sequence[int]) -> list[tuple[int, ...]]:
+        """Returns the shapes of the outputs for these lengths."""
+        numbers = self.program.at(lengths)
+        return [tuple(numbers[length] for length in port.dimensions) for port in self.outputs]
+
+    def grown(self, capacities: Sequence[int]) -> "Grown":
+        """Returns the executable with memory for lengths that change, up to these.
+
+        Raises:
+            OutOfMemory: that would be too much memory.
+        """
+        numbers = self.program.largest(capacities)
+        if numbers is None:
+            raise OutOfMemory(f"values of lengths up to {list(capacities)} exceed all limits")
+        plan = plan_memory(
+            [
+                Lifespan(
+                    value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last
+                )
+                for n, value in enumerate(self.values)
+            ],
+            alignment=ALIGNMENT,
+        )
+        template = self.template
+
+        def moved(
+            known: Sequence[BufferLocation], places: Sequence[OpenLocation | None]
+        ) -> tuple[BufferLocation, ...]:
+            return tuple(
+                location
+                if place is None
+                else BufferLocation(Base.ARENA, plan.offsets[place.value] + max(0, numbers[place.offset]))
+                for location, place in zip(known, places, strict=True)
+            )
+
+        def port(known: Port, each: OpenPort) -> Port:
+            return msgspec.structs.replace(known, offset=None if each.value < 0 else plan.offsets[each.value])
+
+        executable = msgspec.structs.replace(
+            template,
+            calls=tuple(
+                msgspec.structs.replace(
+                    call,
+                    locations=moved(call.locations, places),
+                    work_items=max(0, numbers[work_items]),
+                    cost_ns=call.cost_ns * max(0, numbers[work_items]) / max(1, call.work_items),
+                )
+                for call, places, work_items in zip(
+                    template.calls, self.locations, self.work_items, strict=True
+                )
+            ),
+            instructions=tuple(
+                msgspec.structs.replace(each, locations=moved(each.locations, places))
+                for each, places in zip(template.instructions, self.instructions, strict=True)
+            ),
+            inputs=tuple(map(port, template.inputs, self.inputs)),
+            outputs=tuple(map(port, template.outputs, self.outputs)),
+            arena_bytes=plan.size_bytes,
+            scratch_bytes=max(0, numbers[self.scratch_bytes]),
+            unshared_bytes=plan.unshared_bytes,
+        )
+        places = tuple(
+            (plan.offsets[n], max(0, numbers[value.size_bytes])) for n, value in enumerate(self.values)
+        )
+        return Grown(executable=executable, places=places)
 
     def executable(self, shapes: Sequence[Sequence[int] | None]) -> Executable | None:
         """Returns the executable for given shapes of the inputs; None if the code does not support them."""

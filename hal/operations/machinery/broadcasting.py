@@ -16,11 +16,23 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     common: list[int] = [1] * rank
     for shape in shapes:
         for dimension, length in enumerate(shape, start=rank - len(shape)):
-            if common[dimension] == 1:
+            known = common[dimension]
+            # A length that is not known is only compared with 1 if it differs from the other one.
+            if length is known or _is_one(length):
+                continue
+            if _is_one(known):
                 common[dimension] = length
-            elif length != 1 and length != common[dimension]:
+            elif length == known:
+                continue
+            elif known == 1:
+                common[dimension] = length
+            elif length != 1:
                 raise ValueError(f"the shapes {list(map(list, shapes))} do not broadcast")
     return tuple(common)
+
+
+def _is_one(length: int) -> bool:
+    return isinstance(length, int) and length == 1
 
 
 def broadcast_shape(call: Call, *names: str) -> Shape:

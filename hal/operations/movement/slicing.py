@@ -20,7 +20,8 @@ def slice_parts(call: Call) -> tuple[slice, ...]:
     begins, sizes = (integers(call, name, (len(shape),)).tolist() for name in ("begin", "size"))
     parts = []
     for axis, (length, begin, size) in enumerate(zip(shape, begins, sizes, strict=True)):
-        end = length if size == -1 else begin + size
+        # A size that a compiler does not know is not taken as -1.
+        end = length if isinstance(size, int) and size == -1 else begin + size
         if not 0 <= begin <= end <= length:
             raise BadData(
                 f"{call.name('begin')} is {begin} and size {size} along axis {axis}; "

@@ -1,4 +1,4 @@
-"""Random programs of loops, branches, counters, vectors and lists.
+"""Random programs of loops, branches, counters, vectors, lists, and queues, whose lengths change.
 
 All arithmetic is exact, so that results have the same bits however they are computed.
 """
@@ -15,9 +15,14 @@ import neurald as nd
 Op = nd.OperationType
 LENGTH, WIDTH = 4, 3
 
-#: A counter, a vector, or a list of vectors.
+#: A counter, a vector, a list of vectors, or a list of any number of vectors.
 Kind = str
 _SHAPES = {"counter": (1,), "vector": (WIDTH,), "list": (LENGTH, WIDTH)}
+_GROWING_SHAPES = {**_SHAPES, "queue": (0, WIDTH)}
+#: Number of turns of loops; a program with queues may have long ones.
+_TURNS, _GROWING_TURNS = (0, 1, 3, 7), (0, 1, 2, 3, 7, 20)
+#: Longest queue to which another queue is appended: they may double in every turn.
+_LONGEST = 60
 _INT64 = nd.OperandType.TENSOR_INT64
 
 
@@ -38,6 +43,7 @@ class RandomProgram:
         depth: how deep control flow may nest.
         may_fail: True if an index may be out of range.
         is_wide: True if counters have 64 bits.
+        grows: True if there are queues.
     """
 
     def __init__(
@@ -48,8 +54,10 @@ class RandomProgram:
         *,
         may_fail: bool = False,
         is_wide: bool = False,
+        grows: bool = False,
     ) -> None:
         self._rng, self._depth, self._may_fail, self._is_wide = rng, depth, may_fail, is_wide
+        self._grows, self._shapes = grows, _GROWING_SHAPES if grows else _SHAPES
         self._graph = Graph()
         self.inputs = [self._new(kind) for kind in kinds]
         self._readable = list(self.inputs)
@@ -62,7 +70,7 @@ class RandomProgram:
         return self._graph.finish([each.index for each in self.inputs], outputs)
 
     def _new(self, kind: Kind) -> Variable:
-        return Variable(self._graph.value(self._type(kind), _SHAPES[kind]), kind)
+        return Variable(self._graph.value(self._type(kind), self._shapes[kind]), kind)
 
     def _type(self, kind: Kind) -> nd.OperandType:
         if kind != "counter":
@@ -86,7 +94,7 @@ class RandomProgram:
         found = [each for each in self._readable if each.kind == kind]
         if found and self._rng.random() < 0.85:
             return self._rng.choice(found)
-        shape = _SHAPES[kind]
+        shape = (self._rng.randint(1, 3), WIDTH) if kind == "queue" else self._shapes[kind]
         index = self._graph.builder.add_operand(self._type(kind), shape)
         numbers = [self._rng.randint(-3, 3) for _ in range(int(np.prod(shape)))]
         dtype = self._type(kind).dtype
@@ -101,11 +109,16 @@ class RandomProgram:
         """Returns a new value: computed, or the copy of another one."""
         if self._rng.random() < 0.4:
             source, copy = self._any(kind), self._new(kind)
-            self._add(Op.TFLITE_RESHAPE, [source.index, self._shape(*_SHAPES[kind])], copy.index)
+            shape = (-1, WIDTH) if kind == "queue" else self._shapes[kind]
+            self._add(Op.TFLITE_RESHAPE, [source.index, self._shape(*shape)], copy.index)
             return copy
         return self._simple(kind)
 
     def _simple(self, kind: Kind) -> Variable:
+        if kind == "queue":
+            return self._queue()
+        if self._grows and kind in ("vector", "counter") and self._rng.random() < 0.4:
+            return self._of_queue(kind)
         if kind == "list" and self._rng.random() < 0.6:
             return self._updated()
         if kind == "vector" and self._rng.random() < 0.4:
@@ -163,19 +176,89 @@ class RandomProgram:
         self._add(Op.TFLITE_CONCATENATION, [head, row, tail, zero], output.index)
         return output
 
+    def _queue(self) -> Variable:
+        """Returns a queue with more or fewer vectors than another one, or with other vectors."""
+        source, output, kind = self._any("queue").index, self._new("queue"), self._rng.random()
+        zero = self._number(0)
+        if kind < 0.35:
+            row = self._graph.value(FLOAT, (1, WIDTH))
+            self._add(Op.TFLITE_RESHAPE, [self._any("vector").index, self._shape(1, WIDTH)], row)
+            parts = [source, row] if self._rng.random() < 0.7 else [row, source]
+            self._add(Op.TFLITE_CONCATENATION, [*parts, zero], output.index)
+        elif kind < 0.45:
+            shorter = self._slice(self._any("queue").index, self._integers(0, 0), longest=_LONGEST)
+            other = self._slice(source, self._integers(0, 0), longest=_LONGEST)
+            self._add(Op.TFLITE_CONCATENATION, [shorter, other, zero], output.index)
+        elif kind < 0.55:
+            begin = self._graph.value(self._type("counter"), (2,))
+            parts = [self._within(self._any("counter").index, source), self._integers(0), zero]
+            self._add(Op.TFLITE_CONCATENATION, parts, begin)
+            self._add(Op.TFLITE_SLICE, [source, begin, self._integers(-1, -1)], output.index)
+        elif kind < 0.65:
+            position = self._within(self._any("counter").index, source)
+            return Variable(self._slice(source, self._integers(0, 0), position), "queue")
+        elif kind < 0.75:
+            shape = self._shape(-1, WIDTH)
+            self._add(Op.TFLITE_RESHAPE, [self._any("list").index, shape], output.index)
+        else:
+            other = self._any("vector").index
+            self._add(Op.TFLITE_SUB, [source, other, self._graph.none], output.index)
+        return output
+
+    def _length(self, queue: int) -> int:
+        """Returns the length of a queue as a counter."""
+        shape = self._graph.value(self._type("counter"), (2,))
+        self._add(Op.TFLITE_SHAPE, [queue], shape)
+        arguments = [shape, self._integers(0), self._integers(1)]
+        return self._add(Op.TFLITE_SLICE, arguments, self._new("counter").index)
+
+    def _within(self, counter: int, queue: int) -> int:
+        """Returns a counter, moved into the range from 0 to the length of a queue."""
+        low = self._add(Op.TFLITE_MAXIMUM, [counter, self._integers(0)], self._new("counter").index)
+        return self._add(Op.TFLITE_MINIMUM, [low, self._length(queue)], self._new("counter").index)
+
+    def _slice(self, queue: int, begin: int, length: int | None = None, longest: int = 0) -> int:
+        """Returns the first vectors of a queue."""
+        if length is None:
+            length = self._add(
+                Op.TFLITE_MINIMUM,
+                [self._length(queue), self._integers(longest)],
+                self._new("counter").index,
+            )
+        size = self._graph.value(self._type("counter"), (2,))
+        self._add(Op.TFLITE_CONCATENATION, [length, self._integers(WIDTH), self._number(0)], size)
+        return self._add(Op.TFLITE_SLICE, [queue, begin, size], self._new("queue").index)
+
+    def _of_queue(self, kind: Kind) -> Variable:
+        """Returns the length of a queue, or the sum of its vectors."""
+        source, output = self._any("queue").index, self._new(kind)
+        if kind == "counter":
+            return Variable(self._length(source), kind)
+        index = self._graph.builder.add_operand(nd.OperandType.BOOL)
+        self._graph.builder.set_operand_value(index, value=False)
+        # Sums of small numbers are exact.
+        small = self._slice(source, self._integers(0, 0), longest=3)
+        self._add(Op.TFLITE_SUM, [small, self._shape(0), index], output.index)
+        return output
+
     def _operation(self) -> list[Variable]:
         kind = self._rng.random()
         if self._depth == 0 or kind < 0.4:
-            return [self._simple(self._rng.choice(tuple(_SHAPES)))]
+            return [self._simple(self._rng.choice(tuple(self._shapes)))]
         return self._branch() if kind < 0.6 else self._loop()
 
     def _inner(self, kinds: Sequence[Kind]) -> "RandomProgram":
         return RandomProgram(
-            self._rng, kinds, self._depth - 1, may_fail=self._may_fail, is_wide=self._is_wide
+            self._rng,
+            kinds,
+            self._depth - 1,
+            may_fail=self._may_fail,
+            is_wide=self._is_wide,
+            grows=self._grows,
         )
 
     def _kinds(self, low: int, high: int) -> list[Kind]:
-        return [self._rng.choice(tuple(_SHAPES)) for _ in range(self._rng.randint(low, high))]
+        return [self._rng.choice(tuple(self._shapes)) for _ in range(self._rng.randint(low, high))]
 
     def _less(self, first: int, second: int) -> int:
         return self._add(Op.TFLITE_LESS, [first, second], self._graph.value(BOOL, (1,)))
@@ -210,7 +293,7 @@ class RandomProgram:
     def _condition(self, kinds: Sequence[Kind]) -> nd.Model:
         condition = self._inner(kinds)
         graph, inputs = condition._graph, condition.inputs
-        limit = condition._integers(self._rng.choice((0, 1, 3, 7)))
+        limit = condition._integers(self._rng.choice(_GROWING_TURNS if self._grows else _TURNS))
         holds = condition._less(inputs[0].index, limit)
         counters = [each for each in inputs[1:] if each.kind == "counter"]
         if counters and self._rng.random() < 0.5:
@@ -230,14 +313,17 @@ class RandomProgram:
         return body._graph.finish([each.index for each in body.inputs], results)
 
 
-def random_loops(seed: int, *, may_fail: bool = False) -> tuple[nd.Model, list[list[np.ndarray]]]:
-    """Returns a model, and arguments of several executions."""
+def random_loops(
+    seed: int, *, may_fail: bool = False, grows: bool = False
+) -> tuple[nd.Model, list[list[np.ndarray]]]:
+    """Returns a model, and arguments of several executions; see `RandomProgram`."""
     rng = random.Random(seed)
     kinds = ["counter", *(rng.choice(tuple(_SHAPES)) for _ in range(rng.randint(1, 3)))]
-    program = RandomProgram(rng, kinds, depth=3, may_fail=may_fail, is_wide=seed % 4 == 3)
+    program = RandomProgram(rng, kinds, depth=3, may_fail=may_fail, is_wide=seed % 4 == 3, grows=grows)
     # There is always a loop.
     program._readable += program._loop()
-    model = program.finished([rng.choice(tuple(_SHAPES)) for _ in range(rng.randint(1, 3))])
+    results = [rng.choice(tuple(program._shapes)) for _ in range(rng.randint(1, 3))]
+    model = program.finished([*results, "queue"] if grows else results)
     arguments = [
         [
             np.array(

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load, maximum, minimum
+from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load, maximum, minimum, select
+from neurald.drivers.compiler.ir.extent import has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.movement import indexing
@@ -32,13 +33,19 @@ def _slice_from(call: Call, builder: Builder, source: Value, shape: Shape) -> Va
     if not last:
         return source
     message = f"{call.name('begin')}: indexes from 0 to {last} are expected"
-    limits = builder.constant(np.array(last, begin.type.dtype))
+    limits = None if has_extents(last) else builder.constant(np.array(last, begin.type.dtype))
 
     def first(at: Expression) -> Expression:
-        return load(begin, (at,))
+        found = load(begin, (at,))
+        return found if limits is not None else found.to(Scalar.INDEX)
 
     def limit(at: Expression) -> Expression:
-        return load(limits, (at,))
+        if limits is not None:
+            return load(limits, (at,))
+        *others, found = (index(length) for length in last)
+        for axis, length in enumerate(others):
+            found = select(at.equals(axis), length, found)
+        return found
 
     def requirements(at: Expression) -> Sequence[tuple[Expression, str]]:
         return (((first(at) >= 0) & (first(at) <= limit(at)), message),)

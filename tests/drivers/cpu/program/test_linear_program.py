@@ -22,7 +22,7 @@ def linearized(
         number = item.operations[0] if isinstance(item, BasicBlock) else item.operation
         return [LinearInstruction(opcode=Opcode.CALL, number=number)]
 
-    linear = Linearization(variable, calls)
+    linear = Linearization(variable, calls, lambda _: LinearInstruction(opcode=Opcode.CALL, number=-1))
     linear.add(items)
     return linear.instructions, variables
 

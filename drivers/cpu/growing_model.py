@@ -1,0 +1,121 @@
+"""A model compiled as a whole in which lengths change while it runs, such as a list that grows."""
+
+import ctypes
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from neurald.drivers.cpu.native.growing_instance import GrowingBinding, LengthsRefused
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
+from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
+from neurald.hal.errors import MissedDeadlinePersistent
+from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Operand, Request
+from neurald.hal.sync.cancellation import Cancellation
+
+if TYPE_CHECKING:
+    from neurald.hal.execution.reference_model import ReferenceModel
+
+_LOG = logging.getLogger(__name__)
+
+
+class GrowingModel(CpuPreparedModel):
+    """Implements `neurald.hal.device.PreparedModel`.
+
+    Executions with lengths for which the code is not valid run on references.
+
+    Args:
+        native: the compiled model.
+        opened: its step.
+        references: see `CpuPreparedModel`.
+    """
+
+    def __init__(
+        self,
+        native: NativeModel,
+        opened: OpenExecutable,
+        references: "Callable[[], ReferenceModel] | None" = None,
+    ) -> None:
+        super().__init__(native, references)
+        self._opened = opened
+        one, other = (opened.output_shapes([length] * len(opened.symbols)) for length in (2, 3))
+        #: The shapes of the outputs; lengths that may change are 0.
+        self._shapes = [
+            tuple(length if length == another else 0 for length, another in zip(*shapes, strict=True))
+            for shapes in zip(one, other, strict=True)
+        ]
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """See `CpuPreparedModel.operand`."""
+        operand = super().operand(index, is_output=is_output)
+        if not is_output:
+            return operand
+        return Operand(
+            type=operand.type,
+            dimensions=self._shapes[index],
+            scale=operand.scale,
+            zero_point=operand.zero_point,
+        )
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
+        started = time.monotonic_ns()
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        if options.cancellation is not None:
+            options.cancellation.require_not_cancelled("before it began")
+        if any(argument.pool is None for argument in request.inputs):
+            return self.on_references(request, options)
+        shapes: list[OutputShape] = []
+
+        def receive(found: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
+            sizes = []
+            for shape, port, argument in zip(
+                found, self.native.executable.outputs, request.outputs, strict=True
+            ):
+                sizes.append(OutputShape(dimensions=shape).size_bytes(port.operand.type) or 0)
+                shapes.append(OutputShape(dimensions=shape, sufficient=sizes[-1] <= argument.length))
+            if all(each.sufficient for each in shapes):
+                for size, address, argument in zip(sizes, addresses, request.outputs, strict=True):
+                    ctypes.memmove(address_of(request, argument, size), address, size)
+
+        binding = GrowingBinding(
+            inputs=[
+                (address_of(request, argument, port.size_bytes), port.size_bytes)
+                for port, argument in zip(self.native.executable.inputs, request.inputs, strict=True)
+            ],
+            receive=receive,
+        )
+        taken = [started]
+        try:
+            self.native.run(binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s)
+        except LengthsRefused as error:
+            _LOG.info("an execution runs on references: %s", error)
+            return self.on_references(request, options)
+        if not options.measure:
+            return ExecutionResult(output_shapes=tuple(shapes))
+        ended, launched = time.monotonic_ns(), taken[-1]
+        return ExecutionResult(
+            output_shapes=tuple(shapes),
+            timing=Timing(
+                on_device_ns=ended - launched, in_driver_ns=ended - started, queued_ns=launched - started
+            ),
+        )
+
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+        """See `ReusesExecutions.create_reusable_execution`. Returns None: outputs have no fixed size."""
+        return None
+
+    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+        """See `CallsDirectly.create_short_execution`. Returns None: outputs have no fixed size."""
+        return None
+
+    def create_array_function(
+        self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """See `CallsDirectly.create_array_function`. Returns None: outputs have no fixed size."""
+        return None

@@ -1,0 +1,171 @@
+"""Instance of a step whose lengths change while it runs.
+
+There is memory for lengths up to a capacity. If a length exceeds it, the step stops at the call that
+would set it. A new instance with at least twice the capacity continues there, with the values that
+are alive. Later executions begin with the largest capacities so far.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from neurald.drivers.cpu.native.instance import Instance
+from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.python_call import Array
+from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
+from neurald.drivers.cpu.native.thread_pool import Team
+from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction, KernelCall
+from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
+from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.hal.device import KernelTime
+from neurald.hal.errors import OpFailed
+from neurald.hal.sync.cancellation import Cancellation
+
+#: Length for which there is memory in the first execution.
+_FIRST_CAPACITY: Final = 32
+
+
+class LengthsRefused(Exception):
+    """The code of a step is not valid for the lengths that it has found."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class GrowingBinding:
+    """Memory for the inputs of an execution, and what receives its outputs.
+
+    Attributes:
+        inputs: address and size of each input.
+        receive: gets the shape of each output, and the address where it is until `receive` returns.
+    """
+
+    inputs: Sequence[tuple[int, int]]
+    receive: Callable[[Sequence[tuple[int, ...]], Sequence[int]], None]
+
+
+class ArraysBinding:
+    """A binding to arrays.
+
+    Args:
+        inputs: contiguous arrays.
+        dtypes: of the outputs.
+
+    Attributes:
+        results: the outputs, after the execution.
+    """
+
+    def __init__(self, inputs: Sequence[Array], dtypes: Sequence["np.dtype[Any]"]) -> None:
+        self._dtypes = dtypes
+        self.results: list[Array] = []
+        self.binding = GrowingBinding(
+            inputs=[(each.ctypes.data, each.nbytes) for each in inputs], receive=self._receive
+        )
+
+    def _receive(self, shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
+        for dtype, shape, address in zip(self._dtypes, shapes, addresses, strict=True):
+            result = np.empty(shape, dtype)
+            ctypes.memmove(result.ctypes.data, address, result.nbytes)
+            self.results.append(result)
+
+
+class GrowingInstance:
+    """Memory and records of a step; see this module and `Instance`.
+
+    Args:
+        opened: the step.
+        code, constants, team: see `Instance`.
+    """
+
+    def __init__(self, opened: OpenExecutable, code: LoadedCode, constants: int, team: Team) -> None:
+        self._opened = opened
+        self._symbols = len(opened.program.bounds)
+        self._make = lambda grown: Instance(grown.executable, code, constants, team, has_ports=False)
+        self._capacities = [_FIRST_CAPACITY] * self._symbols
+        self._sizings = frozenset(opened.sizings)
+        self._grown: Grown = opened.grown(self._capacities)
+        self._instance: Instance = self._make(self._grown)
+        #: Stops `run`.
+        self.cancellation: Final = Cancellation()
+
+    def run(
+        self, binding: GrowingBinding, cancellation: int, deadline_ns: int, loop_timeout_ns: int
+    ) -> KernelCall | Instruction | None:
+        """Runs the step; see `Instance.run`.
+
+        Raises:
+            LengthsRefused: the code is not valid for a length; the outputs are undefined.
+            OutOfMemory: there is no memory for its values.
+        """
+        limits = cancellation, deadline_ns, loop_timeout_ns
+        self._set_capacities()
+        self._bind(binding)
+        position = 0
+        while True:
+            instance = self._instance
+            position, reported = instance.run_from(position, *limits)
+            if position == len(self._opened.template.instructions):
+                break
+            if position & (STOPPED | TIMED_OUT):
+                return instance.stopped(position)
+            call = instance.call_at(position)
+            if call not in self._sizings:
+                message = self._opened.template.calls[call].messages[reported - 1]
+                raise OpFailed(self._opened.message(message, self._lengths()))
+            if reported != EXCEEDS_CAPACITY:
+                raise LengthsRefused(self._opened.template.calls[call].messages[reported - REFUSED])
+            self._grow(position)
+            self._bind(binding, copies=False)
+        outputs = self._grown.executable.outputs
+        addresses = [instance.arena + (port.offset or 0) for port in outputs]
+        binding.receive(self._opened.output_shapes(self._lengths()), addresses)
+        return None
+
+    def _lengths(self) -> list[int]:
+        found: list[int] = self._instance.extents[: self._symbols].tolist()
+        return found
+
+    def _set_capacities(self) -> None:
+        self._instance.extents[2 * self._symbols : 3 * self._symbols] = self._capacities
+
+    def _bind(self, binding: GrowingBinding, *, copies: bool = True) -> None:
+        """Lets the step read inputs where they are, if they are aligned; others are copied."""
+        instance, executable = self._instance, self._grown.executable
+        for port, arguments, (address, size) in zip(
+            executable.inputs, executable.input_arguments, binding.inputs, strict=True
+        ):
+            if address % ALIGNMENT:
+                if copies and port.offset is not None:
+                    ctypes.memmove(instance.arena + port.offset, address, size)
+                if port.offset is None:
+                    continue
+                address = instance.arena + port.offset
+            for argument in arguments:
+                instance.bind_argument(argument, address)
+
+    def _grow(self, position: int) -> None:
+        """Replaces the instance by a larger one, in which the step continues at a position."""
+        before, old = self._instance, self._grown
+        words = before.extents.copy()
+        wanted = words[self._symbols : 2 * self._symbols].tolist()
+        self._capacities = [
+            max(length, 2 * capacity) if length > capacity else capacity
+            for length, capacity in zip(wanted, self._capacities, strict=True)
+        ]
+        self._grown = self._opened.grown(self._capacities)
+        after = self._make(self._grown)
+        after.extents[:] = words
+        ctypes.memmove(after.loop_deadlines, before.loop_deadlines, ctypes.sizeof(before.loop_deadlines))
+        for value, (offset, size), (new, new_size) in zip(
+            self._opened.values, old.places, self._grown.places, strict=True
+        ):
+            # Positions of values are counted from 1; inputs are alive at 0.
+            if value.first <= position + 1 <= value.last:
+                ctypes.memmove(after.arena + new, before.arena + offset, min(size, new_size))
+        self._instance = after
+        self._set_capacities()
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """Returns nothing: kernels have no sizes before the step runs."""
+        return ()

@@ -1,0 +1,259 @@
+"""CompiledFunction: calls a compiled model with arrays, by position or by name."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+
+from neurald.hal.api_arguments import integer
+from neurald.hal.errors import BadData, BadState
+from neurald.hal.model.types import counted
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.explain.explanation import Explanation
+from neurald.runtime.function.conversion import as_array, converted, dequantized
+from neurald.runtime.function.signature_table import SignatureTable
+from neurald.runtime.function.summary import summary, summary_html
+from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
+from neurald.runtime.function.worker_pool import submit
+from neurald.runtime.plan.status import CompilationStatus
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Outputs: TypeAlias = list[Array] | dict[str, Array]
+
+_MAX_DEPTH = 1024
+
+
+class CompiledFunction:
+    """A compiled model that is called like a function. Thread-safe. `neurald.compile` creates it.
+
+    Arrays given by position return a list. Arrays given by name, as keyword arguments or as one
+    mapping, return a dictionary:
+
+        (scores,) = classify(image)
+        scores = classify(image=image)["scores"]
+        scores = classify({"image": image})["scores"]
+
+    Besides arrays, whatever NumPy can read is accepted: numbers, lists, objects with a buffer, and
+    tensors of other libraries with DLPack's methods, whose memory is not copied.
+
+    Args:
+        compilation: the compiled model.
+        signatures: the entry points of the model's file.
+        name: for messages.
+        converts: see `neurald.compile`.
+        recipe: what pickles the function: a function and its arguments; None if it cannot be.
+    """
+
+    def __init__(
+        self,
+        compilation: Compilation,
+        signatures: "SignatureTable[CompiledFunction]",
+        name: str,
+        *,
+        converts: bool,
+        recipe: tuple[Any, tuple[Any, ...]] | None,
+    ) -> None:
+        self._compilation: Compilation | None = compilation
+        self._signatures = signatures
+        self._name = name
+        self._converts = converts
+        self._recipe = recipe
+        self._inputs = inputs_of(compilation.model)
+        self._outputs = outputs_of(compilation.model)
+        self._positions = {info.name: position for position, info in enumerate(self._inputs)}
+
+    # Calls.
+
+    @overload
+    def __call__(self, named: Mapping[str, Any], /) -> dict[str, Array]: ...
+
+    @overload
+    def __call__(self, *arrays: Any) -> list[Array]: ...
+
+    @overload
+    def __call__(self, **named: Any) -> dict[str, Array]: ...
+
+    def __call__(self, *arrays: Any, **named: Any) -> Outputs:
+        """Computes the outputs.
+
+        Args:
+            arrays: one for each input, in order; or one mapping from names to arrays.
+            named: one array for each input, by name.
+
+        Returns:
+            A list of arrays; of named inputs a dictionary.
+
+        Raises:
+            BadData: inputs are missing, unknown, or of a wrong type or shape.
+            BadState: the function is closed.
+            Error: the execution failed.
+        """
+        if named or (len(arrays) == 1 and isinstance(arrays[0], Mapping)):
+            results = self._run(self._by_name(arrays, named))
+            return {info.name: array for info, array in zip(self._outputs, results, strict=True)}
+        return self._run(arrays)
+
+    def _by_name(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        if named and arrays:
+            raise BadData("inputs are given by position and by name; give all of them one way")
+        given: Mapping[str, Any] = named or arrays[0]
+        for name in given:
+            if name not in self._positions:
+                raise BadData(f"{self._name} has no input {name!r}; {self._names()}")
+        missing = [name for name in self._positions if name not in given]
+        if missing:
+            raise BadData(f"{self._name}: the inputs {missing} are not given; {self._names()}")
+        return [given[info.name] for info in self._inputs]
+
+    def _names(self) -> str:
+        return f"its inputs are {', '.join(repr(info.name) for info in self._inputs) or 'none'}"
+
+    def _run(self, values: Iterable[Any]) -> list[Array]:
+        arrays = tuple(values)
+        if not self._converts:
+            return self.compilation.run(*map(as_array, arrays))
+        if len(arrays) != len(self._inputs):
+            raise BadData(f"{counted(len(arrays), 'input')} given; {self._name} has {len(self._inputs)}")
+        inputs = [converted(each, info) for each, info in zip(arrays, self._inputs, strict=True)]
+        results = self.compilation.run(*inputs)
+        return [dequantized(each, info) for each, info in zip(results, self._outputs, strict=True)]
+
+    def submit(self, *arrays: Any, **named: Any) -> "Future[Any]":
+        """Begins a call in another thread, and returns its future. Arguments are as for a call."""
+        return submit(partial(self, *arrays, **named))
+
+    async def run_async(self, *arrays: Any, **named: Any) -> Any:
+        """Computes the outputs without blocking the event loop. Arguments are as for a call."""
+        return await asyncio.wrap_future(self.submit(*arrays, **named))
+
+    @overload
+    def stream(
+        self, inputs: Iterable[Mapping[str, Any]], depth: int = 4
+    ) -> Generator[dict[str, Array], None, None]: ...
+
+    @overload
+    def stream(self, inputs: Iterable[Any], depth: int = 4) -> Generator[list[Array], None, None]: ...
+
+    def stream(self, inputs: Iterable[Any], depth: int = 4) -> Generator[Any, None, None]:
+        """Yields the outputs for a sequence of inputs, in order, with several calls at once.
+
+        Inputs are taken from the iterable only as results are taken from the iterator.
+
+        Args:
+            inputs: for each call its arguments: a tuple of arrays, a mapping, or the only array.
+            depth: number of calls at once.
+
+        Raises:
+            BadData: the depth is not in 1 to 1024. Errors of a call are raised where its outputs
+                would be returned.
+        """
+        if not 1 <= integer(depth, "the depth") <= _MAX_DEPTH:
+            raise BadData(f"the depth is {depth}; a number from 1 to {_MAX_DEPTH} is expected")
+        return self._streamed(inputs, depth)
+
+    def _streamed(self, inputs: Iterable[Any], depth: int) -> Generator[Any, None, None]:
+        waiting: deque[Future[Any]] = deque()
+        try:
+            for given in inputs:
+                waiting.append(self.submit(*(given if isinstance(given, tuple) else (given,))))
+                if len(waiting) == depth:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    # What it is.
+
+    @property
+    def compilation(self) -> Compilation:
+        """The compilation, for what has no method here.
+
+        Raises:
+            BadState: the function is closed.
+        """
+        if self._compilation is None:
+            raise BadState(f"{self._name} is closed")
+        return self._compilation
+
+    @property
+    def inputs_info(self) -> tuple[TensorInfo, ...]:
+        """The inputs, in order."""
+        return self._inputs
+
+    @property
+    def outputs_info(self) -> tuple[TensorInfo, ...]:
+        """The outputs, in order."""
+        return self._outputs
+
+    @property
+    def signatures(self) -> Mapping[str, "CompiledFunction"]:
+        """The functions of the file's signatures by name, each compiled when it is first used.
+
+        They share the values of variables with this function. Empty for a model that does not come
+        from a file.
+        """
+        return self._signatures
+
+    @property
+    def status(self) -> CompilationStatus:
+        """Which code the steps run, and what is still compiled."""
+        return self.compilation.status
+
+    def wait_until_optimized(self, timeout: float | None = None) -> bool:
+        """Waits until every step runs optimised code; see `Compilation.wait_until_optimized`."""
+        return self.compilation.wait_until_optimized(timeout)
+
+    def explain(self) -> Explanation:
+        """Explains the device choice for every operation."""
+        return self.compilation.explain()
+
+    def summary(self) -> str:
+        """Describes inputs, outputs and steps in a few lines."""
+        return summary(self._name, self.compilation, self._inputs, self._outputs)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(info.name for info in self._inputs)
+        outputs = ", ".join(info.name for info in self._outputs)
+        closed = ", closed" if self._compilation is None else ""
+        return f"<{self._name}: ({inputs}) → ({outputs}){closed}>"
+
+    def _repr_html_(self) -> str:
+        return summary_html(self._name, self.compilation, self._inputs, self._outputs)
+
+    # Lifetime.
+
+    def close(self) -> None:
+        """Releases the compiled model, also of the signatures; further calls fail."""
+        self._compilation = None
+        self._signatures.close()
+
+    def __enter__(self) -> "CompiledFunction":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        if self._recipe is None:
+            raise TypeError(
+                f"{self._name} cannot be pickled: it was compiled from a Model, or for a list of devices. "
+                "Compile a file, or its bytes, to pickle it"
+            )
+        return self._recipe
+
+
+def function_name(source: Any) -> str:
+    """Returns what messages call the function of a model."""
+    if isinstance(source, str | os.PathLike):
+        return os.path.basename(os.fspath(source))  # noqa: PTH119 - of text, which need not be a path
+    return "model"

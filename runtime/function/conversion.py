@@ -1,0 +1,74 @@
+"""Converts values to the arrays of inputs, and real numbers to quantised ones and back."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.runtime.function.tensor_info import TensorInfo
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def as_array(value: Any) -> Any:
+    """Returns a value as an array if it is a tensor of another library on the CPU.
+
+    Such tensors have DLPack's methods. Their memory is not copied. Other values are returned
+    unchanged.
+
+    Raises:
+        BadData: the tensor is not in the memory of the CPU.
+    """
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return value
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise BadData(
+            f"a {type(value).__name__} cannot be read as an array in the memory of the CPU: {error}"
+        ) from None
+
+
+def converted(value: Any, info: TensorInfo) -> Any:
+    """Converts a value to the type of an input.
+
+    Real numbers for a quantised input are quantised, with rounding to the nearest value. Other
+    numbers must be representable in the input's type, but for the precision of real numbers.
+
+    Raises:
+        BadData: the value has no such type.
+    """
+    array = np.asarray(as_array(value))
+    if array.dtype == info.dtype or info.dtype.hasobject:
+        return array
+    if info.is_quantized and array.dtype.kind == "f":
+        return quantized(array, info)
+    if array.dtype.kind not in "biuf":
+        raise BadData(f"input {info.name!r} has type {info.dtype}; {array.dtype} cannot be converted to it")
+    with np.errstate(all="ignore"):
+        result = array.astype(info.dtype)
+        if info.dtype.kind != "f" and not (result == array).all():
+            raise BadData(f"input {info.name!r} has type {info.dtype}, which cannot hold all given values")
+    return result
+
+
+def quantized(array: Array, info: TensorInfo) -> Array:
+    """Returns the quantised values that are nearest to real numbers.
+
+    Raises:
+        BadData: there are values that are not numbers.
+    """
+    if np.isnan(array).any():
+        raise BadData(f"input {info.name!r} is quantised, and the given values contain NaN")
+    limits = np.iinfo(info.dtype)
+    steps = np.rint(array.astype(np.float64) / info.scale) + info.zero_point
+    result: Array = np.clip(steps, limits.min, limits.max).astype(info.dtype)
+    return result
+
+
+def dequantized(array: Array, info: TensorInfo) -> Array:
+    """Returns the real numbers, float32, for which quantised values stand; others unchanged."""
+    if not info.is_quantized:
+        return array
+    result: Array = ((array.astype(np.float64) - info.zero_point) * info.scale).astype(np.float32)
+    return result

@@ -1,0 +1,61 @@
+"""The functions of a file's signatures, compiled when they are first used."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from neurald.hal.errors import BadState
+from neurald.hal.process.fork import forkable_lock
+
+
+class Closable(Protocol):
+    """What is released by a call."""
+
+    def close(self) -> None:
+        """Releases it."""
+
+
+_FunctionT = TypeVar("_FunctionT", bound=Closable)
+
+
+class SignatureTable(Mapping[str, _FunctionT]):
+    """Maps the names of signatures to functions. Thread-safe.
+
+    Args:
+        names: of the signatures.
+        compiled: compiles a signature.
+    """
+
+    def __init__(self, names: Sequence[str], compiled: Callable[[str], _FunctionT]) -> None:
+        self._names = tuple(names)
+        self._compiled = compiled
+        self._functions: dict[str, _FunctionT] = {}
+        self._lock = forkable_lock()
+        self._is_closed = False
+
+    def __getitem__(self, name: str) -> _FunctionT:
+        if name not in self._names:
+            raise KeyError(name)
+        with self._lock:
+            if self._is_closed:
+                raise BadState(f"the function whose signature {name!r} is used has been closed")
+            if name not in self._functions:
+                self._functions[name] = self._compiled(name)
+            return self._functions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<signatures: {', '.join(self._names) or 'none'}>"
+
+    def close(self) -> None:
+        """Closes all functions, and compiles no more."""
+        with self._lock:
+            self._is_closed = True
+            functions = list(self._functions.values())
+            self._functions.clear()
+        for function in functions:
+            function.close()

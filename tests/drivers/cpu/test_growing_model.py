@@ -1,0 +1,260 @@
+"""Models in which lengths change while they run compute what references do."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from support.models.control_flow import ADD, BOOL, FLOAT, INT, Graph
+from support.models.random_loops import random_loops
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.reference.device import ReferenceDevice
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import Error, MissedDeadlineTransient
+from neurald.hal.operations.machinery.call import Array
+
+Op = nd.OperationType
+WIDTH = 3
+#: More turns than are unrolled.
+MANY = 300
+
+
+def number(graph: Graph, value: int) -> int:
+    index = graph.builder.add_operand(nd.OperandType.INT32)
+    graph.builder.set_operand_value(index, value)
+    return index
+
+
+def results(model: nd.Model, device: nd.Device, *arrays: Array) -> list[Array] | None:
+    """Returns the results, or None if the execution fails."""
+    try:
+        found = nd.CompilationBuilder(model, [device]).finish().run(*arrays)
+    except Error:
+        return None
+    return [np.asarray(each) for each in found]
+
+
+def assert_same(model: nd.Model, *arrays: Array) -> list[Array]:
+    """Compares the results with those of the references."""
+    found, wanted = (results(model, device, *arrays) for device in (CpuDevice(), ReferenceDevice()))
+    assert found is not None
+    assert wanted is not None
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return found
+
+
+def over(
+    body: Callable[[Graph, int, int], int],
+    *,
+    shape: Sequence[int] = (0, WIDTH),
+    turns: int = 0,
+    first: int = 2,
+) -> nd.Model:
+    """Returns a loop over a counter and a value.
+
+    Args:
+        body: adds the body: gets its graph, the counter and the value, and returns the next value.
+        shape: of the value in the loop.
+        turns: the number of turns; 0 if it is an input.
+        first: number of rows before the first turn.
+    """
+    graph, condition, inner = Graph(), Graph(), Graph()
+    kinds = [(INT, (1,)), (FLOAT, shape), (INT, (1,))]
+    tested, given = ([each.value(*kind) for kind in kinds] for each in (condition, inner))
+    holds = condition.value(BOOL, (1,))
+    condition.builder.add_operation(Op.LESS, [tested[0], tested[2]], [holds])
+    counted = inner.binary(ADD, given[0], inner.constant([1], INT), inner.value(INT, (1,)))
+    following = body(inner, given[0], given[1])
+    models = condition.finish(tested, [holds]), inner.finish(given, [counted, following])
+    value, limit = graph.value(FLOAT, (first, *shape[1:])), graph.value(INT, (1,))
+    inputs = [value, limit]
+    if turns:
+        limit = graph.constant([turns], INT)
+        inputs = [value]
+    outputs = [graph.value(*kind) for kind in kinds[:2]]
+    arguments = [*map(graph.model, models), graph.constant([0], INT), value, limit]
+    graph.builder.add_operation(Op.WHILE, arguments, outputs)
+    return graph.finish(inputs, outputs)
+
+
+def pushed(graph: Graph, _: int, value: int) -> int:
+    """Appends the first row plus 1."""
+    row, longer = graph.value(shape=(1, WIDTH)), graph.value(shape=(0, WIDTH))
+    first = graph.value(shape=(1, WIDTH))
+    limits = [graph.constant(each, INT) for each in ((0, 0), (1, WIDTH))]
+    graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [first])
+    graph.binary(ADD, first, graph.constant([1.0]), row)
+    graph.builder.add_operation(Op.CONCATENATION, [value, row, number(graph, 0)], [longer])
+    return longer
+
+
+def rows(count: int = 2) -> Array:
+    return np.arange(count * WIDTH, dtype=np.float32).reshape(count, WIDTH)
+
+
+def turns(count: int) -> Array:
+    return np.array([count], np.int32)
+
+
+@sweep("seed", range(24))
+def test_random_programs(seed: int) -> None:
+    model, executions = random_loops(seed, grows=True)
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    for arrays in executions:
+        try:
+            wanted = reference.run(*arrays)
+        except Error:
+            # Compiled code does not compute what nothing reads.
+            continue
+        for found, result in zip(compiled.run(*arrays), wanted, strict=True):
+            np.testing.assert_array_equal(found, result)
+
+
+@sweep("count", [0, 1, 2, 31, 1000])
+def test_lists_that_grow(count: int) -> None:
+    _, found = assert_same(over(pushed), rows(), turns(count))
+    assert found.shape == (2 + count, WIDTH)
+
+
+def test_executions_use_the_memory_of_earlier_ones() -> None:
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    for count in (MANY, 3, 2 * MANY, 0):
+        counter, found = compilation.run(rows(), turns(count))
+        assert counter.tolist() == [count]
+        assert found.tolist() == [[0, 1, 2], [3, 4, 5], *[[1, 2, 3]] * count]
+
+
+def test_concurrent_executions() -> None:
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    lengths: list[int] = []
+
+    def execute(count: int) -> None:
+        for _ in range(5):
+            lengths.append(len(compilation.run(rows(), turns(count))[1]) - count)
+
+    threads = [threading.Thread(target=execute, args=(10 * MANY * n,)) for n in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert lengths == [2] * 20
+
+
+def test_bodies_are_compiled_once() -> None:
+    """The number of kernels does not depend on the number of turns."""
+    few, many = (
+        CpuDevice().prepare_model(over(pushed, turns=count), PrepareOptions()) for count in (MANY, 10**6)
+    )
+    assert isinstance(few, GrowingModel)
+    assert isinstance(many, GrowingModel)
+    assert len(few.native.executable.calls) == len(many.native.executable.calls) < 10
+
+
+def test_lists_that_shrink_to_nothing() -> None:
+    def shorter(graph: Graph, _: int, value: int) -> int:
+        result = graph.value(shape=(0, WIDTH))
+        limits = [graph.constant(each, INT) for each in ((1, 0), (-1, -1))]
+        graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [result])
+        return result
+
+    for count in (0, 1, 2):
+        _, found = assert_same(over(shorter), rows(), turns(count))
+        assert found.shape == (2 - count, WIDTH)
+    # A slice of nothing is an error, which references report.
+    assert results(over(shorter), CpuDevice(), rows(), turns(3)) is None
+
+
+def test_attention_over_rows_that_grow() -> None:
+    """The products and the softmax have other lengths in each turn."""
+
+    def attended(graph: Graph, _: int, value: int) -> int:
+        query, scores = graph.value(shape=(1, WIDTH)), graph.value(shape=(1, 0))
+        limits = [graph.constant(each, INT) for each in ((0, 0), (1, WIDTH))]
+        graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [query])
+        flags = [graph.builder.add_operand(nd.OperandType.BOOL) for _ in range(2)]
+        for flag, is_set in zip(flags, (False, True), strict=True):
+            graph.builder.set_operand_value(flag, value=is_set)
+        no, yes = flags
+        graph.builder.add_operation(Op.BATCH_MATMUL, [query, value, no, yes], [scores])
+        beta = graph.builder.add_operand(nd.OperandType.FLOAT32)
+        graph.builder.set_operand_value(beta, 0.5)
+        weights, row = graph.value(shape=(1, 0)), graph.value(shape=(1, WIDTH))
+        graph.builder.add_operation(Op.SOFTMAX, [scores, beta], [weights])
+        graph.builder.add_operation(Op.BATCH_MATMUL, [weights, value, no, no], [row])
+        longer = graph.value(shape=(0, WIDTH))
+        graph.builder.add_operation(Op.CONCATENATION, [value, row, number(graph, 0)], [longer])
+        return longer
+
+    model = over(attended)
+    for count in (0, 1, 14, 40):
+        found, wanted = (
+            results(model, device, rows() / 4, turns(count)) for device in (CpuDevice(), ReferenceDevice())
+        )
+        assert found is not None
+        assert wanted is not None
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
+
+
+def test_lengths_for_which_the_code_is_not_valid_run_on_references(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The sum of no rows is one of them."""
+
+    def summed(graph: Graph, _: int, value: int) -> int:
+        shorter, total = graph.value(shape=(0, WIDTH)), graph.value(shape=(WIDTH,))
+        limits = [graph.constant(each, INT) for each in ((1, 0), (-1, -1))]
+        graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [shorter])
+        flag = graph.builder.add_operand(nd.OperandType.BOOL)
+        graph.builder.set_operand_value(flag, value=False)
+        graph.builder.add_operation(Op.TFLITE_SUM, [shorter, graph.constant([0], INT), flag], [total])
+        return graph.binary(ADD, shorter, total, graph.value(shape=(0, WIDTH)))
+
+    model = over(summed, first=6)
+    with caplog.at_level(logging.INFO, "neurald"):
+        assert_same(model, rows(6), turns(3))
+        assert "runs on references" not in caplog.text
+        assert_same(model, rows(6), turns(6))
+        assert "runs on references" in caplog.text
+
+
+def test_time_outs_and_deadlines_end_loops_that_grow() -> None:
+    model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
+    assert isinstance(model, GrowingModel)
+    arrays = rows(), turns(2**30)
+    for limits in ({"loop_timeout_s": 0.05}, {"deadline_s": time.monotonic() + 0.05}):
+        started = time.monotonic()
+        with pytest.raises(MissedDeadlineTransient):
+            model.native.run_arrays(arrays, **limits)
+        assert time.monotonic() - started < 5
+
+
+def test_outputs_that_do_not_fit_are_reported() -> None:
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    execution = nd.Execution(compilation)
+    execution.set_input(0, rows())
+    execution.set_input(1, turns(5))
+    small = np.zeros((3, WIDTH), np.float32)
+    execution.set_output(0, np.zeros(1, np.int32))
+    execution.set_output(1, small)
+    with pytest.raises(Error, match="output 1"):
+        execution.compute()
+    assert not small.any()
+
+
+def test_options_of_executions() -> None:
+    """Operands with lengths that change are declared as open."""
+    model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
+    assert isinstance(model, GrowingModel)
+    assert model.operand(1, is_output=True).dimensions == (0, WIDTH)
+    assert model.operand(0, is_output=True).dimensions == (1,)
+    assert model.operand(0, is_output=False).dimensions == (2, WIDTH)
+    assert ExecuteOptions().deadline_s is None

@@ -1,0 +1,123 @@
+"""`nd.compile`: every kind of source and option, and what is refused."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.models.small import add_model
+from support.tflite.builder import TfliteModel
+from support.tflite.litert_files import counter, sums, two_signatures
+
+import neurald as nd
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+def test_a_file_bytes_and_a_model(tmp_path: Path) -> None:
+    path = sums().write(tmp_path / "m.tflite")
+    for source in (path, str(path), path.read_bytes(), bytearray(path.read_bytes()), nd.load_tflite(path)):
+        (found,) = nd.compile(source)(X, X)
+        np.testing.assert_array_equal(found, 2 * X + 3)
+
+
+def test_devices_by_name_or_object() -> None:
+    content = sums().build()
+    for device in ("cpu", ["cpu"], nd.devices()[0], [nd.devices()[0]]):
+        function = nd.compile(content, device, threads=1)
+        assert function.compilation.has_explicit_devices
+    with pytest.raises(nd.UnavailableDevice, match="there is no device 'gpu9'; there are: cpu"):
+        nd.compile(content, "gpu9")
+
+
+def test_startup() -> None:
+    function = nd.compile(sums().build(), startup=nd.Startup.OPTIMIZED)
+    assert function.status.is_optimized
+    assert function.wait_until_optimized(10)
+
+
+def test_signatures_share_variables() -> None:
+    content = counter().build()
+    add = nd.compile(content, signature="add")
+    assert set(add.signatures) == {"add", "get"}
+    add(x=np.array([2], np.float32))
+    get = add.signatures["get"]
+    assert get is add.signatures["get"]
+    assert get({}) == {"total": np.float32(7)}
+    with pytest.raises(KeyError):
+        add.signatures["zz"]
+    with pytest.raises(nd.BadData, match="no signature 'zz'"):
+        nd.compile(content, signature="zz")
+
+
+def test_shapes_of_inputs() -> None:
+    function = nd.compile(sums(None).build(), shapes={"x": (4, 5), "y": (4, 5)})
+    (found,) = function(np.ones((4, 5), np.float32), np.ones((4, 5), np.float32))
+    assert found.shape == (4, 5)
+    assert function.inputs_info[0].shape == (4, 5)
+    opened = nd.compile(sums(None).build(), shapes={"x": (0, 5), "y": (0, 5)})
+    assert opened.inputs_info[0].shape == (None, 5)
+    for rows in (1, 3):
+        assert opened(np.ones((rows, 5), np.float32), np.ones((rows, 5), np.float32))[0].shape == (rows, 5)
+    for shapes, words in (
+        ({"q": (1,)}, "'q', which is no input; there are: 'x', 'y'"),
+        ({"x": (-1, 3)}, "is no shape"),
+        ({"x": ("a",)}, "length of input 'x'"),
+    ):
+        with pytest.raises(nd.BadData, match=words):
+            nd.compile(sums().build(), shapes=shapes)  # type: ignore[arg-type]
+    with pytest.raises(nd.BadData, match="for a file only"):
+        nd.compile(add_model((2,)), shapes={"x": (3,)})
+
+
+def test_values_inside_are_kept() -> None:
+    function = nd.compile(sums().build(), keep=["between"])
+    found = function(x=X, y=X)
+    assert list(found) == ["z", "between"]
+    np.testing.assert_array_equal(found["between"], 2 * X)
+    with pytest.raises(nd.BadData, match="there are 0 results of the name 'q'"):
+        nd.compile(sums().build(), keep=["q"])
+    with pytest.raises(nd.BadData, match="a list of names is expected"):
+        nd.compile(sums().build(), keep="between")
+
+
+def test_sources_that_are_none() -> None:
+    with pytest.raises(nd.BadData, match=r"nothing\.tflite"):
+        nd.compile("nothing.tflite")
+    with pytest.raises(nd.BadData, match="the model"):
+        nd.compile(3)  # type: ignore[arg-type]
+
+
+def test_pickling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sums().write(tmp_path / "m.tflite")
+    monkeypatch.chdir(tmp_path)
+    function = nd.compile("m.tflite", "cpu", keep=["between"])
+    monkeypatch.chdir("/")
+    restored = pickle.loads(pickle.dumps(function))
+    np.testing.assert_array_equal(restored(X, X)[1], 2 * X)
+    assert pickle.loads(pickle.dumps(nd.compile(sums().build())))(X, X)[0].shape == (2, 3)
+    for other in (nd.compile(add_model((2,))), nd.compile(sums().build(), nd.devices()[0])):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(other)
+
+
+def test_real_numbers_for_quantised_values() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((3,), "INT8", name="x", scale=0.5, zero_point=1)
+    z = graph.tensor((3,), "INT8", name="z", scale=0.5, zero_point=1)
+    graph.operator("RELU", (x,), (z,))
+    graph.inputs, graph.outputs = (x,), (z,)
+    function = nd.compile(file.build(), convert=True)
+    (found,) = function([-1.0, 1.2, 1e9])
+    assert found.dtype == np.float32
+    assert found.tolist() == [0, 1, 63]
+    (plain,) = nd.compile(file.build())(np.array([-3, 3, 127], np.int8))
+    assert plain.dtype == np.int8
+    with pytest.raises(nd.BadData, match="NaN"):
+        function([np.nan, 0, 0])
+
+
+def test_two_signatures_run() -> None:
+    function = nd.compile(two_signatures().build())
+    assert function.signatures["double"](b=[4.0])["w"].tolist() == [8]

@@ -1,0 +1,146 @@
+"""Calls of a compiled function, and how it describes itself."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tflite.litert_files import sums, two_signatures
+
+import neurald as nd
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+@pytest.fixture
+def function() -> nd.CompiledFunction:
+    return nd.compile(sums().build(), "cpu")
+
+
+def test_arrays_by_position_or_name(function: nd.CompiledFunction) -> None:
+    expected = X + 4
+    by_position = function(X, np.ones((2, 3), np.float32))
+    assert isinstance(by_position, list)
+    np.testing.assert_array_equal(by_position[0], expected)
+    for named in (
+        function(y=np.ones((2, 3), np.float32), x=X),
+        function({"x": X, "y": np.ones((2, 3), np.float32)}),
+    ):
+        assert isinstance(named, dict)
+        np.testing.assert_array_equal(named["z"], expected)
+
+
+def test_other_kinds_of_values(function: nd.CompiledFunction) -> None:
+    class Tensor:
+        """A tensor of another library."""
+
+        def __dlpack__(self, **options: object) -> object:
+            return X.__dlpack__(**options)  # type: ignore[arg-type]
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return X.__dlpack_device__()
+
+    class Elsewhere(Tensor):
+        def __dlpack__(self, **options: object) -> object:
+            raise BufferError("the tensor is in the memory of a GPU")
+
+    for value in (X.tolist(), Tensor(), memoryview(X.data)):
+        np.testing.assert_array_equal(function(value, X)[0], 2 * X + 3)
+    with pytest.raises(nd.BadData, match="Elsewhere cannot be read"):
+        function(Elsewhere(), X)
+
+
+def test_wrong_calls(function: nd.CompiledFunction) -> None:
+    for arguments, named, words in (
+        ((X,), {}, "1 inputs are given; the model has 2"),
+        ((), {"x": X}, r"the inputs \['y'\] are not given; its inputs are 'x', 'y'"),
+        ((), {"x": X, "y": X, "q": X}, "no input 'q'"),
+        ((X,), {"y": X}, "by position and by name"),
+        ((X.astype(np.float64), X), {}, "float64|FLOAT64"),
+    ):
+        with pytest.raises(nd.BadData, match=words):
+            function(*arguments, **named)
+    converting = nd.compile(sums().build(), "cpu", convert=True)
+    assert converting(X.astype(np.float64), X.astype(np.int64))[0].dtype == np.float32
+    for values, words in (((X,), "1 input given"), ((np.array(["a"]), X), "cannot be converted")):
+        with pytest.raises(nd.BadData, match=words):
+            converting(*values)
+
+
+def test_asynchronous_calls(function: nd.CompiledFunction) -> None:
+    async def several() -> tuple[Any, ...]:
+        return tuple(await asyncio.gather(*(function.run_async(X + i, X) for i in range(20))))
+
+    for i, outputs in enumerate(asyncio.run(several())):
+        np.testing.assert_array_equal(outputs[0], 2 * X + 3 + i)
+    future = function.submit(x=X, y=X)
+    np.testing.assert_array_equal(future.result(60)["z"], 2 * X + 3)
+    with pytest.raises(nd.BadData):
+        function.submit(X).result(60)
+
+
+def test_a_stream_keeps_the_order_and_reads_ahead_no_further(function: nd.CompiledFunction) -> None:
+    taken = 0
+
+    def inputs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        nonlocal taken
+        for number in range(50):
+            taken += 1
+            yield X + number, X
+
+    for number, outputs in enumerate(function.stream(inputs(), depth=3)):
+        np.testing.assert_array_equal(outputs[0], 2 * X + 3 + number)
+        assert taken <= number + 3
+    named = list(function.stream([{"x": X, "y": X}] * 2))
+    assert [list(each) for each in named] == [["z"], ["z"]]
+    for depth in (0, 100_000):
+        with pytest.raises(nd.BadData, match="the depth is"):
+            function.stream([], depth)
+
+
+def test_an_abandoned_stream(function: nd.CompiledFunction) -> None:
+    stream = function.stream(((X, X) for _ in range(100)), depth=8)
+    next(stream)
+    stream.close()
+    with pytest.raises(nd.BadData):
+        list(function.stream([(X, X), (X,)]))
+
+
+def test_threads_call_at_once(function: nd.CompiledFunction) -> None:
+    wrong: list[int] = []
+
+    def call(number: int) -> None:
+        for _ in range(50):
+            (found,) = function(X + number, X)
+            if not (found == 2 * X + 3 + number).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_it_says_of_itself(function: nd.CompiledFunction) -> None:
+    assert repr(function) == "<model: (x, y) → (z)>"
+    assert [info.name for info in function.inputs_info] == ["x", "y"]
+    text = function.summary()
+    assert "input  x: float32 ?×3" in text
+    assert "2 operations on cpu" in text
+    assert "<table>" in function._repr_html_()
+    assert str(function.explain())
+
+
+def test_a_closed_function() -> None:
+    with nd.compile(two_signatures().build(), "cpu") as function:
+        double = function.signatures["double"]
+    for action in (lambda: function([1.0]), lambda: double(b=[1.0]), function.summary):
+        with pytest.raises(nd.BadState, match="closed"):
+            action()
+    with pytest.raises(nd.BadState):
+        function.signatures["add"]
+    assert "closed" in repr(function)

@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+
+from neurald.hal.errors import BadData
+from neurald.runtime.function.conversion import converted, dequantized, quantized
+from neurald.runtime.function.tensor_info import TensorInfo
+
+INT8 = TensorInfo(name="x", shape=(3,), dtype=np.dtype(np.int8), scale=0.5, zero_point=-3)
+
+
+def test_quantisation_rounds_and_saturates() -> None:
+    given = np.array([-1e30, -64.0, -0.2, 0.0, 0.2, 0.3, 65.0, np.inf])
+    assert quantized(given, INT8).tolist() == [-128, -128, -3, -3, -3, -2, 127, 127]
+    values = np.arange(-128, 128).astype(np.int8)
+    np.testing.assert_array_equal(quantized(dequantized(values, INT8), INT8), values)
+
+
+def test_values_that_a_type_holds() -> None:
+    plain = TensorInfo(name="x", shape=(1,), dtype=np.dtype(np.uint8))
+    assert converted([255], plain).dtype == np.uint8
+    for value in ([256], [-1], [0.5]):
+        with pytest.raises(BadData, match="cannot hold all given values"):
+            converted(value, plain)
+    real = TensorInfo(name="x", shape=(1,), dtype=np.dtype(np.float32))
+    assert converted(np.array([0.1]), real).dtype == np.float32
+    with pytest.raises(BadData, match="cannot be converted"):
+        converted(["a"], real)

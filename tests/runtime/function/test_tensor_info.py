@@ -1,0 +1,34 @@
+import numpy as np
+
+from neurald.hal.model.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Subgraph
+from neurald.runtime.function.tensor_info import inputs_of
+
+
+def test_names_are_made_unique() -> None:
+    operands = [
+        Operand(
+            type=OperandType.TENSOR_FLOAT32, dimensions=(0, 3), lifetime=Lifetime.SUBGRAPH_INPUT, name=name
+        )
+        for name in ("x", "", "x", "y")
+    ]
+    model = Model(main=Subgraph(operands=tuple(operands), operations=(), inputs=(0, 1, 2, 3), outputs=()))
+    assert [info.name for info in inputs_of(model)] == ["x_0", "input_1", "x_2", "y"]
+
+
+def test_kinds_of_tensors() -> None:
+    channels = ChannelQuant(dimension=1, scales=(1.0, 2.0))
+    operands = (
+        Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None),
+        Operand(type=OperandType.TENSOR_QUANT8_ASYMM, dimensions=(2, 0), scale=0.5, zero_point=3),
+        Operand(type=OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, dimensions=(1, 2), channel_quant=channels),
+        Operand(type=OperandType.TENSOR_STRING, dimensions=()),
+    )
+    model = Model(main=Subgraph(operands=operands, operations=(), inputs=(0, 1, 2, 3), outputs=()))
+    rank, quantized, several, text = inputs_of(model)
+    assert rank.shape is None
+    assert "of any rank" in str(rank)
+    assert (quantized.shape, quantized.is_quantized) == ((2, None), True)
+    assert quantized.dtype == np.uint8
+    assert str(quantized) == "input_1: uint8 2×?, 0.5 × (q − 3)"
+    assert (several.scales, several.quantized_dimension, several.is_quantized) == ((1.0, 2.0), 1, False)
+    assert str(text) == "input_3: string scalar"
