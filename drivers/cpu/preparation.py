@@ -93,7 +93,7 @@ class Preparation:
                 (time.monotonic() - started) * 1e3,
             )
             if native.opened is not None:
-                return GrowingModel(native, native.opened, lambda: ReferenceModel(model))
+                return GrowingModel(native, native.opened, model)
             return whole_model(
                 native,
                 lambda: ReferenceModel(model),
