@@ -45,11 +45,13 @@ class Admission:
         interpreter: paces what clients have the interpreter do.
         on_hang: is called with a session that ends because its execution hangs, and with the error
             for its client.
+        mark_hanging: is called with the identifier of a thread whose execution hangs.
     """
 
     def __init__(self, device: Device, limits: Limits, sessions: Sessions) -> None:
         self.interpreter = Interpreter()
         self.on_hang: Callable[[Session, Error], None] = lambda session, error: None
+        self.mark_hanging: Callable[[int], None] = lambda thread: None
         self._device = device
         self._sessions = sessions
         self._lock = threading.Lock()
@@ -194,9 +196,10 @@ class Admission:
         finally:
             self._end()
 
-    def _give_up(self, execution: tuple[Session, Ticket], taken_s: float) -> None:
+    def _give_up(self, execution: tuple[Session, Ticket], taken_s: float, thread: int) -> None:
         """Gives up an execution that does not end: releases its slot, and ends its session."""
         session, ticket = execution
+        self.mark_hanging(thread)
         logger.error("an execution has not ended within %.1f s; the driver hangs", taken_s)
         self._queue.release(ticket)
         self._end()

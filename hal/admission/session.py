@@ -11,9 +11,10 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from msgspec import Struct
 
 from neurald.hal.accounting.account import Account, Reservation
 from neurald.hal.accounting.daemon_accounts import DaemonAccounts
@@ -22,6 +23,8 @@ from neurald.hal.accounting.limits import Limits, UserCalls
 from neurald.hal.admission.handle_table import HandleTable
 from neurald.hal.admission.session_buffers import SessionBuffers
 from neurald.hal.buffers.staging import ArenaPool
+from neurald.hal.crashes.breadcrumbs import Crumb, session_number
+from neurald.hal.crashes.watch import NO_CRUMB
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
     BadState,
@@ -44,8 +47,7 @@ _MAX_CACHED_ARENA_BYTES = 32 << 20
 _RING_DESCRIPTORS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class RegisteredModel:
+class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A prepared model of a session, with what its executions need.
 
     Attributes:
@@ -56,6 +58,7 @@ class RegisteredModel:
         priority: of its executions.
         account: charged for the memory that its executions take.
         cache_key: under which its artifact may be asked for; empty if it may not.
+        crumb: what breadcrumbs say of it.
     """
 
     model: Model
@@ -64,6 +67,7 @@ class RegisteredModel:
     priority: Priority
     account: Account
     cache_key: bytes = b""
+    crumb: Crumb = NO_CRUMB
 
 
 class _Ring(Protocol):
@@ -72,8 +76,7 @@ class _Ring(Protocol):
     def stop(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KeptMemory:
+class _KeptMemory(Struct, frozen=True, kw_only=True):
     """A memory that waits until its token is used.
 
     Attributes:
@@ -84,8 +87,7 @@ class _KeptMemory:
     is_result: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenRing:
+class _OpenRing(Struct, frozen=True, kw_only=True):
     ring: _Ring
     descriptors: Reservation
 
@@ -95,6 +97,7 @@ class Session:
 
     Attributes:
         token: by which its calls name it.
+        number: identifies it in breadcrumbs.
         user: of the client.
         buffers: its device buffers.
         accounts: charged for what it holds.
@@ -108,6 +111,7 @@ class Session:
         accounts: SessionAccounts | None = None,
     ) -> None:
         self.token = _new_token()
+        self.number = session_number(self.token)
         self.user = user
         self._calls = 0
         self._user_calls = user_calls or UserCalls(limits)
@@ -285,11 +289,12 @@ class Session:
         prepared_model: PreparedModel,
         priority: Priority = Priority.MEDIUM,
         cache_key: bytes = b"",
+        crumb: Crumb = NO_CRUMB,
     ) -> int:
         """Keeps a prepared model and returns its handle.
 
         Args:
-            model, prepared_model, priority, cache_key: see `RegisteredModel`.
+            model, prepared_model, priority, cache_key, crumb: see `RegisteredModel`.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
@@ -305,6 +310,7 @@ class Session:
             priority=priority,
             account=self.accounts.memory,
             cache_key=cache_key,
+            crumb=crumb,
         )
         return self._models.add(lambda: registered)
 
@@ -372,7 +378,15 @@ class Session:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Counts a call that the device works on.
+        """Counts a call within the context; see `begin_call`."""
+        self.begin_call()
+        try:
+            yield
+        finally:
+            self.end_call()
+
+    def begin_call(self) -> None:
+        """Counts a call that the device works on; `end_call` follows.
 
         Raises:
             ResourceExhaustedTransient: the session, or its user, has too many at the same time.
@@ -384,12 +398,12 @@ class Session:
                 )
             self._user_calls.begin(is_first=not self._calls)
             self._calls += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._calls -= 1
-            self._user_calls.end()
+
+    def end_call(self) -> None:
+        """Ends a call that was counted."""
+        with self._lock:
+            self._calls -= 1
+        self._user_calls.end()
 
     @contextlib.contextmanager
     def cancelling(self, cancellation: Cancellation) -> Iterator[None]:

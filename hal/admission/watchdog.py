@@ -21,7 +21,7 @@ _MIN_INTERVAL_S = 0.02
 _MAX_INTERVAL_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)  # creating a frozen one takes longer
 class _WatchedRun(Generic[_T]):
     """An execution under way.
 
@@ -42,10 +42,10 @@ class Watchdog(Generic[_T]):
     Args:
         limit_s: how long an execution may take that has no deadline, or a later one.
         on_hang: is called, in a thread of its own, for an execution that does not end, with its
-            owner and how many seconds it has taken.
+            owner, how many seconds it has taken, and the identifier of its thread.
     """
 
-    def __init__(self, limit_s: float, on_hang: Callable[[_T, float], None]) -> None:
+    def __init__(self, limit_s: float, on_hang: Callable[[_T, float, int], None]) -> None:
         self._limit_s = limit_s
         self._interval_s = min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, limit_s / _CHECKS_PER_LIMIT))
         self._on_hang = on_hang
@@ -109,4 +109,4 @@ class Watchdog(Generic[_T]):
                 # It has just ended, and its thread may have begun the next one.
                 self._hanging.pop(number, None)
                 continue
-            self._on_hang(run.owner, now - run.started_s)
+            self._on_hang(run.owner, now - run.started_s, number)

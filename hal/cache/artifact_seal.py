@@ -11,13 +11,13 @@ back with the artifact.
 import hmac
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from neurald.hal.cache.file import Fingerprint
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code, installation_secret
-from neurald.hal.device import Artifact, Device, declared_extensions
+from neurald.hal.device import Artifact, Device
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
@@ -29,8 +29,7 @@ logger = logging.getLogger(__name__)
 _PURPOSE = b"artifact seal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seal:
+class Seal(Struct, frozen=True, kw_only=True):
     """The description of an artifact.
 
     Attributes:
@@ -38,6 +37,7 @@ class Seal:
         cache_key: the key that it was made for.
         interface: result of `neurald.hal.rpc.wire.model.encode_model` for `interface_of` its model.
         model, data: fingerprints of its memories.
+        pattern: of its model's operations, see `neurald.hal.crashes.watch`; empty if not known.
     """
 
     device: str
@@ -46,6 +46,7 @@ class Seal:
     interface: bytes
     model: tuple[Fingerprint, ...]
     data: tuple[Fingerprint, ...]
+    pattern: bytes = b""
 
     def interface_model(self, extensions: Sequence[Extension] = ()) -> Model:
         """Decodes the model's interface: a model with only its inputs and outputs.
@@ -74,8 +75,14 @@ def interface_of(model: Model) -> Model:
     )
 
 
-def make_seal(device: Device, model: Model, cache_key: bytes, artifact: Artifact) -> bytes:
+def make_seal(
+    device: Device, model: Model, cache_key: bytes, artifact: Artifact, pattern: bytes = b""
+) -> bytes:
     """Creates the seal of an artifact that `device` made from `model` under `cache_key`.
+
+    Args:
+        device, model, cache_key, artifact: what is sealed.
+        pattern: see `Seal`.
 
     Raises:
         OpFailed: the installation has no secret.
@@ -88,6 +95,7 @@ def make_seal(device: Device, model: Model, cache_key: bytes, artifact: Artifact
             interface=encode_model(interface_of(model)),
             model=_fingerprints(artifact.model),
             data=_fingerprints(artifact.data),
+            pattern=pattern,
         )
     )
     return _code(content) + content
@@ -105,8 +113,8 @@ def read_seal(seal: bytes) -> Seal:
         raise BadData(f"the {len(seal)} bytes are not the seal of an artifact") from None
 
 
-def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Model:
-    """Verifies that `device` made an artifact under `cache_key`; returns its model's interface.
+def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Seal:
+    """Verifies that `device` made an artifact under `cache_key`; returns its seal.
 
     Args:
         device: device that will load it.
@@ -129,7 +137,7 @@ def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Model:
         raise BadData("the artifact was made under another key")
     if (seal.model, seal.data) != (_fingerprints(artifact.model), _fingerprints(artifact.data)):
         raise BadData("the artifact is not the one that its seal was made for")
-    return seal.interface_model(declared_extensions(device))
+    return seal
 
 
 def named_tokens(memories: Sequence[Memory], tokens: Iterable[bytes]) -> list[bytes]:

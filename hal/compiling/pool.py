@@ -15,8 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
@@ -42,6 +41,7 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.records import replace
 from neurald.hal.rpc.transport.packet import rights
 from neurald.hal.rpc.wire.device import encode_prepare_options
 from neurald.hal.rpc.wire.model import member
@@ -54,6 +54,9 @@ logger = logging.getLogger(__name__)
 _POLL_MS = 20
 #: Messages of LLVM and the C++ library when a process has no memory left.
 _NO_MEMORY = ("out of memory", "bad_alloc")
+
+#: Signals that somebody else has sent.
+_FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _PROGRAM = (
     "import json, sys; about = json.loads(sys.argv[1]); sys.path[:] = about['path']; "
@@ -87,7 +90,12 @@ class CompilePool:
         self._is_closed = False
 
     def compiler(
-        self, session: Session, model: bytes, pools: Sequence[Memory], options: PrepareOptions
+        self,
+        session: Session,
+        model: bytes,
+        pools: Sequence[Memory],
+        options: PrepareOptions,
+        on_crash: Callable[[int, str], None],
     ) -> "SessionCompiler":
         """Creates the compiler of one model.
 
@@ -96,8 +104,10 @@ class CompilePool:
             model: a valid model, encoded as in messages of the wire protocol.
             pools: the memories of its constants.
             options: as for `Device.prepare_model`.
+            on_crash: is called if a process dies of the model, with the signal that ended it and a
+                description.
         """
-        return SessionCompiler(self, session, model, tuple(pools), options)
+        return SessionCompiler(self, session, model, tuple(pools), options, on_crash)
 
     @property
     def process(self) -> int | None:
@@ -136,7 +146,12 @@ class CompilePool:
         )
 
     def run(
-        self, job: CompileJob, memories: Sequence[Memory], deadline_s: float | None, stop: Cancellation
+        self,
+        job: CompileJob,
+        memories: Sequence[Memory],
+        deadline_s: float | None,
+        stop: Cancellation,
+        on_crash: Callable[[int, str], None] | None = None,
     ) -> CompileResult:
         """Runs a job.
 
@@ -145,6 +160,7 @@ class CompilePool:
             memories: the memories of the model's constants.
             deadline_s: on the clock of `time.monotonic()`; None for no limit.
             stop: ends the job.
+            on_crash: see `compiler`.
 
         Raises:
             Error: see `Compiler.compile`.
@@ -176,7 +192,10 @@ class CompilePool:
         logger.error("a process that compiled a model has ended: %s", _describe_exit(received))
         if any(text in received.stderr for text in _NO_MEMORY):
             raise memory_exceeded(job.compile_bytes)
-        raise OpFailed(f"the compiler crashed on the model: {_signal_name(received.signal)}")
+        name = _signal_name(received.signal)
+        if on_crash is not None and received.signal not in _FOREIGN_SIGNALS:
+            on_crash(received.signal, name)
+        raise OpFailed(f"the compiler crashed on the model: {name}")
 
     def begin(self) -> socket.socket:
         """Begins a new job, and returns the daemon's end of its socket.
@@ -214,7 +233,7 @@ class SessionCompiler:
 
     Args:
         pool: that runs the job.
-        session, model, pools, options: see `CompilePool.compiler`.
+        session, model, pools, options, on_crash: see `CompilePool.compiler`.
     """
 
     def __init__(
@@ -224,8 +243,10 @@ class SessionCompiler:
         model: bytes,
         pools: tuple[Memory, ...],
         options: PrepareOptions,
+        on_crash: Callable[[int, str], None],
     ) -> None:
         self._pool = pool
+        self._on_crash = on_crash
         self._session = session
         self._model = model
         self._pools = pools
@@ -243,7 +264,7 @@ class SessionCompiler:
         """See `Compiler.compile`. Waits for its turn among the models of all clients."""
         with self._pool.admission.slot(self._session, self._priority, deadline_s, cancellation) as stop:
             job = self._pool.job(self._model, self._pools, shapes, self._options, is_open=is_open)
-            return self._pool.run(job, self._pools, deadline_s, stop)
+            return self._pool.run(job, self._pools, deadline_s, stop, self._on_crash)
 
 
 def _await_reply(

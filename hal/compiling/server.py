@@ -8,7 +8,6 @@ Executions have precedence: this process and its children run at a lower priorit
 """
 
 import contextlib
-import ctypes
 import errno
 import gc
 import logging
@@ -21,9 +20,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from neurald.hal.compiling.job import (
     CompileJob,
@@ -40,6 +40,7 @@ from neurald.hal.compiling.job import (
 from neurald.hal.device import CompileResult, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
+from neurald.hal.process.parent import die_with
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.transport.packet import receive_packet
 from neurald.hal.rpc.wire.device import decode_prepare_options
@@ -50,7 +51,6 @@ _NICE: Final = 10
 #: On a busy processor, such a process gets 1.5 % of the time of one of normal priority. (Of the class
 #: SCHED_IDLE it would get 0.3 %, and optimised code could take minutes.)
 _IDLE_NICE: Final = 19
-_PR_SET_PDEATHSIG: Final = 1
 #: How many log records of a child are kept, and how many characters of each and of its standard
 #: error.
 _MAX_RECORDS: Final = 200
@@ -113,8 +113,7 @@ def _compiler_of(device: Any) -> _Compile:
     return compile_job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ChildProcess:
+class _ChildProcess(Struct, frozen=True, kw_only=True):
     """A running child.
 
     Attributes:
@@ -201,7 +200,7 @@ class _ForkServer:
 
     def _run_in_child(self, connection: socket.socket, stderr: int, parent: int) -> None:
         os.setpgid(0, 0)
-        _die_with(parent)
+        die_with(parent)
         os.dup2(stderr, 2)
         self._control.close()
         for child in set(self._children.values()):
@@ -224,13 +223,6 @@ class _ForkServer:
         child.connection.close()
         os.close(child.descriptor)
         os.close(child.stderr)
-
-
-def _die_with(parent: int) -> None:
-    """Has the kernel kill this process when its parent ends; exits if it has ended already."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(0)
 
 
 # The following functions run in a child.

@@ -26,6 +26,10 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.admission.streams import StreamLimiter
+from neurald.hal.crashes.breadcrumbs import Breadcrumbs
+from neurald.hal.crashes.guard import CrashGuard
+from neurald.hal.crashes.records import CrashRecords
+from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import GarbageCollector
@@ -40,7 +44,10 @@ from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory
 from neurald.service.daemon.notifications import (
     HANGING,
+    HELPER_DEATHS,
     READY,
+    SANDBOX,
+    SANDBOX_MISSING,
     SESSIONS,
     STATUS,
     STOPPING,
@@ -116,6 +123,7 @@ class Daemon:
         # thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
         self._garbage = GarbageCollector()
+        self._breadcrumbs = Breadcrumbs.inherited()
         self._cleanup = contextlib.ExitStack()
 
     @property
@@ -144,6 +152,7 @@ class Daemon:
             device = self._device = create_device(self._driver)
             # Some devices measure themselves at the first call, which must not make clients wait.
             device.capabilities()
+            watch = self._crash_watch(device.version)
             self._server = DeviceServer(
                 device,
                 self._address,
@@ -151,6 +160,7 @@ class Daemon:
                 insecure=self._insecure,
                 driver=self._driver,
                 takes_over=self._takes_over,
+                watch=watch,
                 sharing=self._sharing,
                 tls=self._tls,
             )
@@ -162,7 +172,14 @@ class Daemon:
             self._address = self._server.address
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
             self._cleanup = cleanup.pop_all()
-        self._notifier.send(**{READY: 1, STATUS: f"serving {device.name} at {self.address}"})
+        self._notifier.send(
+            **{
+                READY: 1,
+                STATUS: f"serving {device.name} at {self.address}",
+                SANDBOX: self._sandbox.state,
+                SANDBOX_MISSING: ",".join(self._sandbox.missing),
+            }
+        )
         logger.info("%s listens at %s", device.name, self.address)
 
     def serve(self) -> None:
@@ -183,7 +200,12 @@ class Daemon:
             self._server.check_certificates()
             is_hanging = self._server.handler.admission.is_hanging
             self._notifier.send(
-                **{WATCHDOG: 1, SESSIONS: len(self._server.handler.sessions.all()), HANGING: int(is_hanging)}
+                **{
+                    WATCHDOG: 1,
+                    SESSIONS: len(self._server.handler.sessions.all()),
+                    HANGING: int(is_hanging),
+                    HELPER_DEATHS: self._breadcrumbs.helper_deaths,
+                }
             )
             if is_hanging != was_hanging:
                 states = health_pb2.HealthCheckResponse
@@ -191,6 +213,17 @@ class Daemon:
                 was_hanging = is_hanging
             self._garbage.collect_if_due()
             heap.trim_if_due()
+
+    def _crash_watch(self, version: str) -> CrashWatch:
+        """Creates the watch for models that may kill the driver."""
+        breadcrumbs = self._breadcrumbs
+        breadcrumbs.set_version(version)
+
+        def notify() -> None:
+            self._notifier.send(**{HELPER_DEATHS: breadcrumbs.helper_deaths})
+
+        guard = CrashGuard(CrashRecords.of_user(), self._driver, version)
+        return CrashWatch(breadcrumbs, guard, notify if breadcrumbs.is_supervised else None)
 
     def limit_memory(self) -> contextlib.AbstractContextManager[None]:
         """Limits the memory of the whole process during the block. Call it after `startup`."""

@@ -36,6 +36,30 @@ class RestartRequest(msgspec.Struct, frozen=True, tag="restart"):
     driver: str
 
 
+class ForgiveRequest(msgspec.Struct, frozen=True, tag="forgive"):
+    """Asks to forget what killed drivers; the reply is a `Forgiven`.
+
+    Attributes:
+        driver: only what killed this one; empty for all.
+        pattern: only patterns whose identifier begins with this.
+    """
+
+    driver: str = ""
+    pattern: str = ""
+
+
+class Forgiven(msgspec.Struct, frozen=True):
+    """The reply to a `ForgiveRequest`.
+
+    Attributes:
+        patterns: what was forgotten, for people.
+        refusal: why nothing was; empty if it was not refused.
+    """
+
+    patterns: tuple[str, ...] = ()
+    refusal: str = ""
+
+
 class Done(msgspec.Struct, frozen=True):
     """The reply to a request.
 
@@ -46,7 +70,7 @@ class Done(msgspec.Struct, frozen=True):
     refusal: str = ""
 
 
-Request = StatusRequest | RestartRequest
+Request = StatusRequest | RestartRequest | ForgiveRequest
 
 
 def may_control(connection: socket.socket) -> bool:
@@ -81,6 +105,26 @@ def restart_driver(name: str, *, system: bool = False) -> None:
     refusal = _ask(RestartRequest(name), Done, system=system).refusal
     if refusal:
         raise BadState(refusal)
+
+
+def forgive_patterns(driver: str, pattern: str, *, system: bool = False) -> tuple[str, ...]:
+    """Asks a service manager to forget what killed drivers.
+
+    Args:
+        driver, pattern: see `ForgiveRequest`.
+        system: see `control_path`.
+
+    Returns:
+        What was forgotten, for people.
+
+    Raises:
+        UnavailableDevice: no service manager runs.
+        BadState: the manager refuses; the message says why.
+    """
+    reply = _ask(ForgiveRequest(driver, pattern), Forgiven, system=system)
+    if reply.refusal:
+        raise BadState(reply.refusal)
+    return reply.patterns
 
 
 def control_path(*, system: bool = False) -> Path:

@@ -8,21 +8,32 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from neurald.hal.admission.sharing import Sharing
+from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
+from neurald.hal.crashes.breadcrumbs import create_memory
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.service.console.output import printable
-from neurald.service.daemon.notifications import SOCKET_VARIABLE
+from neurald.service.crashes.autopsy import (
+    DriverEnd,
+    describe_end,
+    faulting_thread,
+    is_stopped,
+    memory_kills,
+)
+from neurald.service.daemon.notifications import SANDBOX, SANDBOX_MISSING, SOCKET_VARIABLE
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.formatters import split_priority
 from neurald.service.manager.configuration import DriverSettings, limit_arguments
+from neurald.service.sandbox.sandbox import ALL_PARTS
 
 #: How many of the last lines of stderr are kept, and how long a line may be.
 _KEPT_LINES: Final = 20
 _MAX_LINE_BYTES: Final = 2000
+_SANDBOX_STATES: Final = ("full", "partial", "off")
 _READ_BYTES: Final = 1 << 16
 #: Time between the signal that writes stack traces to the log and the one that ends any process.
 _TRACEBACK_S: Final = 0.5
@@ -42,6 +53,10 @@ class DriverProcess:
     Attributes:
         last_lines: the last lines that it wrote.
         ready_s: when it became ready, on the loop's clock; None before.
+        sandbox: what restricts it, as it has told itself; None before it is ready.
+        sandbox_missing: the parts of the sandbox that are not in force.
+        breadcrumbs: descriptor of its breadcrumbs, until `ended` returns.
+        helper_deaths: how many deaths of its helpers are known.
 
     Raises:
         OSError: it cannot be started.
@@ -63,21 +78,46 @@ class DriverProcess:
         self._partial = b""
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.ready_s: float | None = None
-        self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
-            _command(settings, address, sharing),
-            # A driver must not start the manager of others.
-            env={**os.environ, **settings.environment, SOCKET_VARIABLE: str(notify), AUTOSTART_VARIABLE: "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self.sandbox: str | None = None
+        self.sandbox_missing: tuple[str, ...] = ()
+        self.helper_deaths = 0
+        self._thread: int | None = None
+        self._was_aborted = self._was_stopped = False
+        self._memory_kills = memory_kills()
+        self.breadcrumbs = create_memory()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
+                _command(settings, address, sharing),
+                env={
+                    **os.environ,
+                    **settings.environment,
+                    SOCKET_VARIABLE: str(notify),
+                    BREADCRUMBS_VARIABLE: str(self.breadcrumbs),
+                    # A driver must not start the manager of others.
+                    AUTOSTART_VARIABLE: "0",
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(self.breadcrumbs,),
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(self.breadcrumbs)
+            raise
         assert self._process.stderr is not None  # noqa: S101 - it is a pipe
         self._stderr = self._process.stderr
         os.set_blocking(self._stderr.fileno(), False)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._stderr.fileno(), self._read)
         self._loop.add_reader(self._pidfd, self._reap)
+
+    def describe_sandbox(self, values: Mapping[str, str]) -> None:
+        """Takes over what the process has told of its sandbox."""
+        state = values.get(SANDBOX, "")
+        self.sandbox = state if state in _SANDBOX_STATES else None
+        missing = values.get(SANDBOX_MISSING, "")
+        self.sandbox_missing = tuple(part for part in ALL_PARTS if part in missing.split(","))
 
     @property
     def pid(self) -> int:
@@ -88,14 +128,18 @@ class DriverProcess:
     def exit_text(self) -> str:
         """How the process ended, such as "signal SIGKILL"."""
         status = self._process.returncode
-        if status is None:
-            return ""
-        if status >= 0:
-            return f"status {status}"
-        try:
-            return f"signal {signal.Signals(-status).name}"
-        except ValueError:
-            return f"signal {-status}"
+        return "" if status is None else describe_end(status)
+
+    @property
+    def end(self) -> DriverEnd:
+        """How the process ended, for finding out why."""
+        return DriverEnd(
+            status=self._process.returncode or 0,
+            was_aborted=self._was_aborted,
+            was_stopped=self._was_stopped,
+            ran_out_of_memory=memory_kills() > self._memory_kills,
+            thread=self._thread,
+        )
 
     def stop(self, within_s: float) -> None:
         """Asks the process to end, and kills it unless it does so in time."""
@@ -104,6 +148,8 @@ class DriverProcess:
 
     def abort(self) -> None:
         """Ends a process that hangs. If it still can, it writes the stacks of its threads first."""
+        self._was_aborted = True
+        self._was_stopped = is_stopped(self._process.pid)
         self._signal(signal.SIGABRT)
         self._kill_later(_TRACEBACK_S)
 
@@ -139,6 +185,7 @@ class DriverProcess:
         return True
 
     def _keep(self, line: bytes) -> None:
+        self._thread = faulting_thread(line) or self._thread
         level, text = split_priority(line[:_MAX_LINE_BYTES].decode(errors="replace").rstrip(), logging.INFO)
         # Libraries of vendors write to stderr, too. `neurald status` shows these lines.
         text = printable(text)
@@ -160,6 +207,7 @@ class DriverProcess:
         if self._killing is not None:
             self._killing.cancel()
         self._ended(self)
+        os.close(self.breadcrumbs)
 
 
 def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
@@ -176,4 +224,6 @@ def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[s
         command += ["--limit", limit]
     for path in settings.writable:
         command += ["--writable", path]
+    for path in settings.readable:
+        command += ["--readable", path]
     return command

@@ -12,11 +12,13 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.peer import CREDENTIALS
 from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
+from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon.admitted_users import group_number
 from neurald.service.daemon.notifications import (
     READY,
@@ -38,8 +40,10 @@ from neurald.service.manager.configuration import Configuration, driver_sharing
 from neurald.service.manager.control import (
     MAX_REQUEST_BYTES,
     Done,
+    Forgiven,
+    ForgiveRequest,
     Request,
-    RestartRequest,
+    StatusRequest,
     may_control,
 )
 from neurald.service.manager.received_sockets import received_sockets
@@ -83,6 +87,7 @@ class Manager:
         self._files: dict[str, contextlib.ExitStack] = {}
         self._received: dict[Path, socket.socket] = {}
         self._stops = asyncio.Event()
+        self._investigator = CrashInvestigator(CrashRecords.of_user())
         #: What is given back when nothing else is left.
         self._ending = contextlib.ExitStack()
 
@@ -126,6 +131,7 @@ class Manager:
                 await self._stops.wait()
                 notifier.send(**{STOPPING: 1})
             finally:
+                await self._investigator.close()
                 await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
         notifier.close()
 
@@ -183,6 +189,7 @@ class Manager:
                 driver_sharing(settings, self._configuration.socket_mode),
                 self._directory,
                 self._directory / _NOTIFY_SOCKET,
+                self._investigator,
                 self._received.get(self._directory / f"{name}.sock"),
             )
             try:
@@ -211,7 +218,7 @@ class Manager:
             try:
                 if name not in self._drivers:
                     await self._add(name)
-                elif settings != before.drivers.get(name):
+                elif settings != before.drivers.get(name) or fresh.socket_mode != before.socket_mode:
                     self._drivers[name].restart(settings, driver_sharing(settings, fresh.socket_mode))
             except (Error, OSError) as error:
                 _LOG.error("%s", error, extra={DRIVER: name})
@@ -292,17 +299,28 @@ class Manager:
         finally:
             writer.close()
 
+    def _forgive(self, request: ForgiveRequest) -> Forgiven:
+        known = self._configuration.drivers.get(request.driver)
+        drivers = (known.driver if known is not None else request.driver,) if request.driver else ()
+        try:
+            return Forgiven(self._investigator.forgive(drivers, request.pattern))
+        except BadState as error:
+            return Forgiven(refusal=str(error))
+
     def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
         except msgspec.DecodeError as error:
             return Done(f"the request is not understood: {error}")
-        if not isinstance(request, RestartRequest):
-            return self.status()
+        if isinstance(request, StatusRequest):
+            return self.status() if may_control else _without_patterns(self.status())
         if not may_control:
+            # `Forgiven` has the same field.
             return Done(
                 f"permission denied: only user {os.geteuid()} and root may control the service manager"
             )
+        if isinstance(request, ForgiveRequest):
+            return self._forgive(request)
         driver = self._drivers.get(request.driver)
         if driver is None:
             return Done(
@@ -313,6 +331,12 @@ class Manager:
         except OSError as error:
             return Done(f"{request.driver}: its process could not be started: {error.strerror or error}")
         return Done()
+
+
+def _without_patterns(status: ManagerStatus) -> ManagerStatus:
+    """Leaves out the patterns, which reveal something of other users' models."""
+    drivers = tuple(msgspec.structs.replace(each, patterns=()) for each in status.drivers)
+    return msgspec.structs.replace(status, drivers=drivers)
 
 
 @contextlib.contextmanager

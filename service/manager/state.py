@@ -1,8 +1,11 @@
 """States of a supervised driver, and its description for `neurald status`."""
 
 from enum import StrEnum
+from typing import Self
 
 import msgspec
+
+from neurald.hal.crashes.records import CrashEntry
 
 
 class DriverState(StrEnum):
@@ -20,6 +23,51 @@ class DriverState(StrEnum):
     QUARANTINED = "QUARANTINED"
 
 
+class PatternStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A pattern of operations that killed a driver.
+
+    Attributes:
+        id: of the pattern, for `neurald forgive`.
+        operations: of the pattern, for people.
+        version: of the driver.
+        deaths: how many processes of the driver died of it.
+        is_refused: it is no longer given to this version of the driver.
+        is_certain: False as long as other models were at work at each of the deaths, too.
+        phase: what the driver did with it when it died last.
+        cause: how it died last.
+        at: when, in seconds since 1970.
+        narrowing: what is known of the search for the operations that kill; empty if there was
+            none yet.
+    """
+
+    id: str
+    operations: str
+    version: str
+    deaths: int
+    is_refused: bool
+    is_certain: bool
+    phase: str
+    cause: str
+    at: float
+    narrowing: str
+
+    @classmethod
+    def of(cls, entry: CrashEntry) -> Self:
+        """Describes an entry."""
+        return cls(
+            id=entry.pattern.digest,
+            operations=entry.pattern.text,
+            version=entry.version,
+            deaths=entry.deaths,
+            is_refused=entry.is_refused,
+            is_certain=entry.is_certain,
+            phase=entry.phase,
+            cause=entry.cause,
+            at=entry.at,
+            narrowing=entry.narrowing,
+        )
+
+
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A supervised driver.
 
@@ -30,9 +78,12 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it is in this state; empty if nothing went wrong.
         process: id of its process; None if it does not run.
         sessions: open sessions; None if it does not run.
+        sandbox: what restricts its process: "full", "partial" or "off"; None if it does not run.
+        sandbox_missing: the parts of the sandbox that are not in force.
         starts, deaths: how often it was started, and how often it ended by itself.
         last_exit: how the process before ended, such as "signal SIGKILL"; empty if there was none.
         last_lines: the last lines that the process, or the one before, wrote to stderr.
+        patterns: of operations that killed it.
     """
 
     name: str
@@ -41,10 +92,13 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     process: int | None
     sessions: int | None
+    sandbox: str | None
+    sandbox_missing: tuple[str, ...]
     starts: int
     deaths: int
     last_exit: str
     last_lines: tuple[str, ...]
+    patterns: tuple[PatternStatus, ...] = ()
 
 
 class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.admission.sharing import Sharing
+from neurald.hal.crashes.trail import read_helper_deaths
 from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.address import Address
 from neurald.hal.process.peer import Peer
+from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.standby_socket import StandbySocket
-from neurald.service.manager.state import DriverState, DriverStatus
+from neurald.service.manager.state import DriverState, DriverStatus, PatternStatus
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class SupervisedDriver:
         sharing: whom it serves.
         directory: of its socket.
         notify: the socket that receives notifications.
+        investigator: records what kills it.
         received: a socket at which a supervisor listens for its clients; None for an own one.
 
     Raises:
@@ -53,9 +56,11 @@ class SupervisedDriver:
         sharing: Sharing,
         directory: Path,
         notify: Path,
+        investigator: CrashInvestigator,
         received: socket.socket | None = None,
     ) -> None:
         self.name = name
+        self._investigator = investigator
         self.settings = settings
         self.sharing = sharing
         self._loop = asyncio.get_running_loop()
@@ -106,10 +111,15 @@ class SupervisedDriver:
             reason=self._reason,
             process=process.pid if process is not None else None,
             sessions=self._sessions if process is not None else None,
+            sandbox=process.sandbox if process is not None else None,
+            sandbox_missing=process.sandbox_missing if process is not None else (),
             starts=self._starts,
             deaths=self._deaths,
             last_exit=self._last_exit,
             last_lines=tuple(process.last_lines) if process is not None else self._last_lines,
+            patterns=tuple(
+                PatternStatus.of(each) for each in self._investigator.entries(self.settings.driver)
+            ),
         )
 
     async def open(self) -> None:
@@ -152,6 +162,7 @@ class SupervisedDriver:
             self.settings = settings
         if sharing is not None:
             self.sharing = sharing
+            self._standby.set_mode(sharing.socket_mode)
         self._policy.forget()
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
@@ -167,12 +178,16 @@ class SupervisedDriver:
         if process is None:
             return any(each.pid == pid for each in self._leaving)
         if notifications.READY in values and process.ready_s is None:
+            process.describe_sandbox(values)
             self._became_ready(process)
         if process is not self._process or process.ready_s is None:
             return True
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if values.get(notifications.HANGING) == "1":
             self._abort("an execution exceeds its time limit")
+        helpers = values.get(notifications.HELPER_DEATHS, "")
+        if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
+            self._count_helper_deaths(process)
         sessions = values.get(notifications.SESSIONS, "")
         if sessions.isdecimal():
             self._sessions_are(int(sessions[:9]))
@@ -297,7 +312,7 @@ class SupervisedDriver:
 
     def _leave(self, process: DriverProcess) -> None:
         self._leaving.add(process)
-        process.stop(self.settings.drain_s + _STOP_SLACK_S)
+        process.stop((self.settings.drain_s or 0.0) + _STOP_SLACK_S)
 
     def _is_silent(self) -> None:
         self._abort(f"it was silent for {self.settings.watchdog_s:g} s")
@@ -314,6 +329,9 @@ class SupervisedDriver:
         """Is called when one of its processes has ended."""
         self._cancel_timer(f"start {process.pid}")
         self._last_lines = tuple(process.last_lines)
+        # Before a successor starts, which must not be given what killed this one.
+        self._count_helper_deaths(process)
+        self._investigator.process_died(self._crashed, process.end, process.breadcrumbs)
         if process in self._leaving:
             self._leaving.discard(process)
             self._last_exit = process.exit_text
@@ -336,6 +354,22 @@ class SupervisedDriver:
             self._died(f"{cause} ({process.exit_text}){said}", served_s)
         if self._process is None and self._next is None and not self._leaving:
             self._all_ended.set()
+
+    def _count_helper_deaths(self, process: DriverProcess) -> None:
+        process.helper_deaths, deaths = read_helper_deaths(process.breadcrumbs, process.helper_deaths)
+        self._investigator.helpers_died(self._crashed, deaths, process.breadcrumbs)
+
+    @property
+    def _crashed(self) -> CrashedDriver:
+        settings = self.settings
+        return CrashedDriver(
+            name=self.name,
+            driver=settings.driver,
+            address=self.address,
+            sandbox=settings.sandbox,
+            writable=settings.writable,
+            environment=settings.environment,
+        )
 
     def _died(self, reason: str, served_s: float) -> None:
         """Handles a process that ended by itself, or could not be started."""

@@ -7,7 +7,8 @@ Everything from a client is checked before the device sees it: numbers and limit
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache.variants import daemon_variants
 from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.crashes.breadcrumbs import CrashPhase, Crumb
+from neurald.hal.crashes.watch import CrashWatch, encode_pattern
 from neurald.hal.device import (
     Artifact,
     Device,
@@ -38,6 +41,7 @@ from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import FeatureLevel, Model, Request
+from neurald.hal.records import replace
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, unpacked
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
@@ -79,6 +83,7 @@ class DeviceHandler:
         device: to serve.
         limits: of sessions.
         compilers: compile for the device in other processes; None if it compiles in this one.
+        watch: knows which models kill the driver; None for one that nobody reads.
 
     Attributes:
         sessions: the open sessions.
@@ -87,9 +92,17 @@ class DeviceHandler:
         sandbox: the restrictions of the process that are in force, for status calls.
     """
 
-    def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        limits: Limits,
+        compilers: CompilePool | None = None,
+        watch: CrashWatch | None = None,
+    ) -> None:
         self.sessions = Sessions(limits)
         self.admission = Admission(device, limits, self.sessions)
+        self._watch = watch or CrashWatch.alone()
+        self.admission.mark_hanging = self._watch.breadcrumbs.mark_hanging
         self.find_access: Callable[[], Access] = lambda: Access.UNKNOWN
         self.sandbox: tuple[str, ...] = ()
         self._device = device
@@ -194,9 +207,13 @@ class DeviceHandler:
         with self.admission.reading_model(session, message.model.ByteSize(), None):
             model = self._model(session, message.model)
             validate_model(model)
+            crumb, _ = self._crumb(model, message.model)
         require_extensions(model, self._device)
         with charging(session.accounts.memory):
-            return verdicts_to_wire(self._device.supported_operations(model))
+            verdicts = self._watch.supported(
+                model, crumb, session.number, lambda: self._device.supported_operations(model)
+            )
+            return verdicts_to_wire(verdicts)
 
     def prepare_model(
         self,
@@ -217,6 +234,8 @@ class DeviceHandler:
             options = prepare_options_from_wire(message.options, self._extensions)
             session.require_space_for_model()
             level = validate_model(model)
+            crumb, wire = self._crumb(model, message.model)
+            self._watch.guard.require_allowed(model)
             if self._compilers is not None:
                 forget_bindings(model)  # it is not used here from now on, and may wait for long
         # Operations of no released level are left to the device.
@@ -231,23 +250,29 @@ class DeviceHandler:
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
         if self._compilers is not None:
-            wire = message.model.SerializeToString()
-            compiler = self._compilers.compiler(session, wire, model.pools, options)
+            on_crash = partial(self._watch.helper_died, crumb)
+            compiler = self._compilers.compiler(session, wire, model.pools, options, on_crash)
         options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
         with self.admission.admit(options), charging(session.accounts.memory):
-            prepared_model = self._prepare(session, model, options)
-        handle = session.add_model(model, prepared_model, options.priority, cache_key)
+            prepared_model = self._prepare(session, model, crumb, options)
+        handle = session.add_model(model, prepared_model, options.priority, cache_key, crumb)
         record = None if variants is None else variants.record
         kept = None if record is None else cache_record_to_wire(record)
         return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
 
-    def _prepare(self, session: Session, model: Model, options: PrepareOptions) -> PreparedModel:
+    def _prepare(
+        self, session: Session, model: Model, crumb: Crumb, options: PrepareOptions
+    ) -> PreparedModel:
         """Has the device prepare a model; if it compiles in this process, it is admitted first."""
         if options.compiler is not None:
-            return self._device.prepare_model(model, options)
-        with self._compile_admission.slot(
-            session, options.priority, options.deadline_s, options.cancellation
-        ) as stop:
+            with self._watch.under_way(CrashPhase.PREPARE, crumb, session.number):
+                return self._device.prepare_model(model, options)
+        with (
+            self._compile_admission.slot(
+                session, options.priority, options.deadline_s, options.cancellation
+            ) as stop,
+            self._watch.under_way(CrashPhase.PREPARE, crumb, session.number),
+        ):
             return self._device.prepare_model(model, replace(options, cancellation=stop))
 
     def get_artifact(
@@ -259,7 +284,13 @@ class DeviceHandler:
             artifact = registered.prepared_model.artifact() if registered.cache_key else None
             if artifact is None:
                 return device_pb2.GetArtifactReply()
-            seal = make_seal(self._device, registered.model, registered.cache_key, artifact)
+            seal = make_seal(
+                self._device,
+                registered.model,
+                registered.cache_key,
+                artifact,
+                encode_pattern(registered.crumb),
+            )
             memories = (*artifact.model, *artifact.data)
             tokens = named_tokens(memories, session.add_results(memory for memory in memories if memory.size))
         count = len(artifact.model)
@@ -280,9 +311,13 @@ class DeviceHandler:
         )
         session.require_space_for_model()
         with self.admission.admit(options), charging(session.accounts.memory):
-            interface = check_seal(self._device, artifact, options.cache_key)
-            prepared_model = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
-        handle = session.add_model(interface, prepared_model, options.priority)
+            seal = check_seal(self._device, artifact, options.cache_key)
+            crumb = self._watch.crumb_of_artifact(seal.pattern, options.cache_key)
+            self._watch.guard.require_pattern_allowed(crumb.pattern)
+            with self._watch.under_way(CrashPhase.LOAD, crumb, session.number):
+                prepared_model = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
+        interface = seal.interface_model(self._extensions)
+        handle = session.add_model(interface, prepared_model, options.priority, crumb=crumb)
         return device_pb2.PrepareModelReply(prepared_model=handle)
 
     def release_prepared_model(
@@ -296,6 +331,12 @@ class DeviceHandler:
         pools = [self._constant(session, token) for token in message.pools]
         session.check_constants(sum(pool.size for pool in pools))
         return model_from_wire(message, pools, self._extensions)
+
+    def _crumb(self, model: Model, message: types_pb2.Model) -> tuple[Crumb, bytes]:
+        """Records a valid model; returns its crumb, and the model as a message without tokens."""
+        del message.pools[:]
+        graphs = message.SerializeToString()
+        return self._watch.crumb(model, graphs), graphs
 
     def _artifact_memory(self, session: Session, token: bytes) -> Memory:
         """Returns the memory of a token, see `named_tokens`; its content is checked later."""
@@ -393,7 +434,7 @@ class DeviceHandler:
         options = execute_options_from_wire(message.options, self._extensions)
         request = request_from_wire(message.request, pools)
         validate_request(registered.model, request)
-        return _ValidRun(registered, request, replace(options, cancellation=cancellation))
+        return _ValidRun(registered, request, replace(options, cancellation=cancellation), self._watch)
 
     def _carried_pool(
         self,
@@ -428,7 +469,9 @@ class DeviceHandler:
 
         def run(options: ExecuteOptions) -> ExecutionResult:
             with self.admission.execution(session, options, registered.priority) as ticket:
-                return with_queue_time(run_on_private_copies(registered, request, options), options, ticket)
+                with self._watch.under_way(CrashPhase.EXECUTE, registered.crumb, session.number):
+                    result = run_on_private_copies(registered, request, options)
+                return with_queue_time(result, options, ticket)
 
         handle = session.start_fenced(FencedRun(run, wait_for, fence, options, after_fences_s))
         return device_pb2.ExecuteFencedReply(execution=handle)
@@ -445,12 +488,13 @@ class DeviceHandler:
         with (
             self.admission.execution(session, ExecuteOptions(), registered.priority),
             charging(registered.account),
+            self._watch.under_way(CrashPhase.PROFILE, registered.crumb, session.number),
         ):
             return profile_to_wire(registered.prepared_model.profile())
 
     def open_ring(self, session: Session, connection: int, memory: int) -> None:
         """Starts a ring of a session; takes over the descriptors of its socket and memory."""
-        RingServer.opened(session, connection, memory, self.admission).start()
+        RingServer.opened(session, connection, memory, self.admission, self._watch).start()
 
     def _request_pool(
         self, session: Session, message: types_pb2.RequestPool, results: list[Memory]
@@ -530,12 +574,14 @@ class _ValidRun:
     registered: RegisteredModel
     request: Request
     options: ExecuteOptions
+    watch: CrashWatch
 
     @contextlib.contextmanager
     def admitted(self, admission: Admission, session: Session) -> Iterator[ExecutionResult]:
         """Runs the request once the device is free; the device is busy until the context ends."""
         with admission.execution(session, self.options, self.registered.priority) as ticket:
-            result = run_on_private_copies(self.registered, self.request, self.options)
+            with self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number):
+                result = run_on_private_copies(self.registered, self.request, self.options)
             yield with_queue_time(result, self.options, ticket)
 
 

@@ -14,14 +14,17 @@ import threading
 import time
 import weakref
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from neurald.hal.accounting.account import charging
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import Ticket, with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
 from neurald.hal.buffers.staging import ByteCopy, Staged, copy, output_types, stage
+from neurald.hal.crashes.breadcrumbs import ActivitySlot, CrashPhase
+from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import (
     MAX_DURATION_NS,
     MAX_LOOP_TIMEOUT_S,
@@ -80,8 +83,7 @@ class _RunCancellation(Cancellation):
         return self._is_cancelled or self._ring.is_cancelled
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _ReceivedRequest:
+class _ReceivedRequest(Struct, kw_only=True, eq=False):
     """A request that the client sent.
 
     Attributes:
@@ -92,6 +94,7 @@ class _ReceivedRequest:
         staged: what is run instead if arguments must be copied.
         shapes: the last ones of its outputs that the client was sent.
         output_copies: the copies to make for these shapes.
+        entry: what breadcrumbs say while it runs.
     """
 
     registered: weakref.ref[RegisteredModel]
@@ -101,6 +104,7 @@ class _ReceivedRequest:
     staged: Staged | None = None
     shapes: tuple[OutputShape, ...] | None = None
     output_copies: list[ByteCopy] | None = None
+    entry: bytes = b""
 
 
 class RingServer:
@@ -111,6 +115,7 @@ class RingServer:
         connection: to the client; closed at the end.
         memory: of the ring, of `RING_BYTES`.
         admission: of the daemon.
+        watch: of the daemon.
 
     Raises:
         BadData: the connection is not of the kind that a ring needs.
@@ -123,12 +128,14 @@ class RingServer:
         connection: socket.socket,
         memory: SharedMemory,
         admission: Admission,
+        watch: CrashWatch,
     ) -> None:
         if connection.family != socket.AF_UNIX or connection.type != socket.SOCK_SEQPACKET:
             raise BadData("the socket of a ring must be a SEQPACKET socket on this host")
         self._session = session
         self._connection = connection
         self._admission = admission
+        self._watch = watch
         self._ring = RingEnd(memory, connection, RingSide.DAEMON)
         self._cancellation = _RunCancellation(self._ring)
         self._lock = threading.Lock()
@@ -137,10 +144,13 @@ class RingServer:
         self._arena: Memory | None = None
         self._last = b""
         self._last_run: tuple[_ReceivedRequest, ExecuteOptions] | None = None
+        self._activity: ActivitySlot
         self._handle_in_session = session.add_ring(self)
 
     @classmethod
-    def opened(cls, session: Session, connection: int, memory: int, admission: Admission) -> Self:
+    def opened(
+        cls, session: Session, connection: int, memory: int, admission: Admission, watch: CrashWatch
+    ) -> Self:
         """Creates a ring, and takes over the descriptors of its socket and its memory.
 
         Args:
@@ -148,6 +158,7 @@ class RingServer:
             connection: descriptor of the daemon's end of the socket.
             memory: descriptor of the ring's memory.
             admission: of the daemon.
+            watch: of the daemon.
 
         Raises:
             BadData: a descriptor is of another kind.
@@ -162,7 +173,7 @@ class RingServer:
                 raise BadData(f"the connection of a ring is not a socket: {error.strerror}") from None
             cleanup.pop_all()
             cleanup.callback(end.close)
-            ring = cls(session, end, received, admission)
+            ring = cls(session, end, received, admission, watch)
             received.close()  # only the mapping is needed
             cleanup.pop_all()
         return ring
@@ -187,6 +198,10 @@ class RingServer:
         self._cancellation.cancel()
 
     def _work(self) -> None:
+        with self._watch.thread_slot() as self._activity:
+            self._serve_all()
+
+    def _serve_all(self) -> None:
         try:
             while True:
                 started = time.perf_counter()
@@ -320,8 +335,11 @@ class RingServer:
             self._fail(BadData("the prepared model of a request has been released"))
             return
         try:
-            with self._session.call():
+            self._session.begin_call()
+            try:
                 self._admit(received, registered, options)
+            finally:
+                self._session.end_call()
         except Error as error:
             self._fail(error)
 
@@ -385,8 +403,14 @@ class RingServer:
         self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions
     ) -> ExecutionResult:
         staged = self._staged(received, registered.prepared_model)
-        with charging(registered.account):
-            result = registered.prepared_model.execute(staged.request, options)
+        if not received.entry:
+            received.entry = registered.crumb.entry(CrashPhase.EXECUTE, self._session.number)
+        self._activity.begin(received.entry)
+        try:
+            with charging(registered.account):
+                result = registered.prepared_model.execute(staged.request, options)
+        finally:
+            self._activity.end()
         if staged.arenas and result.is_sufficient:
             if received.output_copies is None or result.output_shapes != received.shapes:
                 received.output_copies = staged.output_copies(received.types, result.output_shapes)

@@ -22,6 +22,7 @@ from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
 from neurald.hal.errors import (
     BadData,
@@ -78,6 +79,7 @@ class DeviceServer:
         takes_over: whether to replace the sockets of another process at the same path, at once and
             without a gap, when everything else is ready. Clients of the other process keep their
             connections.
+        watch: knows which models kill the driver; None for one that nobody reads.
         tls: serve only clients with a certificate of the daemon's authority, over encrypted
             connections, and without a token; only on TCP.
         sharing: which other users are served; only on a UNIX socket.
@@ -104,6 +106,7 @@ class DeviceServer:
         insecure: bool = False,
         driver: str | None = None,
         takes_over: bool = False,
+        watch: CrashWatch | None = None,
         tls: TlsFiles | None = None,
         sharing: Sharing = NOBODY_ELSE,
     ) -> None:
@@ -126,7 +129,7 @@ class DeviceServer:
         self._compilers = (
             CompilePool(driver, device, limits) if driver is not None and compiles_apart(device) else None
         )
-        self.handler = DeviceHandler(device, limits, self._compilers)
+        self.handler = DeviceHandler(device, limits, self._compilers, watch)
         self._is_open_to_all = insecure
         self._staging = _staging_address(address) if takes_over else address
         #: The numbers of the sockets' files, by path. Another process may replace the files.

@@ -148,7 +148,7 @@ def test_an_execution_with_a_deadline_is_late_before_it_hangs(address: str) -> N
 
 def test_short_executions_are_never_found() -> None:
     found: list[str] = []
-    dog: Watchdog[str] = Watchdog(60, lambda owner, taken_s: found.append(owner))
+    dog: Watchdog[str] = Watchdog(60, lambda owner, taken_s, thread: found.append(owner))
     for _ in range(1000):
         dog.begin("short", None)
         assert dog.end()
@@ -158,7 +158,7 @@ def test_short_executions_are_never_found() -> None:
 
 def test_an_execution_is_found_once() -> None:
     found: list[str] = []
-    dog: Watchdog[str] = Watchdog(0.05, lambda owner, taken_s: found.append(owner))
+    dog: Watchdog[str] = Watchdog(0.05, lambda owner, taken_s, thread: found.append(owner))
     dog.begin("long", None)
     end = time.monotonic() + 10
     while not found:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,7 @@ from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.process.address import Address
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server.server import DeviceServer
 
@@ -40,7 +40,7 @@ def flipped(memory: Memory) -> HostMemory:
 
 
 def test_a_seal_is_believed() -> None:
-    interface = check_seal(DEVICE, made(), KEY)
+    interface = check_seal(DEVICE, made(), KEY).interface_model()
     operands = interface.main.operands
     assert [operands[index] for index in interface.main.inputs] == [MODEL.main.operands[0]]
     assert [operands[index] for index in interface.main.outputs] == [MODEL.main.operands[3]]

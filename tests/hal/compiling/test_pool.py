@@ -74,7 +74,7 @@ def compiled(
     deadline_s: float | None = None,
     cancellation: Cancellation | None = None,
 ) -> CompileResult:
-    compiler = pool.compiler(session, encode_model(MODEL), MODEL.pools, options)
+    compiler = pool.compiler(session, encode_model(MODEL), MODEL.pools, options, lambda signal, name: None)
     return compiler.compile(deadline_s=deadline_s, cancellation=cancellation)
 
 

@@ -38,6 +38,13 @@ def create_adder() -> AddingDevice:
     return AddingDevice()
 
 
+def _toml(value: object) -> str:
+    """Returns a value of the configuration file."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(each)}" for name, each in value.items()) + "}"
+    return msgspec.json.encode(value).decode()
+
+
 class Managed:
     """A service manager with one driver, `adder`. Stops at the end of the block.
 
@@ -45,6 +52,7 @@ class Managed:
         folder: of its files; the runtime directory is below it.
         options: of `neurald serve`.
         settings: of the driver, in addition to its factory and environment.
+        driver: the factory; None for that of `create_adder`.
         name: of the driver.
         directory: of the sockets, if it is not the user's runtime directory.
     """
@@ -55,9 +63,11 @@ class Managed:
         *options: str,
         settings: Mapping[str, object] | None = None,
         name: str = "adder",
+        driver: str = "support.daemon.managed:create_adder",
         directory: Path | None = None,
     ) -> None:
         self.name = name
+        self._driver = driver
         self.behaviour = folder / "behaviour"
         self.behaviour.write_text("")
         self.directory = directory or folder / "neurald"
@@ -69,6 +79,7 @@ class Managed:
             "PYTHONPATH": python_path(),
             "XDG_RUNTIME_DIR": str(folder),
             "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_STATE_HOME": str(folder / "state"),
             "OPENBLAS_NUM_THREADS": "1",
         }
         self.process = self.start(*options)
@@ -77,8 +88,8 @@ class Managed:
 
     def configure(self, **settings: object) -> None:
         """Writes the configuration file."""
-        lines = ["[drivers.adder]", 'driver = "support.daemon.managed:create_adder"', 'sandbox = "off"']
-        lines += [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in settings.items()]
+        lines = ["[drivers.adder]", f'driver = "{self._driver}"', 'sandbox = "off"']
+        lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
         lines += ["[drivers.adder.environment]", f'{BEHAVIOUR_VARIABLE} = "{self.behaviour}"']
         self.file.write_text("\n".join(lines) + "\n")
 

@@ -1,4 +1,4 @@
-"""The process that compiles for a daemon; its results are tested in `test_pool.py`."""
+"""Processes that end with the one that forked them."""
 
 import os
 import subprocess
@@ -7,7 +7,9 @@ import sys
 
 def test_a_child_whose_parent_has_ended_before_it_began_ends() -> None:
     # The number is not that of its parent, as when the parent was killed right after the fork.
-    program = "import sys; from neurald.hal.compiling import server as s; s._die_with(int(sys.argv[1])); print('on')"
+    program = (
+        "import sys; from neurald.hal.process.parent import die_with; die_with(int(sys.argv[1])); print('on')"
+    )
 
     def output(parent: int) -> str:
         arguments = [sys.executable, "-c", program, str(parent)]

@@ -1,0 +1,307 @@
+"""The records of what killed drivers, in a file that outlives them and their supervisor.
+
+A pattern that killed a driver twice is refused to that driver, until its version changes or an
+operator forgives it. Processes that supervise drivers write the file, under a lock and by an atomic
+replacement. Drivers read it. A file that is missing or damaged counts as empty.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+import platformdirs
+
+from neurald.hal.crashes.breadcrumbs import MAX_VERSION_BYTES, CrashPhase
+from neurald.hal.crashes.pattern import CrashPattern
+from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.private_directory import make_directory
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+#: So many deaths of a driver by a pattern, and it is refused.
+REFUSED_AFTER: Final = 2
+_FORMAT: Final = 1
+_MAX_ENTRIES: Final = 256
+_MAX_FILE_BYTES: Final = 16 << 20
+_MAX_TEXT: Final = 600
+
+
+class CrashEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one pattern and one version of a driver.
+
+    Attributes:
+        driver: as in the configuration: the name of an installed driver, or `module:factory`.
+        version: of the driver.
+        pattern: of the operations.
+        deaths: how many processes of the driver died of it.
+        is_certain: False as long as other models were at work at each of the deaths, too.
+        phase: what the driver did with it when it died last.
+        cause: how it died last, such as "signal SIGSEGV".
+        at: when, in seconds since 1970.
+        narrowing: what is known of the search for the operations that kill; empty if there was
+            none yet.
+    """
+
+    driver: str
+    version: str
+    pattern: CrashPattern
+    deaths: int
+    is_certain: bool
+    phase: str
+    cause: str
+    at: float
+    narrowing: str = ""
+
+    @property
+    def is_refused(self) -> bool:
+        """True if the pattern is no longer given to the driver."""
+        return self.deaths >= REFUSED_AFTER
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identifies the entry."""
+        return self.driver, self.version, self.pattern.digest
+
+    @property
+    def reason(self) -> str:
+        """Tells people why the pattern is refused."""
+        return (
+            f"{self.pattern.text} killed driver {self.driver} {self.deaths} times, the last time by "
+            f"{self.cause} while {self.phase}; `neurald forgive {self.driver} {self.pattern.digest}` "
+            "lets it try again"
+        )
+
+    def check(self) -> None:
+        """Raises an error unless the entry is valid.
+
+        Raises:
+            BadData: it is not.
+        """
+        self.pattern.check()
+        texts = (self.driver, self.version, self.phase, self.cause, self.narrowing)
+        if any(len(text) > _MAX_TEXT or not text.isprintable() for text in texts):
+            raise BadData("an entry has an invalid text")
+        if not 0 < self.deaths < 1 << 31:
+            raise BadData(f"an entry has {self.deaths} deaths")
+
+
+class _CrashFile(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    entries: tuple[CrashEntry, ...]
+
+
+class CrashSuspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A pattern that a driver was at work on when it died.
+
+    Attributes:
+        pattern: of the model.
+        phase: what the driver did with it.
+    """
+
+    pattern: CrashPattern
+    phase: CrashPhase
+
+
+class CrashRecords:
+    """The file of records. Safe for concurrent threads and processes.
+
+    Args:
+        path: of the file.
+        clock: returns seconds since 1970.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._clock = clock
+        self._state: tuple[int, ...] | None = None
+        self._entries: tuple[CrashEntry, ...] = ()
+
+    @classmethod
+    def of_user(cls) -> "CrashRecords | None":
+        """Returns the records of this user; None for a user without a home directory."""
+        try:
+            path = platformdirs.user_state_path("neurald") / "crashes.json"
+        except RuntimeError:
+            return None
+        return cls(path) if path.is_absolute() else None
+
+    def entries(self) -> tuple[CrashEntry, ...]:
+        """Returns all entries. While the file does not change, it is not read again."""
+        state = self._file_state()
+        if state != self._state:
+            self._entries = self._read()
+            self._state = state
+        return self._entries
+
+    def refused(self, driver: str, version: str) -> tuple[CrashEntry, ...]:
+        """Returns the entries of the patterns that a driver is not given."""
+        return tuple(
+            each
+            for each in self.entries()
+            if each.is_refused and each.driver == driver and each.version == version
+        )
+
+    def died(
+        self, driver: str, version: str, suspects: Sequence[CrashSuspect], cause: str
+    ) -> tuple[CrashEntry, ...]:
+        """Records a death; returns the entries of its suspects.
+
+        Args:
+            driver, version: of the process.
+            suspects: what it was at work on. If there are several, any of them may be the cause.
+            cause: how it ended.
+
+        Raises:
+            BadState: the file cannot be written.
+        """
+        found = {(driver, version, each.pattern.digest): each for each in suspects}
+
+        def changed(entries: dict[tuple[str, str, str], CrashEntry]) -> tuple[CrashEntry, ...]:
+            for key, suspect in found.items():
+                before = entries.pop(key, None)
+                entries[key] = CrashEntry(
+                    driver=driver,
+                    version=version[:MAX_VERSION_BYTES],
+                    pattern=suspect.pattern,
+                    deaths=1 if before is None else before.deaths + 1,
+                    is_certain=len(found) == 1 or (before is not None and before.is_certain),
+                    phase=suspect.phase.text,
+                    cause=cause[:_MAX_TEXT],
+                    at=self._clock(),
+                    narrowing="" if before is None else before.narrowing,
+                )
+            return tuple(entries[key] for key in found)
+
+        return self._change(changed) if found else ()
+
+    def narrow(
+        self, entry: CrashEntry, pattern: CrashPattern, narrowing: str, *, is_certain: bool = True
+    ) -> None:
+        """Replaces the pattern of an entry, unless it was forgiven in the meantime.
+
+        Args:
+            entry: to replace.
+            pattern: of the operations that kill.
+            narrowing, is_certain: see `CrashEntry`.
+
+        Raises:
+            BadState: the file cannot be written.
+        """
+
+        def changed(entries: dict[tuple[str, str, str], CrashEntry]) -> None:
+            found = entries.pop(entry.key, None)
+            if found is not None:
+                narrowed = msgspec.structs.replace(
+                    found, pattern=pattern, is_certain=is_certain, narrowing=narrowing[:_MAX_TEXT]
+                )
+                entries[narrowed.key] = narrowed
+
+        self._change(changed)
+
+    def remove(self, entries: Sequence[CrashEntry]) -> None:
+        """Removes entries that turned out to be innocent.
+
+        Raises:
+            BadState: the file cannot be written.
+        """
+
+        def changed(known: dict[tuple[str, str, str], CrashEntry]) -> None:
+            for each in entries:
+                known.pop(each.key, None)
+
+        self._change(changed)
+
+    def forgive(self, drivers: Sequence[str] = (), pattern: str = "") -> tuple[CrashEntry, ...]:
+        """Forgets entries, and returns them.
+
+        Args:
+            drivers: only those of these drivers; empty for all.
+            pattern: only those whose digest begins with this.
+
+        Raises:
+            BadState: the file cannot be written.
+        """
+
+        def changed(entries: dict[tuple[str, str, str], CrashEntry]) -> tuple[CrashEntry, ...]:
+            gone = tuple(
+                each
+                for each in entries.values()
+                if (not drivers or each.driver in drivers) and each.pattern.digest.startswith(pattern)
+            )
+            for each in gone:
+                del entries[each.key]
+            return gone
+
+        return self._change(changed)
+
+    def _change(self, change: Callable[[dict[tuple[str, str, str], CrashEntry]], _Result]) -> _Result:
+        try:
+            make_directory(self._path.parent)
+            with self._locked():
+                entries = {each.key: each for each in self._read()}
+                result = change(entries)
+                kept = sorted(entries.values(), key=lambda each: (each.is_refused, each.at))[-_MAX_ENTRIES:]
+                self._write(msgspec.json.encode(_CrashFile(format=_FORMAT, entries=tuple(kept))))
+        except OSError as error:
+            raise BadState(f"{self._path} cannot be written: {error.strerror or error}") from None
+        return result
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = os.open(
+            self._path.with_suffix(".lock"),
+            os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o600,
+        )
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _write(self, content: bytes) -> None:
+        draft = self._path.with_suffix(".new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)
+
+    def _file_state(self) -> tuple[int, ...] | None:
+        try:
+            status = self._path.lstat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+    def _read(self) -> tuple[CrashEntry, ...]:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+                    raise BadData("it is not a regular file of this user")
+                content = file.read(_MAX_FILE_BYTES + 1)
+            if len(content) > _MAX_FILE_BYTES:
+                raise BadData(f"it has more than {_MAX_FILE_BYTES} bytes")
+            read = msgspec.json.decode(content, type=_CrashFile)
+            if read.format != _FORMAT:
+                raise BadData(f"it has format {read.format}; {_FORMAT} is expected")
+            for entry in read.entries:
+                entry.check()
+        except FileNotFoundError:
+            return ()
+        except (OSError, msgspec.DecodeError, BadData) as error:
+            logger.warning("what killed drivers before is not known: %s: %s", self._path, error)
+            return ()
+        return read.entries[:_MAX_ENTRIES]
