@@ -12,9 +12,9 @@ from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
 from neurald.hal.errors import MissedDeadlinePersistent
 from neurald.hal.execution.direct_calls import ArrayFunction
-from neurald.hal.memory.pool import Memory
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.sync.cancellation import Cancellation
 
