@@ -14,8 +14,8 @@ from neurald._version import __version__
 from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, Team, process, thread_count
 from neurald.drivers.cpu.target.target import TARGET_VARIABLE, Target, host_target
 from neurald.drivers.settings import Settings
-from neurald.drivers.sources import sources_digest
 from neurald.hal.buffers.tracked_buffer import host_memory_for
+from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -339,6 +339,7 @@ class CpuDevice:
         Raises:
             BadData: it is for another target, or cannot be loaded.
         """
+        from neurald.drivers.cpu.artifact import ArtifactContents
         from neurald.drivers.cpu.native.llvm import CompilationFailed
         from neurald.drivers.cpu.native.native_model import NativeModel
 
@@ -348,7 +349,9 @@ class CpuDevice:
             )
         try:
             program = process.step_program(self._target, read.step_program)
-            return NativeModel(read.executable, read.codes, read.constants, Team(program, threads))
+            team = Team(program, threads)
+            opened = read.opened if isinstance(read, ArtifactContents) else None
+            return NativeModel(read.executable, read.codes, read.constants, team, opened=opened)
         except CompilationFailed as error:
             raise BadData(f"the code of these cache files cannot be loaded: {error}") from None
 

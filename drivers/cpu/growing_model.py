@@ -1,26 +1,22 @@
 """A model compiled as a whole in which lengths change while it runs, such as a list that grows."""
 
 import ctypes
-import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from neurald.drivers.cpu.native.growing_instance import GrowingBinding, LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
 from neurald.hal.errors import MissedDeadlinePersistent
 from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.execution.reference_graph import Step
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Operand, Request
+from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.sync.cancellation import Cancellation
-
-if TYPE_CHECKING:
-    from neurald.hal.execution.reference_model import ReferenceModel
-
-_LOG = logging.getLogger(__name__)
 
 
 class GrowingModel(CpuPreparedModel):
@@ -31,16 +27,17 @@ class GrowingModel(CpuPreparedModel):
     Args:
         native: the compiled model.
         opened: its step.
-        references: see `CpuPreparedModel`.
+        model: the model.
     """
 
     def __init__(
         self,
         native: NativeModel,
         opened: OpenExecutable,
-        references: "Callable[[], ReferenceModel] | None" = None,
+        model: Model,
     ) -> None:
-        super().__init__(native, references)
+        super().__init__(native, lambda: ReferenceModel(model))
+        self._model = model
         self._opened = opened
         one, other = (opened.output_shapes([length] * len(opened.symbols)) for length in (2, 3))
         #: The shapes of the outputs; lengths that may change are 0.
@@ -48,6 +45,17 @@ class GrowingModel(CpuPreparedModel):
             tuple(length if length == another else 0 for length, another in zip(*shapes, strict=True))
             for shapes in zip(one, other, strict=True)
         ]
+
+    def steps(self) -> list[list[Step]]:
+        """Returns the steps of each graph of the model that do the same; the compiled one is whole."""
+        main = self._model.main
+        whole = NativeSegment(
+            operations=tuple(range(len(main.operations))),
+            inputs=main.inputs,
+            outputs=main.outputs,
+            native=self.native,
+        )
+        return [[whole], *([*range(len(graph.operations))] for graph in self._model.referenced)]
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
         """See `CpuPreparedModel.operand`."""
@@ -93,8 +101,7 @@ class GrowingModel(CpuPreparedModel):
         taken = [started]
         try:
             self.native.run(binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s)
-        except LengthsRefused as error:
-            _LOG.info("an execution runs on references: %s", error)
+        except LengthsRefused:
             return self.on_references(request, options)
         if not options.measure:
             return ExecutionResult(output_shapes=tuple(shapes))

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -34,6 +33,7 @@ from neurald.hal.execution.reference_graph import Step, only_calculates
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations
 
 _LOG = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Preparation:
                 (time.monotonic() - started) * 1e3,
             )
             if native.opened is not None:
-                return GrowingModel(native, native.opened, lambda: ReferenceModel(model))
+                return GrowingModel(native, native.opened, model)
             return whole_model(
                 native,
                 lambda: ReferenceModel(model),
@@ -281,7 +281,8 @@ class Preparation:
     ) -> NativeModel:
         helper, self._helper = self._helper, None
         try:
-            return self._linked(model, self._compiled(model, shapes, positions=positions, helper=helper))
+            compiled = self._compiled(model, shapes, positions=positions, helper=helper)
+            return self._linked(model, compiled)
         except (Error, KernelFailed):
             raise
         except MemoryError as error:
@@ -301,21 +302,33 @@ class Preparation:
         helper: CompileHelper | None,
         scope: ExtentScope | None = None,
     ) -> Compiled:
-        structured = None
+        def compiled(structured: StructuredModel | None) -> Compiled:
+            return compile_model(
+                model,
+                self._target,
+                generate,
+                input_shapes=shapes,
+                positions=positions,
+                processes=process_count(),
+                helper=helper,
+                first=() if process.has_step_program else (step_program_unit(),),
+                scope=scope,
+                structured=structured,
+            )
+
         if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
+            return compiled(self._structured(model, shapes, positions))
+        try:
+            return compiled(None)
+        except BadData:
+            # Lengths may follow from data, such as the number of elements of a RANGE.
+            if scope is not None:
+                raise
+            helper = None
             structured = self._structured(model, shapes, positions)
-        return compile_model(
-            model,
-            self._target,
-            generate,
-            input_shapes=shapes,
-            positions=positions,
-            processes=process_count(),
-            helper=helper,
-            first=() if process.has_step_program else (step_program_unit(),),
-            scope=scope,
-            structured=structured,
-        )
+            if not structured.has_changing_lengths:
+                raise
+        return compiled(structured)
 
     def _linked(self, model: Model, compiled: Compiled) -> NativeModel:
         executable = compiled.executable

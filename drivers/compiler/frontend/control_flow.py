@@ -21,9 +21,10 @@ Each graph that control flow runs is inlined where it runs, with operands of its
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count, repeat
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,8 @@ from neurald.drivers.compiler.ir.extent import (
     MIN_LENGTH,
     Extent,
     ExtentScope,
+    Guard,
+    Relation,
     has_extents,
     number_of,
     same_length,
@@ -78,6 +81,7 @@ from neurald.hal.model.types import (
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.movement.concatenation import concatenation_axis
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import declared_shape, merge
 
 CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
@@ -1185,6 +1189,8 @@ class _Structurer:
                 values = np.empty(sums.shape, object)
                 for at, each in np.ndenumerate(sums):
                     values[at] = self._extent_of(each)
+                if operation.type in _RESHAPES:
+                    self._complete(values, self._shape(call.index("input")))
                 inputs[position] = self._lengths(values, self._operands[index].type)
         operation = replace(operation, inputs=tuple(inputs))
         try:
@@ -1192,6 +1198,18 @@ class _Structurer:
         except UnknownValue:
             raise _ShapeChanges(f"the shape of the result of {operation.type.name} depends on data") from None
         self._append(operation, shapes, graph, origin)
+
+    def _complete(self, lengths: Array, shape: Shape) -> None:
+        """Replaces one of the lengths of a reshaped operand by the only one that it can have."""
+        unknown = [at for at, each in np.ndenumerate(lengths) if isinstance(each, Extent)]
+        if not unknown:
+            return
+        total, others, last = prod(shape), 1, unknown[-1]
+        for at, each in np.ndenumerate(lengths):
+            others = others if at == last else others * each
+        given, lengths[last] = lengths[last], total // others
+        guard = Guard(extent=given - lengths[last], relation=Relation.ZERO, holds=True)
+        self._regions[-1].items.append(LengthUpdate(guards=(guard,)))
 
     def _with_stored_inputs(self, operation: Operation) -> Operation:
         """Returns an operation whose inputs are stored, except for those on which its shape depends."""

@@ -6,6 +6,7 @@ are alive. Later executions begin with the largest capacities so far.
 """
 
 import ctypes
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +24,8 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed
 from neurald.hal.sync.cancellation import Cancellation
+
+_LOG = logging.getLogger(__name__)
 
 #: Length for which there is memory in the first execution.
 _FIRST_CAPACITY: Final = 32
@@ -114,7 +117,9 @@ class GrowingInstance:
                 message = self._opened.template.calls[call].messages[reported - 1]
                 raise OpFailed(self._opened.message(message, self._lengths()))
             if reported != EXCEEDS_CAPACITY:
-                raise LengthsRefused(self._opened.template.calls[call].messages[reported - REFUSED])
+                reasons = self._opened.template.calls[call].messages
+                _LOG.info("an execution runs on references: %s", reasons[reported - REFUSED])
+                raise LengthsRefused
             self._grow(position)
             self._bind(binding, copies=False)
         outputs = self._grown.executable.outputs

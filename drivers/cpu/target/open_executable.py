@@ -259,12 +259,20 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             (len(template.calls), len(self.locations)),
             (len(template.inputs), len(self.inputs)),
             (len(template.outputs), len(self.outputs)),
-            (len(template.extents), len(self.extents)),
+            (len(template.extents), len(self.extents) + (3 * len(self.symbols) if self.sizings else 0)),
+            (len(template.instructions), len(self.instructions)),
             *zip((len(call.locations) for call in template.calls), map(len, self.locations), strict=False),
         ]
+        shapes += zip(
+            (len(each.locations) for each in template.instructions), map(len, self.instructions), strict=False
+        )
         if any(one != other for one, other in shapes):
             raise BadData("the open parts of an executable do not match its calls and ports")
-        places = [place for each in self.locations for place in each if place is not None]
+        places = [
+            place for each in (*self.locations, *self.instructions) for place in each if place is not None
+        ]
+        if any(not 0 <= number < len(template.calls) for number in self.sizings):
+            raise BadData(f"a call that sets lengths is not among the {len(template.calls)} of the step")
         ports = (*self.inputs, *self.outputs)
         numbers = [
             *self.work_items,
@@ -284,7 +292,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             for number, dimension in each:
                 if not 0 <= number < len(self.inputs) or dimension < 0:
                     raise BadData(f"an open dimension is that of input {number}, dimension {dimension}")
-            if not each:
+            if not each and not self.sizings:
                 raise BadData("an open dimension has no input")
         for call in template.calls:
             for message in call.messages:

@@ -12,12 +12,12 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from neurald._proto import device_pb2
 from neurald.hal.buffers.staging import ArenaPool, Staged, output_types, stage
@@ -56,8 +56,10 @@ from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
+from neurald.hal.process.activation import is_standing_by
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, require_grpc
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.array_calls import create_array_function
 from neurald.hal.rpc.client.artifacts import fetch_artifact, sealed_memory, send_artifact
 from neurald.hal.rpc.client.buffer import RemoteBuffer, send_pools
@@ -120,8 +122,7 @@ def connect(
     return RemoteDevice(Address.parse(address), deadline_s, token_file, tls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecentSilence:
+class _RecentSilence(Struct, frozen=True, kw_only=True):
     """A daemon that did not answer a moment ago.
 
     Attributes:
@@ -319,11 +320,23 @@ class RemoteDevice:
             status = status_from_wire(reply)
         except MissedDeadlineTransient:
             require_running(process, self._address)
+            self._is_succeeded(process)
             return
         except (BadData, DeadObject) as error:
             raise UnavailableDevice(f"{self.name}: {error}") from None
-        if status.device is DeviceStatus.OFFLINE and not is_replaced(process, self._address):
-            raise UnavailableDevice(f"{self.name}: the daemon is about to stop, or an execution hangs")
+        if status.device is DeviceStatus.OFFLINE and not self._is_succeeded(process):
+            raise UnavailableDevice(f"{self.name}: it hangs or is lost, or its daemon is about to stop")
+
+    def _is_succeeded(self, process: int) -> bool:
+        """Returns whether another process than `process` serves the device, or starts it if needed.
+
+        Raises:
+            UnavailableDevice: the service manager has given up the process.
+        """
+        if not is_replaced(process, self._address):
+            return False
+        is_standing_by(self._address)
+        return True
 
     @property
     def is_alive(self) -> bool:
