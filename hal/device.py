@@ -540,6 +540,15 @@ class DeclaresExtensions(Protocol):
         ...
 
 
+class KnowsLoss(Protocol):
+    """An optional interface of a device that can be lost, such as one that was unplugged."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if this process can never use it again. A supervised daemon is then replaced."""
+        ...
+
+
 def declared_extensions(device: "Device") -> tuple[Extension, ...]:
     """Returns the declared extensions that the device also lists; none if it declares none."""
     declared: tuple[Extension, ...] = getattr(device, "declared_extensions", ())

@@ -124,7 +124,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     log_level: LogLevel
     log_format: LogFormat
     system: bool
-    group: str | int
+    group: str
     socket_mode: str
     drivers: dict[str, DriverSettings]
     sources: dict[str, str]
@@ -173,7 +173,7 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         LogFormat.AUTO,
     )
     choice.sources["system"] = "--system" if flags.system else DEFAULT
-    group: str | int = choice.of_file("group", content.group, SERVICE_GROUP)
+    group = choice.of_file("group", None if content.group is None else str(content.group), SERVICE_GROUP)
     socket_mode = choice.of_file("socket_mode", content.socket_mode, "0660" if flags.system else "0600")
     shared |= {
         "log_level": level or LogLevel.NOTICE,

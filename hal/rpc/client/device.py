@@ -56,6 +56,7 @@ from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
+from neurald.hal.process.activation import is_standing_by
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, require_grpc
 from neurald.hal.records import replace
@@ -319,11 +320,23 @@ class RemoteDevice:
             status = status_from_wire(reply)
         except MissedDeadlineTransient:
             require_running(process, self._address)
+            self._is_succeeded(process)
             return
         except (BadData, DeadObject) as error:
             raise UnavailableDevice(f"{self.name}: {error}") from None
-        if status.device is DeviceStatus.OFFLINE and not is_replaced(process, self._address):
-            raise UnavailableDevice(f"{self.name}: the daemon is about to stop, or an execution hangs")
+        if status.device is DeviceStatus.OFFLINE and not self._is_succeeded(process):
+            raise UnavailableDevice(f"{self.name}: it hangs or is lost, or its daemon is about to stop")
+
+    def _is_succeeded(self, process: int) -> bool:
+        """Returns whether another process than `process` serves the device, or starts it if needed.
+
+        Raises:
+            UnavailableDevice: the service manager has given up the process.
+        """
+        if not is_replaced(process, self._address):
+            return False
+        is_standing_by(self._address)
+        return True
 
     @property
     def is_alive(self) -> bool:
