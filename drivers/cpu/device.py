@@ -339,7 +339,6 @@ class CpuDevice:
         Raises:
             BadData: it is for another target, or cannot be loaded.
         """
-        from neurald.drivers.cpu.artifact import ArtifactContents
         from neurald.drivers.cpu.native.llvm import CompilationFailed
         from neurald.drivers.cpu.native.native_model import NativeModel
 
@@ -350,7 +349,9 @@ class CpuDevice:
         try:
             program = process.step_program(self._target, read.step_program)
             team = Team(program, threads)
-            opened = read.opened if isinstance(read, ArtifactContents) else None
+            opened = read.opened
+            if opened is not None and not opened.sizings:
+                opened = None
             return NativeModel(read.executable, read.codes, read.constants, team, opened=opened)
         except CompilationFailed as error:
             raise BadData(f"the code of these cache files cannot be loaded: {error}") from None

@@ -15,7 +15,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model, Operand, Request
+from neurald.hal.model.types import Model, Operand, Request, byte_size
 from neurald.hal.sync.cancellation import Cancellation
 
 
@@ -28,6 +28,7 @@ class GrowingModel(CpuPreparedModel):
         native: the compiled model.
         opened: its step.
         model: the model.
+        lengths: of the inputs, see `OpenExecutable.input_lengths`; None if the model specifies them.
     """
 
     def __init__(
@@ -35,9 +36,16 @@ class GrowingModel(CpuPreparedModel):
         native: NativeModel,
         opened: OpenExecutable,
         model: Model,
+        lengths: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(native, lambda: ReferenceModel(model))
         self._model = model
+        self._lengths = (0,) * len(opened.symbols) if lengths is None else lengths
+        self._input_shapes = opened.input_shapes(self._lengths)
+        self._input_sizes = [
+            byte_size(port.operand.type, shape)
+            for port, shape in zip(native.executable.inputs, self._input_shapes, strict=True)
+        ]
         self._opened = opened
         one, other = (opened.output_shapes([length] * len(opened.symbols)) for length in (2, 3))
         #: The shapes of the outputs; lengths that may change are 0.
@@ -60,11 +68,9 @@ class GrowingModel(CpuPreparedModel):
     def operand(self, index: int, *, is_output: bool) -> Operand:
         """See `CpuPreparedModel.operand`."""
         operand = super().operand(index, is_output=is_output)
-        if not is_output:
-            return operand
         return Operand(
             type=operand.type,
-            dimensions=self._shapes[index],
+            dimensions=self._shapes[index] if is_output else self._input_shapes[index],
             scale=operand.scale,
             zero_point=operand.zero_point,
         )
@@ -93,9 +99,10 @@ class GrowingModel(CpuPreparedModel):
 
         binding = GrowingBinding(
             inputs=[
-                (address_of(request, argument, port.size_bytes), port.size_bytes)
-                for port, argument in zip(self.native.executable.inputs, request.inputs, strict=True)
+                (address_of(request, argument, size), size)
+                for size, argument in zip(self._input_sizes, request.inputs, strict=True)
             ],
+            lengths=self._lengths,
             receive=receive,
         )
         taken = [started]

@@ -113,7 +113,7 @@ class Preparation:
         Returns:
             None if the model cannot be compiled as a whole, or only for these shapes.
         """
-        if model.referenced or not model.main.operations:
+        if not model.main.operations:
             return None
         started = time.monotonic()
         scope, symbolic = open_shapes(model, shapes)
@@ -132,7 +132,10 @@ class Preparation:
             _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
             _LOG.debug("the error was raised here:", exc_info=error)
             return None
-        pinned = [symbol for symbol, _ in enumerate(scope.hints) if len(set(scope.bounds(symbol))) == 1]
+        places = () if compiled.opened is None else compiled.opened.symbols
+        pinned = [
+            symbol for symbol, each in enumerate(places) if each and len(set(scope.bounds(symbol))) == 1
+        ]
         if pinned or compiled.opened is None:
             _LOG.info("the code is only valid for these lengths: %s", scope.pins)
             return None
@@ -243,10 +246,11 @@ class Preparation:
         model: Model,
         shapes: Mapping[int, Shape] | None = None,
         positions: Sequence[int] | None = None,
+        scope: ExtentScope | None = None,
     ) -> StructuredModel:
         """See `structure_control_flow`, whose errors do not keep the other operations from being compiled."""
         try:
-            return structure_control_flow(model, shapes, self._folding.graph, positions)
+            return structure_control_flow(model, shapes, self._folding.graph, positions, scope)
         except (Error, MemoryError):
             raise
         except Exception as error:
@@ -317,7 +321,7 @@ class Preparation:
             )
 
         if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
-            return compiled(self._structured(model, shapes, positions))
+            return compiled(self._structured(model, shapes, positions, scope))
         try:
             return compiled(None)
         except BadData:

@@ -79,6 +79,7 @@ from neurald.hal.model.types import (
     array_to_store,
 )
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.arguments import slice_range
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.movement.concatenation import concatenation_axis
 from neurald.hal.records import replace
@@ -169,6 +170,7 @@ def structure_control_flow(
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
     positions: Sequence[int] | None = None,
+    scope: ExtentScope | None = None,
 ) -> StructuredModel:
     """Returns the model with its control flow as a program.
 
@@ -178,13 +180,14 @@ def structure_control_flow(
         evaluate: computes float arithmetic on constants, see `build_graph`.
         positions: positions of the model's operations in the model that it is a part of; None if it
             is the whole model.
+        scope: of the extents in `input_shapes`; None if there are none.
 
     Raises:
         BadData: the control flow cannot be compiled, or the model has an error, which its execution
             reports.
     """
     try:
-        return _Structurer(model, input_shapes or {}, evaluate).result(positions)
+        return _Structurer(model, input_shapes or {}, evaluate, scope).result(positions)
     except UnknownValue as error:
         raise BadData(f"control flow: {error} is not known before execution") from None
     except _NotStructured as error:
@@ -199,7 +202,11 @@ class _Structurer:
     """
 
     def __init__(
-        self, model: Model, input_shapes: Mapping[int, Shape], evaluate: EvaluateGraph | None
+        self,
+        model: Model,
+        input_shapes: Mapping[int, Shape],
+        evaluate: EvaluateGraph | None,
+        scope: ExtentScope | None,
     ) -> None:
         self._model = model
         self._evaluate = evaluate
@@ -215,7 +222,7 @@ class _Structurer:
         #: The number of the region, from the outermost, that computes an operand, or sets a symbol.
         self._levels: dict[int, int] = {}
         self._symbol_levels: dict[int, int] = {}
-        self._scope = ExtentScope(())
+        self._scope = ExtentScope(()) if scope is None else scope
         self._scope.ignores_empty = True
         self._data_hint = _DATA_HINTS[0]
         #: The elements of operands that are lengths.
@@ -1359,10 +1366,10 @@ def _strided_axis(
         )
         if shrinks and begin is not None:
             return Sum(begin.constant + (whole if begin.constant < 0 else 0)), 1
-        taken = range(*part.indices(whole))
-        if len(taken) and stride.constant != 1:
+        taken, length, step = slice_range(part, whole)
+        if step != 1 and length:
             raise _ShapeChanges("a slice with steps begins at an index that depends on data")
-        return Sum(taken.start), len(taken)
+        return Sum(taken), length
     if stride != Sum(1):
         raise _ShapeChanges("a slice with steps begins at an index that depends on data")
     first = Sum(0) if begin is None else begin

@@ -111,6 +111,33 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             found += lengths
         return tuple(found)
 
+    def input_lengths(self, shapes: Sequence[Sequence[int] | None]) -> tuple[int, ...] | None:
+        """Returns the lengths that given shapes of the inputs have, and 0 for those that are set later.
+
+        Returns None if the step has no such inputs, or its code does not support them.
+        """
+        if len(shapes) != len(self.inputs):
+            return None
+        lengths = []
+        for places, (low, high) in zip(self.symbols, self.program.bounds, strict=True):
+            found = {
+                shape[dimension]
+                for number, dimension in places
+                if (shape := shapes[number]) is not None and dimension < len(shape)
+            }
+            if places and (len(found) != 1 or not low <= min(found) <= high):
+                return None
+            lengths.append(min(found, default=0))
+        known = self.input_shapes(lengths)
+        if any(shape is None or tuple(shape) != each for shape, each in zip(shapes, known, strict=True)):
+            return None
+        return tuple(lengths)
+
+    def input_shapes(self, lengths: Sequence[int]) -> list[tuple[int, ...]]:
+        """Returns the shapes of the inputs for these lengths."""
+        numbers = self.program.at(lengths)
+        return [tuple(numbers[length] for length in port.dimensions) for port in self.inputs]
+
     def message(self, text: str, lengths: Sequence[int]) -> str:
         """Returns a message about extents with their numbers."""
         numbers = self.program.at(lengths)

@@ -14,10 +14,13 @@ from support.models.random_loops import random_loops
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.parts import read_parts
+from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
@@ -312,6 +315,31 @@ def test_lengths_that_follow_from_data() -> None:
     for end, lengths in ((2, (3, 8)), (40, (12, 2)), (1, (1, 24)), (9, (24, 1)), (7, (-1, 4))):
         assert_same(model, turns(end), np.array(lengths, np.int32), source)
     assert results(model, CpuDevice(), turns(3), np.array([5, 5], np.int32), source) is None
+
+
+def test_open_lengths_of_models_with_loops() -> None:
+    """Code for any lengths of the inputs is compiled once."""
+    model = over(pushed, first=0)
+    preparation = Preparation(host_target(process_settings()), 1, keeps_artifact=True)
+    opened = preparation.open(model, {model.main.inputs[0]: (67, WIDTH)})
+    assert opened is not None
+    read = read_open_artifact(opened.artifact())
+    assert read.opened.sizings
+    restored = CpuDevice()._restored_open(model, opened.artifact(), 1)
+    for length, count in ((2, 5), (7, 100), (300, 3), (2, 0), (15, 40)):
+        for each in (opened, restored):
+            variant = each.for_shapes([(length, WIDTH), (1,)])
+            assert isinstance(variant, GrowingModel)
+            assert variant.operand(0, is_output=False).dimensions == (length, WIDTH)
+            _, found = variant.native.run_arrays([rows(length), turns(count)])
+            np.testing.assert_array_equal(found[:length], rows(length))
+            np.testing.assert_array_equal(found[length:], np.tile(rows(1) + 1, (count, 1)))
+    assert opened.for_shapes([(1, WIDTH), (1,)]) is None
+    assert opened.for_shapes([(5, WIDTH + 1), (1,)]) is None
+    assert opened.for_shapes([(5, WIDTH)]) is None
+    compilation = nd.CompilationBuilder(model, [CpuDevice()]).finish()
+    for length in (5, 9, 1, 40):
+        assert compilation.run(rows(length), turns(3))[1].shape == (length + 3, WIDTH)
 
 
 def test_options_of_executions() -> None:
