@@ -25,6 +25,8 @@ from neurald.hal.errors import (
     Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
+    OutOfMemory,
+    ResourceExhaustedTransient,
     ResultCode,
     Unreachable,
 )
@@ -68,6 +70,8 @@ UNREACHABLE_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=2.0)
 #: For a driver that died. This model may be the cause, and each death destroys the work of other
 #: clients.
 DEAD_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=30.0)
+#: For a device that lacks memory or has too much to do, which others may give back at any time.
+BUSY_RETRY = RetryPolicy(first_pause_s=0.1, max_pause_s=10.0)
 #: For all other failures, which are likely to happen again.
 FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 
@@ -399,6 +403,8 @@ class RecoveringStep:
         self._code = error.code
         if isinstance(error, Unreachable):
             policy = UNREACHABLE_RETRY
+        elif isinstance(error, OutOfMemory | ResourceExhaustedTransient):
+            policy = BUSY_RETRY
         else:
             policy = DEAD_RETRY if isinstance(error, DeadObject) else FAILING_RETRY
         self._retry_at = time.monotonic() + policy.pause_s(self._failures)

@@ -137,6 +137,9 @@ class DriverProcess:
         """Ends a process that hangs. If it still can, it writes the stacks of its threads first."""
         self._was_aborted = True
         self._was_stopped = is_stopped(self._process.pid)
+        if self._was_stopped:
+            self.kill()  # it would not receive another signal
+            return
         self._signal(signal.SIGABRT)
         self._kill_later(_TRACEBACK_S)
 

@@ -21,6 +21,7 @@ import neurald as nd
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import DeadObject, Error, UnavailableDevice
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.process.activation import is_served
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.service.manager.state import DriverState, PatternStatus
 
@@ -224,7 +225,7 @@ def test_a_daemon_without_a_manager_refuses_what_is_known(managed: Managed) -> N
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_until(path.exists)
+        wait_until(lambda: is_served(path))
         (verdict,) = connect(f"unix://{path}").supported_operations(chain(SUB))
         assert not verdict.ok
     finally:
