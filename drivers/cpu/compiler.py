@@ -6,7 +6,7 @@ kernel, assignment of memory, and compilation to object code.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
@@ -62,6 +62,7 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.sync.progress import report_progress
 
 #: Number of operations that a message names. The log has all of them at level DEBUG.
@@ -128,7 +129,7 @@ def compile_model(
         helper: a compiling process that was already started; it is ended.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
-        scope: of the extents in `input_shapes`; None if there are none, or the model has control flow.
+        scope: of the extents in `input_shapes`; None if there are none.
         structured: the model's program, if it has control flow.
 
     Raises:

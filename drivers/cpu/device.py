@@ -14,8 +14,8 @@ from neurald._version import __version__
 from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, Team, process, thread_count
 from neurald.drivers.cpu.target.target import TARGET_VARIABLE, Target, host_target
 from neurald.drivers.settings import Settings
-from neurald.drivers.sources import sources_digest
 from neurald.hal.buffers.tracked_buffer import host_memory_for
+from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     # A warm start does not import these.
     from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.artifact import ArtifactContents
+    from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
     from neurald.drivers.cpu.native.native_model import NativeModel
     from neurald.drivers.cpu.open_model import CpuOpenModel, OpenArtifact
     from neurald.drivers.cpu.open_variants import CompileOpen
@@ -152,19 +153,36 @@ class CpuDevice:
             raise MissedDeadlineTransient("the deadline passed while the model was prepared")
         return prepared
 
-    def prepare_first_tier(self, model: Model, options: PrepareOptions) -> "ReferenceModel | None":
+    @cached_property
+    def first_tier_library(self) -> "FirstTierLibrary":
+        """The kernels of the first tier."""
+        from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
+
+        return FirstTierLibrary(self._target)
+
+    def prepare_first_tier(
+        self, model: Model, options: PrepareOptions
+    ) -> "CpuPreparedModel | ReferenceModel | None":
         """See `HasFirstTier.prepare_first_tier`.
 
-        There is none for models with unspecified dimensions, which executions compile.
+        There is none for models with unspecified dimensions, which executions compile. Until the
+        library is compiled, everything runs on references.
         """
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         is_specified = all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
         if not self.compiles or not is_specified or not model.main.operations:
             return None
-        from neurald.hal.execution.reference_model import ReferenceModel
+        library = self.first_tier_library
+        codes = library.codes(options.variants)
+        if codes is None:
+            from neurald.hal.execution.reference_model import ReferenceModel
 
-        return ReferenceModel(model)
+            return ReferenceModel(model)
+        from neurald.drivers.cpu.first_tier.preparation import prepare
+
+        threads = thread_count(options.threads, self._settings)
+        return prepare(model, self._target, codes, library.team(threads))
 
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, is_specified
@@ -330,7 +348,11 @@ class CpuDevice:
             )
         try:
             program = process.step_program(self._target, read.step_program)
-            return NativeModel(read.executable, read.codes, read.constants, Team(program, threads))
+            team = Team(program, threads)
+            opened = read.opened
+            if opened is not None and not opened.sizings:
+                opened = None
+            return NativeModel(read.executable, read.codes, read.constants, team, opened=opened)
         except CompilationFailed as error:
             raise BadData(f"the code of these cache files cannot be loaded: {error}") from None
 

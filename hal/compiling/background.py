@@ -1,4 +1,8 @@
-"""Compiles models of this process in a process of idle priority, while they are executed."""
+"""Compiles models of this process in processes of their own.
+
+So nothing of the compiler stays in an application's memory. What is compiled while the application
+executes models has idle priority.
+"""
 
 import atexit
 import os
@@ -15,8 +19,8 @@ from neurald.hal.rpc.wire.model import encode_model
 from neurald.hal.sync.cancellation import Cancellation
 
 _lock: Final = forkable_lock()
-#: By driver.
-_pools: dict[str, CompilePool] = {}
+#: By driver, and by whether they have idle priority.
+_pools: dict[tuple[str, bool], CompilePool] = {}
 #: The compilations that run.
 _running: set[Cancellation] = set()
 #: Whether to compile only with what everything else leaves of the processors.
@@ -34,10 +38,12 @@ class BackgroundCompiler:
         driver: from which `neurald.hal.registry.create_device` creates the device.
         device: the device, which implements `neurald.hal.compiling.contract.CompilesApart`.
         model: the model.
+        is_idle: whether to leave the processors to everything else.
     """
 
-    def __init__(self, driver: str, device: Device, model: Model) -> None:
+    def __init__(self, driver: str, device: Device, model: Model, *, is_idle: bool = IS_IDLE) -> None:
         self._driver, self._device, self._model = driver, device, model
+        self._is_idle = is_idle
 
     def compile(
         self,
@@ -49,10 +55,11 @@ class BackgroundCompiler:
     ) -> CompileResult:
         """See `Compiler.compile`."""
         with _lock:
-            pool = _pools.get(self._driver)
+            key = self._driver, self._is_idle
+            pool = _pools.get(key)
             if pool is None:
-                pool = _pools[self._driver] = CompilePool(
-                    self._driver, self._device, Limits(compile_s=_COMPILE_S), is_idle=IS_IDLE
+                pool = _pools[key] = CompilePool(
+                    self._driver, self._device, Limits(compile_s=_COMPILE_S), is_idle=self._is_idle
                 )
         options = encode_prepare_options(PrepareOptions())
         job = pool.job(encode_model(self._model), self._model.pools, shapes, options, is_open=is_open)

@@ -20,9 +20,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from neurald.hal.compiling.job import (
     CompileJob,
@@ -112,8 +113,7 @@ def _compiler_of(device: Any) -> _Compile:
     return compile_job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ChildProcess:
+class _ChildProcess(Struct, frozen=True, kw_only=True):
     """A running child.
 
     Attributes:

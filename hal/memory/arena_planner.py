@@ -10,14 +10,14 @@ smallest arena is taken.
 
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lifespan:
+
+class Lifespan(Struct, frozen=True, kw_only=True):
     """A value, and the first and last position of the program (inclusive) at which it is alive."""
 
     value: int
@@ -43,15 +43,14 @@ class Strategy(Enum):
     NAIVE = "naive"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPlan:
+class MemoryPlan(Struct, frozen=True, kw_only=True):
     """Aligned offsets in an arena.
 
     Attributes:
         offsets: by value.
         size_bytes: of the whole arena: the peak memory between steps.
         strategy: the strategy that was used.
-        sizes_bytes: size of the arena with each strategy.
+        sizes_bytes: size of the arena with each strategy that was tried.
     """
 
     offsets: Mapping[int, int]
@@ -65,16 +64,22 @@ class MemoryPlan:
         return self.sizes_bytes[Strategy.NAIVE]
 
 
-def plan_memory(lifespans: Sequence[Lifespan], *, alignment: int) -> MemoryPlan:
+def plan_memory(
+    lifespans: Sequence[Lifespan],
+    *,
+    alignment: int,
+    strategies: Sequence[Strategy] = (Strategy.SIZE, Strategy.FIRST_USE, Strategy.BREADTH),
+) -> MemoryPlan:
     """Places every value.
 
     Args:
         lifespans: one per value, in any order.
         alignment: every value starts at a multiple of this many bytes and is padded to the next
             multiple.
+        strategies: those that are tried.
     """
     rounded = [(span, -(-span.size_bytes // alignment) * alignment) for span in lifespans]
-    plans = {strategy: _place(order(rounded)) for strategy, order in _ORDERS.items()}
+    plans = {strategy: _place(_ORDERS[strategy](rounded)) for strategy in strategies}
     sizes = {strategy: size for strategy, (_, size) in plans.items()}
     sizes[Strategy.NAIVE] = sum(size for _, size in rounded)
     best = min(plans, key=lambda strategy: sizes[strategy])

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Self
@@ -36,8 +36,9 @@ from neurald.hal.errors import (
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.constants import seal_constants
-from neurald.hal.model.types import Model
+from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
 from neurald.runtime.devices.discovery import cpu_device
@@ -55,6 +56,8 @@ DEFERRED_COMPILATION = (
     "the shapes of its inputs are only known to executions, so it is compiled and cached for each set "
     "of shapes"
 )
+#: Stands for all models in the keys of what they share.
+_NO_MODEL = Model(main=Subgraph(operands=(), operations=(), inputs=(), outputs=()))
 #: Minimum share of the time until the deadline that is reserved for compiling.
 _MIN_COMPILE_SHARE = 0.5
 
@@ -221,7 +224,8 @@ class Preparer:
             reason = loaded.reason or reason
         with convert_driver_faults(device.name):
             provider = device if device is cpu else cpu
-            prepared_model = first_tier(provider, model, replace(self._options, attributes=()))
+            options = replace(self._options, attributes=(), variants=self._library(provider))
+            prepared_model = first_tier(provider, model, options)
         if prepared_model is None:
             return None
         return PreparedStep(
@@ -233,6 +237,24 @@ class Preparer:
                 reason=f"{reason}; this is the first tier",
             ),
             is_first_tier=True,
+        )
+
+    def _library(self, device: Device) -> VariantCache | None:
+        """Returns the cache of what a device needs for the first tiers of all models."""
+        if self._caching is None:
+            return None
+        try:
+            cache = Cache(self._caching.directory)
+        except Error as error:
+            _warn_once(f"the first tier is not cached: {error}")
+            return None
+        return VariantCache(
+            cache,
+            lambda: key_parts(_NO_MODEL, device, PrepareOptions()),
+            device.cache_files_needed,
+            "first tier of all models",
+            lambda: "",
+            _warn_once,
         )
 
     def _prepare(self, device: Device, model: Model) -> PreparedStep:
@@ -548,10 +570,10 @@ class _CachedPreparation:
 
 def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_apart: bool) -> PreparedModel:
     cpu = cpu_device()
-    if is_apart and device is cpu and compiles_apart(device):
+    if device is cpu and compiles_apart(device):
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
 
-        options = replace(options, compiler=BackgroundCompiler(cpu.name, cpu, model))
+        options = replace(options, compiler=BackgroundCompiler(cpu.name, cpu, model, is_idle=is_apart))
     with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)
 

@@ -111,6 +111,8 @@ class SupervisedDriver:
             reason=self._reason,
             process=process.pid if process is not None else None,
             sessions=self._sessions if process is not None else None,
+            sandbox=process.sandbox if process is not None else None,
+            sandbox_missing=process.sandbox_missing if process is not None else (),
             starts=self._starts,
             deaths=self._deaths,
             last_exit=self._last_exit,
@@ -160,7 +162,10 @@ class SupervisedDriver:
             self.settings = settings
         if sharing is not None:
             self.sharing = sharing
+            self._standby.set_mode(sharing.socket_mode)
         self._policy.forget()
+        if self._abort_reason:
+            return  # its end follows at once
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
             self._enter(DriverState.STOPPED, "an operator restarted it")
@@ -175,12 +180,18 @@ class SupervisedDriver:
         if process is None:
             return any(each.pid == pid for each in self._leaving)
         if notifications.READY in values and process.ready_s is None:
+            process.describe_sandbox(values)
             self._became_ready(process)
-        if process is not self._process or process.ready_s is None:
+        if process is not self._process or process.ready_s is None or self._abort_reason:
             return True
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if values.get(notifications.HANGING) == "1":
+            # The sessions that have just ended with it were in use.
             self._abort("an execution exceeds its time limit")
+            return True
+        if values.get(notifications.LOST) == "1":
+            self._abort("its device is lost")
+            return True
         helpers = values.get(notifications.HELPER_DEATHS, "")
         if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
             self._count_helper_deaths(process)
@@ -223,6 +234,9 @@ class SupervisedDriver:
             return _refusal("the service manager stops")
         if self._state is DriverState.QUARANTINED:
             return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
+        if self._abort_reason and self._process is not None:
+            # It hangs, and its end follows at once.
+            return _refusal(self._abort_reason)
         if self._state is DriverState.BACKOFF:
             left_s = self._resumes_at_s - self._loop.time()
             if left_s > _MAX_WAIT_S:
@@ -308,16 +322,21 @@ class SupervisedDriver:
 
     def _leave(self, process: DriverProcess) -> None:
         self._leaving.add(process)
-        process.stop(self.settings.drain_s + _STOP_SLACK_S)
+        process.stop((self.settings.drain_s or 0.0) + _STOP_SLACK_S)
 
     def _is_silent(self) -> None:
         self._abort(f"it was silent for {self.settings.watchdog_s:g} s")
 
     def _abort(self, reason: str) -> None:
-        """Ends a process that hangs; `_ended` sees to the rest."""
+        """Ends a process that hangs; `_ended` sees to the rest.
+
+        Until then its state says that it does not serve, and new clients are refused in its place.
+        """
         self._cancel_timer("watchdog")
         self._abort_reason = reason
         self._log(f"{reason}; its process is ended", logging.WARNING)
+        self._enter(DriverState.BACKOFF, reason)
+        self._run(self._stand_in())
         if self._process is not None:
             self._process.abort()
 

@@ -33,6 +33,9 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "drivers/cpu/first_tier/assembly.py": "tests/drivers/cpu/first_tier/test_preparation.py",
+    "drivers/cpu/first_tier/binding.py": "tests/drivers/cpu/first_tier/test_kernels.py",
+    "drivers/cpu/first_tier/layout.py": "tests/drivers/cpu/first_tier/test_kernels.py",
     "hal/execution/first_tier.py": "tests/runtime/execution/test_optimization.py",
     "drivers/compiler/frontend/structured_model.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
@@ -222,6 +225,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/operations/vendor.py": "tests/runtime/devices/test_extensions.py",
     "hal/process/fork.py": "tests/runtime/devices/test_fork.py",
     "hal/admission/certificates.py": "tests/hal/rpc/test_tls.py",
+    "hal/rpc/client/link_speed.py": "tests/runtime/devices/test_remotes.py",
     "hal/rpc/client/tls_refusal.py": "tests/hal/rpc/test_tls.py",
     "hal/rpc/transport/certificate.py": "tests/hal/rpc/test_tls.py",
     "hal/rpc/transport/tls_credentials.py": "tests/hal/rpc/test_tls.py",
@@ -293,6 +297,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tflite/content.py": "tests/runtime/tflite/test_load.py",
     "runtime/tflite/callees.py": "tests/runtime/tflite/test_importer.py",
     "runtime/tflite/composite.py": "tests/runtime/tflite/legalization/machinery/test_stablehlo.py",
+    "runtime/tflite/conversion.py": "tests/runtime/tflite/test_load.py",
     "runtime/tflite/evaluation.py": "tests/runtime/tflite/test_importer.py",
     "runtime/tflite/hash_table.py": "tests/runtime/tflite/test_shared_state.py",
     "runtime/tflite/import_context.py": "tests/runtime/tflite/test_importer.py",
@@ -372,10 +377,12 @@ COVERED_BY: Mapping[str, str] = {
     "service/manager/standby_socket.py": "tests/service/manager/test_manager.py",
     "service/manager/state.py": "tests/service/manager/test_manager.py",
     "service/manager/supervised_driver.py": "tests/service/manager/test_manager.py",
+    "service/sandbox/capabilities.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/kernel.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/landlock.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/mode.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/no_new_privs.py": "tests/service/sandbox/test_sandbox.py",
+    "service/sandbox/readable_paths.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/writable_paths.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/rlimits.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/seccomp.py": "tests/service/sandbox/test_bpf.py",

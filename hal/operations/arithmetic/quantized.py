@@ -1,10 +1,15 @@
 """Conversion of real numbers to quantised values and back, and fused activations of both."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, Operand
 from neurald.hal.operations.machinery.call import Array, Call
+
+#: Number of limits of activations that are remembered.
+_RATIO_CACHE_SIZE = 1024
 
 _LIMITS: dict[FusedActivation, tuple[float | None, float | None]] = {
     FusedActivation.NONE: (None, None),
@@ -30,11 +35,17 @@ def quantized_limits(operand: Operand, activation: FusedActivation = FusedActiva
 
 
 def _quantize_limit(value: float, operand: Operand) -> int:
-    """Returns TFLite's `TfLiteRound(value / scale)`, in float32, plus the zero point."""
+    """Returns a limit at the operand's scale and zero point."""
+    return _rounded_ratio(value, operand.scale) + operand.zero_point
+
+
+@lru_cache(maxsize=_RATIO_CACHE_SIZE)
+def _rounded_ratio(value: float, scale: float) -> int:
+    """Returns TFLite's `TfLiteRound(value / scale)`, in float32."""
     with np.errstate(all="ignore"):
         # A scale below the range of float32 becomes 0; the result must stay finite.
-        ratio = float(np.nan_to_num(np.float32(value) / np.float32(operand.scale)))
-    return int(np.copysign(np.floor(abs(ratio) + 0.5), ratio)) + operand.zero_point
+        ratio = float(np.nan_to_num(np.float32(value) / np.float32(scale)))
+    return int(np.copysign(np.floor(abs(ratio) + 0.5), ratio))
 
 
 def saturate(values: Array, operand: Operand, activation: FusedActivation = FusedActivation.NONE) -> Array:

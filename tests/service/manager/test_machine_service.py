@@ -213,16 +213,35 @@ def test_the_manager_starts_drivers_for_those_whom_it_admits(managed: MachineMan
 def test_other_users_see_the_status_and_control_nothing(managed: MachineManaged, machine: Path) -> None:
     program = """
 from neurald.service.manager.control import manager_status, restart_driver
-print([each.name for each in manager_status().drivers])
+print([(each.name, each.last_lines) for each in manager_status().drivers])
 try:
     restart_driver("adder")
 except nd.Error as error:
     print(error)
 """
+    connect(str(managed.address)).close()
+    wait_until(lambda: managed.status().last_lines)
     out, _ = run_as(MEMBER, [MEMBER], program, environment=environment(machine))
-    assert out == ("['adder']\npermission denied: only user 0 and root may control the service manager\n")
+    assert out == (
+        "[('adder', ())]\npermission denied: only user 0 and root may control the service manager\n"
+    )
     assert managed.command("restart", "adder", "--system").returncode == 0
     assert managed.command("status", "--system", "--check").returncode == 0
+
+
+@needs_root
+def test_whom_it_admits_can_be_changed(managed: MachineManaged, machine: Path) -> None:
+    address = str(managed.address)
+    text = managed.file.read_text()
+    managed.file.write_text(text.replace("'0666'", "'0660'").replace(str(MEMBER), str(STRANGER)))
+    managed.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "was loaded again" in managed.log)
+    assert (machine / "adder.sock").stat().st_mode & 0o777 == 0o660
+    out, _ = run_as(MEMBER, [MEMBER], _CONNECT, address, environment=environment(machine))
+    assert f"permission denied: user {MEMBER} may not connect" in out
+    out, _ = run_as(STRANGER, [STRANGER, SERVICE_GROUP], _CONNECT, address, environment=environment(machine))
+    assert out == "adder@adder\n"
+    assert (machine / "adder.sock").stat().st_mode & 0o777 == 0o660
 
 
 @needs_root

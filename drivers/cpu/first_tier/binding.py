@@ -1,0 +1,571 @@
+"""Binds operations to the kernels of the first tier: decides which can run, and with which data.
+
+Nothing is compiled. Constants are arranged for the kernels, and tables describe windows.
+"""
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from neurald.drivers.cpu.first_tier.layout import BLOCK, SCALES, Tiles
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.model.types import Model, Operand, OperandType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.arithmetic.fixed_point import (
+    multiply,
+    quantize_multiplier,
+    quantize_multipliers,
+    single_ratio,
+)
+from neurald.hal.operations.arithmetic.quantized import activate, quantized_limits
+from neurald.hal.operations.convolution import convolution, depthwise_convolution
+from neurald.hal.operations.convolution.windowing import Window
+from neurald.hal.operations.elementwise.arithmetic import addend_shift
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.layout import is_nchw
+from neurald.hal.validation.shape_inference import bind_operations
+
+FLOAT: Final = OperandType.TENSOR_FLOAT32
+_BYTES: Final = frozenset((OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED))
+#: Estimated products and elements per nanosecond.
+_PRODUCTS_PER_NS: Final = 50
+_ELEMENTS_PER_NS: Final = 1
+_MAX_INT32: Final = (1 << 31) - 1
+#: The largest magnitude of an 8-bit weight without its zero point, and of biases that are usual.
+_MAX_WEIGHT: Final = 255
+_MAX_BIAS: Final = 1 << 29
+#: Maximum number of entries of a table, which is a part of the model's constants.
+_MAX_TABLE: Final = 1 << 24
+
+
+class NotBound(Exception):
+    """An operation has no kernel in the first tier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundConstant:
+    """Data that a kernel reads.
+
+    Attributes:
+        dtype, shape: of the array.
+        fill: fills the array, which has zeros; None for zeros.
+    """
+
+    dtype: "np.dtype[Any]"
+    shape: tuple[int, ...]
+    fill: Callable[[Array], None] | None
+
+    @classmethod
+    def of(cls, array: Array) -> "BoundConstant":
+        """Returns the constant with the contents of an array."""
+
+        def fill(target: Array) -> None:
+            target[...] = array
+
+        return cls(dtype=array.dtype, shape=array.shape, fill=fill)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundTemporary:
+    """Memory between two kernels of an operation."""
+
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundCall:
+    """A kernel with its arguments.
+
+    Attributes:
+        function: its name.
+        arguments: the output first: indexes of operands, constants, and temporaries.
+        words: sizes and other parameters.
+        work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+    """
+
+    function: str
+    arguments: tuple[int | BoundConstant | BoundTemporary, ...]
+    words: tuple[int, ...]
+    work_items: int
+    cost_ns: float
+
+
+def bind(model: Model, tiles: Tiles) -> list[list[BoundCall] | None]:
+    """Returns the kernels of each operation of the main graph; None for one that has none."""
+    return Binder(model, tiles).bound()
+
+
+class Binder:
+    """Binds the operations of a model; see `bind`."""
+
+    def __init__(self, model: Model, tiles: Tiles) -> None:
+        self._model = model
+        self._graph = model.main
+        self._tiles = tiles
+        self._bindings = bind_operations(model.main)
+        self._tables: dict[object, BoundConstant] = {}
+        self._lookups: dict[object, BoundConstant] = {}
+
+    def bound(self) -> list[list[BoundCall] | None]:
+        """See `bind`."""
+        return [self._operation(position) for position in range(len(self._graph.operations))]
+
+    def _operation(self, position: int) -> list[BoundCall] | None:
+        operation, operands = self._graph.operations[position], self._graph.operands
+        write = _WRITERS.get(operation.type)
+        if write is None:
+            return None
+        if any(
+            not operands[index].is_fully_specified
+            for index in (*operation.inputs, *operation.outputs)
+            if operands[index].type.is_tensor and operands[index].dimensions is not None
+        ):
+            return None
+        call = Call(
+            self._bindings[position],
+            operands,
+            lambda index: operands[index].dimensions,
+            lambda index: self._model.constant(operands[index]),
+        )
+        try:
+            DEFINITIONS[operation.type].check(call)
+            return write(self, call)
+        except Exception:
+            # References report what is wrong with it, if anything.
+            return None
+
+    def constant(self, call: Call, name: str) -> Array:
+        """Returns the value of a constant input.
+
+        Raises:
+            NotBound: it is no constant.
+        """
+        value = self._model.constant(call.operand(name))
+        if value is None:
+            raise NotBound(f"{name} is not constant")
+        return value
+
+    # Convolutions.
+
+    def convolution(self, call: Call) -> list[BoundCall]:
+        """Binds CONV_2D."""
+        if is_nchw(call):
+            raise NotBound("the layout is NCHW")
+        window, shape = convolution.geometry(call)
+        filter_ = self.constant(call, "filter")
+        channels, *kernel, depth = filter_.shape
+        padded = self._padded(call, depth)
+        table = self._table(window, call.shape("input"), padded)
+        return self._product(
+            call, filter_.reshape(channels, math.prod(kernel), depth), table, math.prod(shape[:3])
+        )
+
+    def fully_connected(self, call: Call) -> list[BoundCall]:
+        """Binds FULLY_CONNECTED."""
+        filter_ = self.constant(call, "filter")
+        channels, depth = filter_.shape
+        rows = math.prod(call.shape("input")) // depth
+        table = BoundConstant.of(np.arange(rows, dtype=np.int32) * np.int32(self._padded(call, depth)))
+        return self._product(call, filter_.reshape(channels, 1, depth), table, rows)
+
+    def depthwise(self, call: Call) -> list[BoundCall]:
+        """Binds DEPTHWISE_CONV_2D with as many outputs as inputs."""
+        if is_nchw(call) or call.scalar_in("depth_multiplier", 1) != 1:
+            raise NotBound("the layout is NCHW, or there is a depth multiplier")
+        window, shape = depthwise_convolution.geometry(call)
+        filter_ = self.constant(call, "filter")
+        channels, taps = filter_.shape[3], math.prod(filter_.shape[1:3])
+        lanes = self._tiles.lanes
+        padded = -(-channels // lanes) * lanes
+        positions = math.prod(shape[:3])
+        table = self._table(window, call.shape("input"), self._padded(call, channels))
+        weights = _centred(call, filter_).reshape(taps, channels)
+        is_float = call.operand("input").type is FLOAT
+        calls, source = self._source(call, channels)
+        epilogue = self._epilogue(call, weights.T, padded)
+        packed = BoundConstant(
+            dtype=np.dtype(np.float32 if is_float else np.int32),
+            shape=(taps, padded),
+            fill=_into(weights, (slice(None), slice(channels))),
+        )
+        zeros = BoundConstant(
+            dtype=np.dtype(np.float32 if is_float else np.int16),
+            shape=(self._padded(call, channels),),
+            fill=None,
+        )
+        calls.append(
+            BoundCall(
+                function="first_depthwise_float" if is_float else "first_depthwise_int",
+                arguments=(call.index("output"), source, packed, *epilogue.constants, table, zeros),
+                words=(positions, channels, taps, padded, *epilogue.words),
+                work_items=positions,
+                cost_ns=positions * channels * taps / _PRODUCTS_PER_NS * 4,
+            )
+        )
+        return calls
+
+    def _product(self, call: Call, filter_: Array, table: BoundConstant, positions: int) -> list[BoundCall]:
+        """Binds sums of products over taps and channels.
+
+        Args:
+            call: the operation.
+            filter_: of shape (channels, taps, depth).
+            table: see `neurald.drivers.cpu.first_tier.kernels`.
+            positions: of the output.
+        """
+        channels, taps, depth = filter_.shape
+        tiles = self._tiles
+        is_float = call.operand("input").type is FLOAT
+        is_panel = positions < tiles.rows // 2
+        width = tiles.panel_width if is_panel else tiles.width
+        panels = -(-channels // width)
+        group = 1 if is_float else 2
+        terms = -(-depth // group)
+        weights = _centred(call, filter_)
+        calls, source = self._source(call, depth)
+        epilogue = self._epilogue(call, weights.reshape(channels, -1), panels * width)
+
+        def fill(target: Array) -> None:
+            given = weights
+            if depth < terms * group:
+                given = np.zeros((channels, taps, terms * group), weights.dtype)
+                given[:, :, :depth] = weights
+            # Terms are moved as a whole.
+            given = np.ascontiguousarray(given).view(np.uint32).reshape(channels, taps, terms)
+            for panel in range(panels):
+                part = given[panel * width : (panel + 1) * width]
+                target[panel, :, :, : len(part)] = part.transpose(1, 2, 0)
+
+        packed = BoundConstant(dtype=np.dtype(np.uint32), shape=(panels, taps, terms, width), fill=fill)
+        zeros = BoundConstant(dtype=packed.dtype, shape=(terms,), fill=None)
+        kind = "float" if is_float else "int"
+        calls.append(
+            BoundCall(
+                function=f"first_panels_{kind}" if is_panel else f"first_tiles_{kind}",
+                arguments=(call.index("output"), source, packed, *epilogue.constants, table, zeros),
+                words=(positions, channels, taps, terms, panels, *epilogue.words),
+                work_items=panels if is_panel else -(-positions // tiles.rows),
+                cost_ns=positions * channels * taps * depth / _PRODUCTS_PER_NS,
+            )
+        )
+        return calls
+
+    def _padded(self, call: Call, depth: int) -> int:
+        """Returns the number of elements of a pixel that a kernel reads."""
+        return depth if call.operand("input").type is FLOAT else -(-depth // 2) * 2
+
+    def _source(self, call: Call, depth: int) -> tuple[list[BoundCall], int | BoundTemporary]:
+        """Returns what a kernel reads as its input, and the calls that compute it."""
+        operand, index = call.operand("input"), call.index("input")
+        if operand.type is FLOAT:
+            return [], index
+        elements = math.prod(call.shape("input"))
+        padded = self._padded(call, depth)
+        length, stride = (BLOCK, BLOCK) if padded == depth else (depth, padded)
+        rows = -(-elements // length)
+        temporary = BoundTemporary(size_bytes=2 * rows * stride)
+        is_signed = operand.type is OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+        widen = BoundCall(
+            function="first_widen_signed" if is_signed else "first_widen_unsigned",
+            arguments=(temporary, index),
+            words=(elements, length, stride, operand.zero_point),
+            work_items=rows,
+            cost_ns=elements / _ELEMENTS_PER_NS / 8,
+        )
+        return [widen], temporary
+
+    def _table(self, window: Window, shape: tuple[int, ...], depth: int) -> BoundConstant:
+        """Returns the table of a window on an image; see `neurald.drivers.cpu.first_tier.kernels`."""
+        key = window, shape, depth
+        known = self._tables.get(key)
+        if known is None:
+            known = self._tables[key] = BoundConstant.of(_window_table(window, shape, depth))
+        return known
+
+    def _epilogue(self, call: Call, weights: Array, padded: int) -> "_Epilogue":
+        """Returns the parameters of the epilogue.
+
+        Args:
+            call: the operation.
+            weights: without their zero point; the first dimension are the channels.
+            padded: number of channels that have parameters.
+        """
+        channels = len(weights)
+        bias = self.constant(call, "bias") if call.has("bias") else np.zeros(channels, np.int32)
+        output = call.operand("output")
+        added = np.zeros(padded, np.float32 if output.type is FLOAT else np.int32)
+        added[:channels] = bias
+        if output.type is FLOAT:
+            return _Epilogue(constants=(BoundConstant.of(added),), words=_limits(call))
+        if not _fits(call, weights, bias):
+            raise NotBound("sums may exceed 32 bits")
+        filter_, given = call.operand("filter"), call.operand("input")
+        scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
+        multipliers = np.array(scales, np.float64) * given.scale / output.scale
+        parameters = np.zeros((SCALES, padded), np.int64)
+        parameters[-1] = 31
+        mantissas, parameters[:, :channels] = _requantization(multipliers)
+        both = np.zeros((2, padded), np.int32)
+        both[0], both[1, :channels] = added, mantissas
+        low, high = quantized_limits(output, call.activation)
+        return _Epilogue(
+            constants=(BoundConstant.of(both), BoundConstant.of(parameters)),
+            words=(output.zero_point, low, high, padded),
+        )
+
+    # Operations on elements.
+
+    def binary(self, call: Call) -> list[BoundCall]:
+        """Binds ADD, SUB and MUL."""
+        output = call.operand("output")
+        shape = output.dimensions
+        assert shape is not None  # noqa: S101 - checked
+        elements = math.prod(shape)
+        operands = [self._operand(call, name, shape) for name in ("input1", "input2")]
+        if output.type is FLOAT and call.operand("input1").type is FLOAT:
+            return [
+                BoundCall(
+                    function=_BINARY[call.binding.type],
+                    arguments=(call.index("output"), *operands),
+                    words=(elements, *_limits(call)),
+                    work_items=-(-elements // BLOCK),
+                    cost_ns=elements / _ELEMENTS_PER_NS / 4,
+                )
+            ]
+        first, second = (call.operand(name) for name in ("input1", "input2"))
+        if not {first.type, second.type, output.type} <= _BYTES:
+            raise NotBound("the types have no kernel")
+        if call.binding.type is OperationType.MUL:
+            function, tables = "first_byte_product", [_byte_values(each) for each in (first, second)]
+            rescale = single_ratio(first.scale, second.scale, output.scale)
+        else:
+            function, shift = "first_byte_sum", addend_shift(output)
+            largest = 2.0 * max(first.scale, second.scale)
+            tables = [
+                multiply(_byte_values(each) << shift, *quantize_multiplier(each.scale / largest))
+                for each in (first, second)
+            ]
+            if call.binding.type is OperationType.SUB:
+                tables[1] = -tables[1]
+            rescale = largest / ((1 << shift) * output.scale)
+        (mantissa,), parameters = _requantization(np.array([rescale]))
+        return [
+            BoundCall(
+                function=function,
+                arguments=(
+                    call.index("output"),
+                    *operands,
+                    *(BoundConstant.of(table.astype(np.int32)) for table in tables),
+                ),
+                words=(
+                    elements,
+                    mantissa,
+                    *parameters[:, 0],
+                    output.zero_point,
+                    *quantized_limits(output, call.activation),
+                ),
+                work_items=-(-elements // BLOCK),
+                cost_ns=elements / _ELEMENTS_PER_NS,
+            )
+        ]
+
+    def _operand(self, call: Call, name: str, shape: tuple[int, ...]) -> int | BoundConstant:
+        """Returns an operand that has a shape; constants are repeated until they have."""
+        if call.shape(name) == shape:
+            return call.index(name)
+        return BoundConstant.of(np.broadcast_to(self.constant(call, name), shape))
+
+    def unary(self, call: Call) -> list[BoundCall]:
+        """Binds functions of one byte."""
+        (name,) = (each for each in call.binding.inputs if call.operand(each).type.is_tensor)
+        output = call.operand("output")
+        if not {call.operand(name).type, output.type} <= _BYTES:
+            raise NotBound("the types have no kernel")
+        elements = math.prod(call.shape(name))
+        given = {call.index(name): np.arange(256, dtype=np.uint8).view(call.operand(name).type.dtype)}
+        return [
+            BoundCall(
+                function="first_lookup",
+                arguments=(call.index("output"), call.index(name), self._lookup(call, given)),
+                words=(elements,),
+                work_items=-(-elements // BLOCK),
+                cost_ns=elements / _ELEMENTS_PER_NS / 2,
+            )
+        ]
+
+    def _lookup(self, call: Call, given: Mapping[int, Array]) -> BoundConstant:
+        """Returns the results of the operation's reference for all values of its inputs."""
+        operands = self._graph.operands
+
+        def value_of(index: int) -> Array | None:
+            return given[index] if index in given else self._model.constant(operands[index])
+
+        def shape_of(index: int) -> tuple[int, ...] | None:
+            value = value_of(index)
+            return None if value is None else value.shape
+
+        known = Call(call.binding, operands, shape_of, value_of)
+        key = (
+            call.binding.type,
+            tuple(
+                (operands[index].type, operands[index].scale, operands[index].zero_point) for index in given
+            ),
+            (call.operand("output").type, call.operand("output").scale, call.operand("output").zero_point),
+            call.activation if "activation" in call.binding.inputs else None,
+        )
+        found = self._lookups.get(key)
+        if found is None:
+            (results,) = DEFINITIONS[call.binding.type].reference(known)
+            found = self._lookups[key] = BoundConstant.of(results.reshape(-1).view(np.uint8))
+        return found
+
+    def copy(self, call: Call) -> list[BoundCall]:
+        """Binds RESHAPE, whose elements keep their order."""
+        operand = call.operand("output")
+        assert operand.dimensions is not None  # noqa: S101 - checked
+        size = math.prod(operand.dimensions) * operand.type.dtype.itemsize
+        if operand.type is OperandType.TENSOR_STRING or call.operand("input").type is not operand.type:
+            raise NotBound("the types have no kernel")
+        return [
+            BoundCall(
+                function="first_copy",
+                arguments=(call.index("output"), call.index("input")),
+                words=(size,),
+                work_items=-(-size // BLOCK),
+                cost_ns=size / _ELEMENTS_PER_NS / 32,
+            )
+        ]
+
+
+def _requantization(multipliers: Array) -> tuple[Array, Array]:
+    """Returns the mantissas and the `SCALES` other parameters of multipliers.
+
+    Raises:
+        NotBound: a multiplier is not below 1.
+    """
+    mantissas, exponents = quantize_multipliers(multipliers)
+    if (exponents > 0).any():
+        raise NotBound("a multiplier is not below 1")
+    right = -exponents
+    addends = np.where(right, (1 << 30) + (np.int64(1 << 30) << right), 1 << 30)
+    return mantissas, np.stack((addends, np.where(right, -1 << 31, 0), 31 + right))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Epilogue:
+    """The constants and words of an epilogue."""
+
+    constants: tuple[BoundConstant, ...]
+    words: tuple[int, ...]
+
+
+def _byte_values(operand: Operand) -> Array:
+    """Returns the integers that the 256 bytes of an operand stand for, without its zero point."""
+    values = np.arange(256, dtype=np.uint8).view(operand.type.dtype)
+    return values.astype(np.int64) - operand.zero_point
+
+
+def _limits(call: Call) -> tuple[int, int]:
+    """Returns the limits of a fused activation on floats, as bits."""
+    low, high = activate(np.array([-np.inf, np.inf], np.float32), call.activation).tolist()
+    return _bits(low), _bits(high)
+
+
+def _bits(value: float) -> int:
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    return int(bits)
+
+
+def _centred(call: Call, filter_: Array) -> Array:
+    """Returns weights without their zero point, in the type in which they are multiplied.
+
+    Raises:
+        NotBound: the types have no kernel.
+    """
+    given, weights, output = call.operand("input"), call.operand("filter"), call.operand("output")
+    if given.type is weights.type is output.type is FLOAT:
+        return filter_
+    if given.type not in _BYTES or output.type not in _BYTES or not is_quantized(weights):
+        raise NotBound("the types have no kernel")
+    return filter_.astype(np.int16) - np.int16(weights.zero_point)
+
+
+def _fits(call: Call, weights: Array, bias: Array) -> bool:
+    """Returns True if no sum of products exceeds 32 bits."""
+    largest = depthwise_convolution.largest(call)
+    if largest * _MAX_WEIGHT * (weights.size // len(weights)) + _MAX_BIAS <= _MAX_INT32 and (
+        int(bias.max(initial=0)) <= _MAX_BIAS and int(bias.min(initial=0)) >= -_MAX_BIAS
+    ):
+        return True
+    sums = np.abs(weights).reshape(len(weights), -1).sum(axis=1, dtype=np.int64)
+    return bool((largest * sums + np.abs(bias.astype(np.int64)) <= _MAX_INT32).all())
+
+
+def _into(source: Array, where: tuple[slice, ...]) -> Callable[[Array], None]:
+    """Returns a function that copies an array to a part of another one."""
+
+    def fill(target: Array) -> None:
+        target[where] = source
+
+    return fill
+
+
+def _window_table(window: Window, shape: tuple[int, ...], depth: int) -> Array:
+    """Returns the offsets of all taps of all positions.
+
+    Raises:
+        NotBound: there are too many.
+    """
+    batch, height, width, _ = shape
+    taps = math.prod(window.kernel)
+    if batch * math.prod(window.output) * taps > _MAX_TABLE or math.prod(shape[:3]) * depth > _MAX_INT32:
+        raise NotBound("the table of the window is too large")
+    lines, columns = (
+        np.arange(window.output[axis])[:, None] * window.stride[axis]
+        + np.arange(window.kernel[axis])[None, :] * window.dilation[axis]
+        - window.padding[axis][0]
+        for axis in (0, 1)
+    )
+    row = np.where((lines >= 0) & (lines < height), lines * width, -1)
+    column = np.where((columns >= 0) & (columns < width), columns, -1)
+    # Positions first, then taps.
+    rows, column = row[:, None, :, None], column[None, :, None, :]
+    pixels = np.where((rows >= 0) & (column >= 0), rows + column, -1).astype(np.int64)
+    images = (np.arange(batch) * height * width)[:, None]
+    pixels = pixels.reshape(1, -1)
+    table = np.where(pixels >= 0, (pixels + images) * depth, -1)
+    return table.astype(np.int32).reshape(-1)
+
+
+_BINARY: Final = {
+    OperationType.ADD: "first_add",
+    OperationType.SUB: "first_subtract",
+    OperationType.MUL: "first_multiply",
+}
+
+_WRITERS: Final[Mapping[OperationType, Callable[[Binder, Call], list[BoundCall]]]] = {
+    OperationType.CONV_2D: Binder.convolution,
+    OperationType.DEPTHWISE_CONV_2D: Binder.depthwise,
+    OperationType.FULLY_CONNECTED: Binder.fully_connected,
+    OperationType.ADD: Binder.binary,
+    OperationType.SUB: Binder.binary,
+    OperationType.MUL: Binder.binary,
+    OperationType.RELU: Binder.unary,
+    OperationType.RELU1: Binder.unary,
+    OperationType.RELU6: Binder.unary,
+    OperationType.LOGISTIC: Binder.unary,
+    OperationType.TANH: Binder.unary,
+    OperationType.HARD_SWISH: Binder.unary,
+    OperationType.TFLITE_QUANTIZE: Binder.unary,
+    OperationType.RESHAPE: Binder.copy,
+}

@@ -1,0 +1,141 @@
+"""The library of the first tier: its kernels as machine code, compiled once for a machine.
+
+The first model of a machine finds no library. It is compiled in the background then, in another
+process, and kept in the cache. Models use it as soon as it is there.
+"""
+
+import hashlib
+import logging
+import os
+import threading
+import time
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from neurald.drivers.cpu.first_tier.layout import FUNCTIONS
+from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.target.target import Target
+from neurald.hal.device import Artifact, Variants
+from neurald.hal.errors import BadData
+from neurald.hal.execution.background import worker
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
+
+_LOG = logging.getLogger(__name__)
+
+_MAGIC: Final = b"ncpl0001"
+_DIGEST_BYTES: Final = 32
+_NAME: Final = b"first tier"
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    target: str
+    codes: tuple[bytes, ...]
+    step_program: bytes
+
+
+class FirstTierLibrary:
+    """The library for a target. Thread-safe.
+
+    Args:
+        target: the target of its code.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._lock = forkable_lock()
+        self._codes: tuple[bytes, ...] | None = None
+        #: The process that compiles it; a forked child begins again.
+        self._compiling = 0
+        self._ready = threading.Event()
+
+    def codes(self, variants: Variants | None) -> tuple[bytes, ...] | None:
+        """Returns the code, or begins to compile it and returns None.
+
+        Args:
+            variants: where it is kept; None to keep it in this process only.
+        """
+        if self._codes is not None:
+            return self._codes
+        with self._lock:
+            if self._codes is None and variants is not None:
+                self._load(variants)
+            if self._codes is None and self._compiling != os.getpid():
+                self._compiling = os.getpid()
+                self._ready = threading.Event()
+                if worker.submit(partial(self._compile, variants)) is None:
+                    self._compiling = 0
+            return self._codes
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until what was begun is compiled and kept; returns True if it is."""
+        return self._ready.wait(timeout_s)
+
+    def team(self, threads: int) -> Team:
+        """Returns the threads that run a model."""
+        return Team(process.step_program(self.target), threads)
+
+    def _load(self, variants: Variants) -> None:
+        artifact = variants.load(_NAME)
+        if artifact is None:
+            return
+        try:
+            stored = read_library(artifact, self.target)
+        except BadData as error:
+            _LOG.info("the kernels of the first tier are compiled again: %s", error)
+            return
+        process.step_program(self.target, stored.step_program)
+        self._codes = stored.codes
+        self._ready.set()
+
+    def _compile(self, variants: Variants | None, cancellation: Cancellation) -> None:
+        from neurald.drivers.cpu.first_tier.kernels import library_units
+        from neurald.drivers.cpu.native.compile_helper import CompileHelper
+        from neurald.drivers.cpu.native.llvm import link_image
+        from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit
+
+        started = time.perf_counter()
+        helper = CompileHelper(self.target)
+        cancellation.call_on_cancel(helper.close)
+        with ObjectCompilation(self.target, processes=2, helper=helper) as compilation:
+            for unit in library_units(self.target):
+                compilation.add(unit)
+            compilation.add(callers_unit({len(pointers) for pointers in FUNCTIONS.values()}))
+            codes = link_image(tuple(compilation.finish().values()))
+        program = process.step_program(self.target)
+        self._codes = codes
+        if variants is not None:
+            artifact = write_library(self.target, codes, program.code)
+            variants.store(_NAME, artifact, (time.perf_counter() - started) * 1e3)
+        self._ready.set()
+
+
+def write_library(target: Target, codes: tuple[bytes, ...], step_program: bytes) -> Artifact:
+    """Writes an artifact for `read_library`."""
+    content = msgspec.msgpack.encode(_Stored(target=target.name, codes=codes, step_program=step_program))
+    digest = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    return Artifact(model=(HostMemory(_MAGIC + digest + content),), data=(HostMemory(b"-"),))
+
+
+def read_library(artifact: Artifact, target: Target) -> _Stored:
+    """Reads an artifact. Nothing in it has been made executable yet.
+
+    Raises:
+        BadData: it is damaged, or for another target.
+    """
+    memory = artifact.model[0].view() if artifact.model else memoryview(b"")
+    start = len(_MAGIC) + _DIGEST_BYTES
+    digest, content = memory[len(_MAGIC) : start], memory[start:]
+    expected = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    if bytes(memory[: len(_MAGIC)]) != _MAGIC or digest != expected:
+        raise BadData("the cache file is damaged or no library of the CPU driver")
+    try:
+        stored = msgspec.msgpack.decode(content, type=_Stored)
+    except msgspec.DecodeError as error:
+        raise BadData(f"the cache file is no library of the CPU driver: {error}") from None
+    if stored.target != target.name:
+        raise BadData(f"the library is for {stored.target}; {target.name} is expected")
+    return stored

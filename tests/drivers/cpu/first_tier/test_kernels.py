@@ -1,0 +1,250 @@
+"""Kernels of the first tier give the results of references: integers bit for bit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cpu.first_tier import TARGETS_HERE, prepared, results
+
+import neurald as nd
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.hal.execution.reference_model import ReferenceModel
+
+FLOAT, INT32 = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32
+UNSIGNED, SIGNED = nd.OperandType.TENSOR_QUANT8_ASYMM, nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+PER_CHANNEL = nd.OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+Array = np.ndarray[Any, Any]
+
+
+def values(rng: np.random.Generator, kind: nd.OperandType, shape: Sequence[int]) -> Array:
+    if kind is FLOAT:
+        return rng.normal(size=shape).astype(np.float32)
+    info = np.iinfo(kind.dtype)
+    return rng.integers(info.min, info.max + 1, shape).astype(kind.dtype)
+
+
+class _Builder:
+    """Builds a model with one input and constants.
+
+    Args:
+        seed: of the constants.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.builder = nd.ModelBuilder()
+
+    def operand(self, kind: nd.OperandType, shape: Sequence[int], **more: Any) -> int:
+        quantized = kind in (UNSIGNED, SIGNED) and "scale" not in more
+        if quantized:
+            low = 0 if kind is UNSIGNED else -128
+            more |= {
+                "scale": float(self.rng.uniform(0.01, 0.2)),
+                "zero_point": int(self.rng.integers(low, low + 256)),
+            }
+        return self.builder.add_operand(kind, shape, **more)
+
+    def constant(self, kind: nd.OperandType, array: Array, **more: Any) -> int:
+        index = self.operand(kind, array.shape, **more)
+        self.builder.set_operand_value(index, array)
+        return index
+
+    def scalar(self, value: int) -> int:
+        index = self.builder.add_operand(nd.OperandType.INT32)
+        self.builder.set_operand_value(index, value)
+        return index
+
+    def weights(
+        self, kind: nd.OperandType, filter_: nd.OperandType, shape: Sequence[int], axis: int
+    ) -> list[int]:
+        """Adds input scale, filter and bias; returns the operands of filter and bias."""
+        channels = shape[axis]
+        if kind is FLOAT:
+            return [
+                self.constant(FLOAT, values(self.rng, FLOAT, shape)),
+                self.constant(FLOAT, values(self.rng, FLOAT, (channels,))),
+            ]
+        bias = self.rng.integers(-5000, 5000, channels).astype(np.int32)
+        if filter_ is PER_CHANNEL:
+            quant = (axis, self.rng.uniform(0.001, 0.01, channels).tolist())
+            numbers = self.rng.integers(-127, 128, shape).astype(np.int8)
+            return [
+                self.constant(PER_CHANNEL, numbers, channel_quant=quant),
+                self.constant(INT32, bias, scale=0.0),
+            ]
+        scale = 0.005
+        numbers = values(self.rng, filter_, shape)
+        zero_point = int(self.rng.integers(100, 150)) if filter_ is UNSIGNED else 0
+        return [
+            self.constant(filter_, numbers, scale=scale, zero_point=zero_point),
+            self.constant(INT32, bias, scale=self.input_scale * scale),
+        ]
+
+    input_scale = 0.05
+
+    def given(self, kind: nd.OperandType, shape: Sequence[int]) -> int:
+        if kind is FLOAT:
+            return self.operand(FLOAT, shape)
+        low = 0 if kind is UNSIGNED else -128
+        return self.operand(
+            kind, shape, scale=self.input_scale, zero_point=int(self.rng.integers(low, low + 256))
+        )
+
+    def model(
+        self, operation: nd.OperationType, inputs: list[int], output: int, given: Sequence[int]
+    ) -> nd.Model:
+        self.builder.add_operation(operation, inputs, [output])
+        self.builder.identify_inputs_and_outputs(list(given), [output])
+        return self.builder.finish()
+
+
+def check(model: nd.Model, target: str, seed: int = 0, threads: int = 1, rtol: float = 1e-4) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = [model.main.operands[index] for index in model.main.inputs]
+    inputs = [values(rng, each.type, each.dimensions or ()) for each in kinds]
+    found = prepared(model, target, threads)
+    assert isinstance(found, CpuPreparedModel), "an operation has no kernel"
+    (expected,), (result,) = results(ReferenceModel(model), model, inputs), results(found, model, inputs)
+    if result.dtype == np.float32:
+        np.testing.assert_allclose(result, expected, rtol=rtol, atol=1e-4)
+    else:
+        np.testing.assert_array_equal(result, expected)
+
+
+TYPES = [
+    (FLOAT, FLOAT),
+    (UNSIGNED, UNSIGNED),
+    (SIGNED, SIGNED),
+    (SIGNED, PER_CHANNEL),
+    (UNSIGNED, PER_CHANNEL),
+]
+#: Batch, height, width, depth, kernel, channels, strides, dilations, explicit padding, activation.
+WINDOWS = [
+    ((1, 1, 1, 1), (1, 1), 1, (1, 1), (1, 1), 1, 0),
+    ((2, 5, 7, 3), (3, 3), 33, (2, 1), (1, 1), 1, 1),
+    ((1, 9, 8, 17), (3, 5), 5, (1, 2), (2, 1), 2, 2),
+    ((1, 12, 13, 32), (1, 1), 64, (1, 1), (1, 1), 1, 3),
+    ((3, 4, 4, 65), (2, 2), 31, (3, 3), (1, 2), 1, 0),
+    ((1, 1, 1, 40), (1, 1), 130, (1, 1), (1, 1), 2, 1),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
+@pytest.mark.parametrize("window", WINDOWS, ids=range(len(WINDOWS)))
+def test_convolutions(target: str, kinds: tuple[nd.OperandType, nd.OperandType], window: Any) -> None:
+    shape, kernel, channels, strides, dilations, scheme, activation = window
+    for is_depthwise in (False, True):
+        build = _Builder(7)
+        kind = kinds[0]
+        given = build.given(kind, shape)
+        if is_depthwise:
+            weights = build.weights(kind, kinds[1], (1, *kernel, shape[3]), 3)
+            more = [build.scalar(1)]
+            operation = nd.OperationType.DEPTHWISE_CONV_2D
+        else:
+            weights = build.weights(kind, kinds[1], (channels, *kernel, shape[3]), 0)
+            more = []
+            operation = nd.OperationType.CONV_2D
+        lengths = []
+        for length, size, stride, dilation in zip(shape[1:3], kernel, strides, dilations, strict=True):
+            extent = (size - 1) * dilation + 1
+            lengths.append(-(-length // stride) if scheme == 1 else (length - extent) // stride + 1)
+        if min(lengths) < 1:
+            continue
+        outputs = shape[3] if is_depthwise else channels
+        scale = {} if kind is FLOAT else {"scale": 0.4}
+        if scale:
+            scale["zero_point"] = 3
+        output = build.operand(kind, (shape[0], *lengths, outputs), **scale)
+        layout = build.builder.add_operand(nd.OperandType.BOOL)
+        build.builder.set_operand_value(layout, False)
+        inputs = [given, *weights, build.scalar(scheme), build.scalar(strides[1]), build.scalar(strides[0])]
+        inputs += [*more, build.scalar(activation), layout]
+        inputs += [build.scalar(dilations[1]), build.scalar(dilations[0])]
+        check(build.model(operation, inputs, output, [given]), target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kinds", TYPES[:3], ids=lambda kinds: kinds[0].name)
+def test_fully_connected_layers(target: str, kinds: tuple[nd.OperandType, nd.OperandType]) -> None:
+    for rows, depth, channels in ((1, 1, 1), (1, 70, 131), (3, 65, 7), (9, 128, 64), (2, 33, 300)):
+        build = _Builder(depth)
+        given = build.given(kinds[0], (rows, depth))
+        weights = build.weights(*kinds, (channels, depth), 0)
+        scale = {} if kinds[0] is FLOAT else {"scale": 0.3, "zero_point": 1}
+        output = build.operand(kinds[0], (rows, channels), **scale)
+        inputs = [given, *weights, build.scalar(0)]
+        check(build.model(nd.OperationType.FULLY_CONNECTED, inputs, output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, UNSIGNED, SIGNED], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("operation", ["ADD", "SUB", "MUL"])
+def test_operations_on_two_values(target: str, kind: nd.OperandType, operation: str) -> None:
+    for activation in (0, 1, 3):
+        for shape in ((1,), (3, 67), (2, 4099), (2, 1, 2, 5)):
+            build = _Builder(activation)
+            first = build.given(kind, shape)
+            second = build.operand(kind, shape)
+            # Products are not finer than the output.
+            scale = {} if kind is FLOAT else {"scale": 0.31, "zero_point": 5}
+            output = build.operand(kind, shape, **scale)
+            model = build.model(
+                nd.OperationType[operation],
+                [first, second, build.scalar(activation)],
+                output,
+                [first, second],
+            )
+            check(model, target, threads=2)
+
+
+def test_constants_are_repeated() -> None:
+    build = _Builder(0)
+    first = build.operand(FLOAT, (3, 5))
+    row = build.constant(FLOAT, values(build.rng, FLOAT, (5,)))
+    output = build.operand(FLOAT, (3, 5))
+    model = build.model(nd.OperationType.MUL, [first, row, build.scalar(0)], output, [first])
+    for target in TARGETS_HERE:
+        check(model, target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("operation", ["RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH"])
+def test_functions_of_bytes(target: str, operation: str) -> None:
+    kind = UNSIGNED if operation == "RELU6" else SIGNED
+    scales = {"LOGISTIC": (1 / 256, 0 if kind is UNSIGNED else -128), "TANH": (1 / 128, 0)}
+    build = _Builder(3)
+    given = build.given(kind, (3, 1371))
+    same = {"scale": 0.05, "zero_point": build.builder._operands[given].zero_point}
+    scale, zero_point = scales.get(operation, (same["scale"], same["zero_point"]))
+    output = build.operand(kind, (3, 1371), scale=scale, zero_point=zero_point)
+    check(build.model(nd.OperationType[operation], [given], output, [given]), target)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, INT32, SIGNED], ids=lambda kind: kind.name)
+def test_reshaping_copies(kind: nd.OperandType) -> None:
+    build = _Builder(1)
+    scale = {"scale": 0.1, "zero_point": 2} if kind is SIGNED else {}
+    given = build.operand(kind, (3, 1371), **scale)
+    output = build.operand(kind, (1371, 3), **scale)
+    shape = build.constant(INT32, np.array([1371, 3], np.int32))
+    model = build.model(nd.OperationType.RESHAPE, [given, shape], output, [given])
+    array = (np.random.default_rng(0).integers(0, 2, (3, 1371))).astype(kind.dtype)
+    for target in TARGETS_HERE:
+        found = prepared(model, target)
+        assert isinstance(found, CpuPreparedModel)
+        np.testing.assert_array_equal(results(found, model, [array])[0], array.reshape(1371, 3))
+
+
+def test_infinities_and_nan_pass_through_activations() -> None:
+    build = _Builder(1)
+    given = build.operand(FLOAT, (4,))
+    other = build.constant(FLOAT, np.zeros(4, np.float32))
+    output = build.operand(FLOAT, (4,))
+    model = build.model(nd.OperationType.ADD, [given, other, build.scalar(3)], output, [given])
+    array = np.array([np.nan, np.inf, -np.inf, 7], np.float32)
+    for target in TARGETS_HERE:
+        (found,) = results(prepared(model, target), model, [array])
+        np.testing.assert_array_equal(found, np.array([np.nan, 6, 0, 6], np.float32))

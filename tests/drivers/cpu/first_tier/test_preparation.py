@@ -1,0 +1,72 @@
+"""Models on the first tier: whole, beside references, and on references alone."""
+
+import numpy as np
+import pytest
+from support.cpu.first_tier import prepared, results
+
+import neurald as nd
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.service.demo.digits import MODEL
+
+FLOAT = nd.OperandType.TENSOR_FLOAT32
+
+
+def chain(*operations: str) -> nd.Model:
+    """Builds a chain of operations, each on the result before and on the input."""
+    builder = nd.ModelBuilder()
+    given = builder.add_operand(FLOAT, (3, 70))
+    none = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(none, 0)
+    value, outputs = given, []
+    for name in operations:
+        output = builder.add_operand(FLOAT, (3, 70))
+        inputs = [value] if name == "LOGISTIC" else [value, given, none]
+        builder.add_operation(nd.OperationType[name], inputs, [output])
+        value = output
+        outputs.append(output)
+    builder.identify_inputs_and_outputs([given], outputs[-2:])
+    return builder.finish()
+
+
+@pytest.mark.parametrize(
+    ("operations", "native"),
+    [
+        (("ADD", "MUL"), None),
+        (("ADD", "LOGISTIC"), {0}),
+        (("LOGISTIC", "MUL", "SUB", "LOGISTIC", "ADD"), {1, 2, 4}),
+        (("LOGISTIC",), set()),
+    ],
+)
+def test_operations_without_kernels_run_on_references(
+    operations: tuple[str, ...], native: set[int] | None
+) -> None:
+    model = chain(*operations)
+    found = prepared(model)
+    if native is None:
+        assert isinstance(found, CpuPreparedModel)
+    else:
+        assert isinstance(found, ReferenceModel)
+        assert found.compiled_operations == native
+    array = np.random.default_rng(0).normal(size=(3, 70)).astype(np.float32)
+    expected = results(ReferenceModel(model), model, [array])
+    for _ in range(2):
+        for one, other in zip(results(found, model, [array]), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_kernels_are_profiled() -> None:
+    found = prepared(chain("ADD", "MUL"))
+    times = found.profile()
+    assert [each.operations for each in times] == [(0,), (1,)]
+    assert {each.label for each in times} == {"first tier"}
+
+
+def test_a_network_gives_the_integers_of_its_references() -> None:
+    model = nd.load_tflite(MODEL)
+    found = prepared(model)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        image = rng.integers(0, 256, (1, 8, 8, 1)).astype(np.uint8)
+        expected = results(ReferenceModel(model), model, [image])
+        np.testing.assert_array_equal(results(found, model, [image])[0], expected[0])

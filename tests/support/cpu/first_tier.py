@@ -1,0 +1,51 @@
+"""Runs models on the first tier of the CPU device, for any target."""
+
+from functools import cache
+
+import numpy as np
+
+from neurald.drivers.cpu.first_tier.kernels import library_units
+from neurald.drivers.cpu.first_tier.layout import FUNCTIONS
+from neurald.drivers.cpu.first_tier.preparation import prepare
+from neurald.drivers.cpu.native.llvm import link_image
+from neurald.drivers.cpu.native.object_code import callers_unit, object_codes
+from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.target.target import TARGETS, runs_here
+from neurald.hal.device import ExecuteOptions
+from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, Model, Request
+
+#: The targets whose code runs on this machine.
+TARGETS_HERE = sorted(name for name, target in TARGETS.items() if runs_here(target))
+
+
+@cache
+def library(target: str) -> tuple[bytes, ...]:
+    """Returns the code of the library."""
+    units = [*library_units(TARGETS[target]), callers_unit({len(each) for each in FUNCTIONS.values()})]
+    return link_image(object_codes(units, TARGETS[target]))
+
+
+def prepared(
+    model: Model, target: str = TARGETS_HERE[0], threads: int = 1
+) -> CpuPreparedModel | ReferenceModel:
+    """Prepares a model for the first tier."""
+    team = Team(process.step_program(TARGETS[target]), threads)
+    return prepare(model, TARGETS[target], library(target), team)
+
+
+def results(
+    model: CpuPreparedModel | ReferenceModel, graph: Model, inputs: "list[np.ndarray]"
+) -> "list[np.ndarray]":
+    """Executes a prepared model whose outputs are fully specified."""
+    operands = graph.main.operands
+    outputs = [np.empty(operands[n].dimensions or (), operands[n].type.dtype) for n in graph.main.outputs]
+    pools = tuple(HostMemory(each) for each in (*inputs, *outputs))
+    arguments = [Argument(pool=n, length=each.nbytes) for n, each in enumerate((*inputs, *outputs))]
+    request = Request(
+        inputs=tuple(arguments[: len(inputs)]), outputs=tuple(arguments[len(inputs) :]), pools=pools
+    )
+    model.execute(request, ExecuteOptions())
+    return outputs
