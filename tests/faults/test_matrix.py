@@ -1,4 +1,4 @@
-"""A slice of `tests/faults/run.py --matrix`: each fault twice, and each phase at least once."""
+"""A slice of `tests/faults/run.py --matrix`: each phase once, and each fault at least once."""
 
 import pytest
 from faults.matrix import FAULTS, PHASES, cells_of, play
@@ -9,12 +9,7 @@ _SLACK = 20.0
 
 @pytest.mark.slow
 def test_faults_in_some_phases() -> None:
-    # A diagonal, and one beside it.
-    cells = [
-        (FAULTS[(number + step) % len(FAULTS)], phase)
-        for step in (0, 3)
-        for number, phase in enumerate(PHASES)
-    ]
+    cells = [(FAULTS[number % len(FAULTS)], phase) for number, phase in enumerate(PHASES)]
     report = play(cells, slack=_SLACK)
     assert not report.wrong, report.document()
     assert report.cells == len(cells)
