@@ -1,21 +1,11 @@
 """Every promise in SECURITY.md names an existing test."""
 
-import ast
 import re
-from functools import cache
-from pathlib import Path
 
+from support.promises import NAMED_TEST, ROOT, check_named_tests
 from support.sweeps import sweep
 
-ROOT = Path(__file__).parents[1]
-_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 _HEADING = re.compile(r"\| \w+ cannot \| test \|")
-
-
-@cache
-def functions(path: Path) -> frozenset[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def promises() -> list[str]:
@@ -36,12 +26,7 @@ def promises() -> list[str]:
 def test_a_promise_names_tests_that_exist(promise: str) -> None:
     text, named = promise.strip("| ").rsplit(" | ", 1)
     assert text
-    tests = _TEST.findall(named)
-    assert tests
-    assert _TEST.sub("", named).strip(", ") == "", "only tests are named"
-    for path, name in tests:
-        assert name.startswith("test_")
-        assert name in functions(ROOT / path), f"{path}::{name}"
+    check_named_tests(named)
 
 
 def test_every_party_is_promised_something() -> None:
@@ -55,10 +40,10 @@ def test_every_party_is_promised_something() -> None:
         "A hostile or compromised driver",
         "A cache writer",
     ):
-        assert _TEST.search(sections[party]), party
+        assert NAMED_TEST.search(sections[party]), party
     assert len(promises()) > 40
 
 
 def test_no_test_is_named_outside_of_promises() -> None:
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    assert len(_TEST.findall(text)) == sum(len(_TEST.findall(row)) for row in promises())
+    assert len(NAMED_TEST.findall(text)) == sum(len(NAMED_TEST.findall(row)) for row in promises())

@@ -83,7 +83,7 @@ def driver(
     sandbox: Annotated[
         SandboxMode,
         typer.Option(
-            help="Restrict what the driver's process may write, which processes it may affect, and "
+            help="Restrict what the driver's process may read and write, which processes it may affect, and "
             "whether it may connect: auto uses what the kernel supports, full requires all "
             "restrictions, off disables them."
         ),
@@ -117,6 +117,15 @@ def driver(
         typer.Option(
             metavar="PATH",
             help="A directory, file or device that the sandboxed driver may write to. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    readable: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="A directory or file that the sandboxed driver may read, besides the system's and "
+            "Python's. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -168,6 +177,7 @@ def driver(
         sandbox,
         address_of(name, listen),
         [path.absolute() for path in writable or ()],
+        [*(path.absolute() for path in readable or ()), *_own_files(name, files)],
         is_own_process=context.obj is OWN_PROCESS,
     )
     from neurald.hal.process.address import Address
@@ -199,6 +209,23 @@ def driver(
         until_exit_of=until_exit_of,
     )
     raise typer.Exit(status)
+
+
+def _own_files(driver: str, tls: "TlsFiles | None") -> list[Path]:
+    """Returns the directories that a daemon with these options reads."""
+    found = [path.parent for path in (tls.certificate, tls.key, tls.authority)] if tls is not None else []
+    # The module of a factory may be in the current folder, but not everything at home is the driver's.
+    here = Path.cwd()
+    if ":" in driver and not _home().is_relative_to(here):
+        found.append(here)
+    return found
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
 
 
 def _tls_files(

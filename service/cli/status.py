@@ -43,13 +43,14 @@ def status(
 def _show(found: "ManagerStatus") -> None:
     from neurald.service.console.output import printable, write_line, write_table
 
-    columns = ("driver", "state", "process", "sessions", "starts", "deaths", "last exit")
+    columns = ("driver", "state", "process", "sessions", "sandbox", "starts", "deaths", "last exit")
     rows = [
         (
             each.name,
             each.state.value,
             "-" if each.process is None else str(each.process),
             "-" if each.sessions is None else str(each.sessions),
+            each.sandbox or "-",
             str(each.starts),
             str(each.deaths),
             each.last_exit or "-",
@@ -58,6 +59,8 @@ def _show(found: "ManagerStatus") -> None:
     ]
     write_table(columns, rows)
     for each in found.drivers:
+        if each.sandbox == "partial":
+            write_line(f"{each.name}: the sandbox lacks {', '.join(each.sandbox_missing)}")
         if each.reason:
             write_line(f"{each.name}: {each.reason}")
         if each.reason and each.process is None:

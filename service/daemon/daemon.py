@@ -46,6 +46,8 @@ from neurald.service.daemon.notifications import (
     HANGING,
     HELPER_DEATHS,
     READY,
+    SANDBOX,
+    SANDBOX_MISSING,
     SESSIONS,
     STATUS,
     STOPPING,
@@ -170,7 +172,14 @@ class Daemon:
             self._address = self._server.address
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
             self._cleanup = cleanup.pop_all()
-        self._notifier.send(**{READY: 1, STATUS: f"serving {device.name} at {self.address}"})
+        self._notifier.send(
+            **{
+                READY: 1,
+                STATUS: f"serving {device.name} at {self.address}",
+                SANDBOX: self._sandbox.state,
+                SANDBOX_MISSING: ",".join(self._sandbox.missing),
+            }
+        )
         logger.info("%s listens at %s", device.name, self.address)
 
     def serve(self) -> None:

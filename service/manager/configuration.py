@@ -54,7 +54,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         users, groups: whom it serves besides the manager's own user: names or numbers. None takes
             the manager's value.
         limits: of clients, as for `neurald driver --limit`.
-        sandbox, writable: as for `neurald driver`.
+        sandbox, writable, readable: as for `neurald driver`.
         environment: variables of its process, in addition to those of the manager.
     """
 
@@ -69,6 +69,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     limits: dict[str, str | int] = {}
     sandbox: SandboxMode = SandboxMode.AUTO
     writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     environment: dict[str, str] = {}
 
 
@@ -172,7 +173,7 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         LogFormat.AUTO,
     )
     choice.sources["system"] = "--system" if flags.system else DEFAULT
-    group = choice.of_file("group", content.group, SERVICE_GROUP)
+    group: str | int = choice.of_file("group", content.group, SERVICE_GROUP)
     socket_mode = choice.of_file("socket_mode", content.socket_mode, "0660" if flags.system else "0600")
     shared |= {
         "log_level": level or LogLevel.NOTICE,

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,14 +24,16 @@ from neurald.service.crashes.autopsy import (
     is_stopped,
     memory_kills,
 )
-from neurald.service.daemon.notifications import SOCKET_VARIABLE
+from neurald.service.daemon.notifications import SANDBOX, SANDBOX_MISSING, SOCKET_VARIABLE
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.formatters import split_priority
 from neurald.service.manager.configuration import DriverSettings, limit_arguments
+from neurald.service.sandbox.sandbox import ALL_PARTS
 
 #: How many of the last lines of stderr are kept, and how long a line may be.
 _KEPT_LINES: Final = 20
 _MAX_LINE_BYTES: Final = 2000
+_SANDBOX_STATES: Final = ("full", "partial", "off")
 _READ_BYTES: Final = 1 << 16
 #: Time between the signal that writes stack traces to the log and the one that ends any process.
 _TRACEBACK_S: Final = 0.5
@@ -51,6 +53,8 @@ class DriverProcess:
     Attributes:
         last_lines: the last lines that it wrote.
         ready_s: when it became ready, on the loop's clock; None before.
+        sandbox: what restricts it, as it has told itself; None before it is ready.
+        sandbox_missing: the parts of the sandbox that are not in force.
         breadcrumbs: descriptor of its breadcrumbs, until `ended` returns.
         helper_deaths: how many deaths of its helpers are known.
 
@@ -74,6 +78,8 @@ class DriverProcess:
         self._partial = b""
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.ready_s: float | None = None
+        self.sandbox: str | None = None
+        self.sandbox_missing: tuple[str, ...] = ()
         self.helper_deaths = 0
         self._thread: int | None = None
         self._was_aborted = self._was_stopped = False
@@ -105,6 +111,13 @@ class DriverProcess:
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._stderr.fileno(), self._read)
         self._loop.add_reader(self._pidfd, self._reap)
+
+    def describe_sandbox(self, values: Mapping[str, str]) -> None:
+        """Takes over what the process has told of its sandbox."""
+        state = values.get(SANDBOX, "")
+        self.sandbox = state if state in _SANDBOX_STATES else None
+        missing = values.get(SANDBOX_MISSING, "")
+        self.sandbox_missing = tuple(part for part in ALL_PARTS if part in missing.split(","))
 
     @property
     def pid(self) -> int:
@@ -211,4 +224,6 @@ def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[s
         command += ["--limit", limit]
     for path in settings.writable:
         command += ["--writable", path]
+    for path in settings.readable:
+        command += ["--readable", path]
     return command

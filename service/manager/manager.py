@@ -218,7 +218,7 @@ class Manager:
             try:
                 if name not in self._drivers:
                     await self._add(name)
-                elif settings != before.drivers.get(name):
+                elif settings != before.drivers.get(name) or fresh.socket_mode != before.socket_mode:
                     self._drivers[name].restart(settings, driver_sharing(settings, fresh.socket_mode))
             except (Error, OSError) as error:
                 _LOG.error("%s", error, extra={DRIVER: name})

@@ -92,6 +92,13 @@ class StandbySocket:
         staging.unlink(missing_ok=True)
         os.link(self._second_name, staging)
 
+    def set_mode(self, mode: int) -> None:
+        """Changes the permissions of the socket's file, unless a supervisor has made it."""
+        if self._received is None and mode != self._mode:
+            self._mode = mode
+            if self._server is not None:
+                self._path.chmod(mode)
+
     def close(self, *, removes: bool = False) -> None:
         """Stops listening. Clients that wait still get their answer.
 

@@ -78,6 +78,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it is in this state; empty if nothing went wrong.
         process: id of its process; None if it does not run.
         sessions: open sessions; None if it does not run.
+        sandbox: what restricts its process: "full", "partial" or "off"; None if it does not run.
+        sandbox_missing: the parts of the sandbox that are not in force.
         starts, deaths: how often it was started, and how often it ended by itself.
         last_exit: how the process before ended, such as "signal SIGKILL"; empty if there was none.
         last_lines: the last lines that the process, or the one before, wrote to stderr.
@@ -90,6 +92,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     process: int | None
     sessions: int | None
+    sandbox: str | None
+    sandbox_missing: tuple[str, ...]
     starts: int
     deaths: int
     last_exit: str

@@ -111,6 +111,8 @@ class SupervisedDriver:
             reason=self._reason,
             process=process.pid if process is not None else None,
             sessions=self._sessions if process is not None else None,
+            sandbox=process.sandbox if process is not None else None,
+            sandbox_missing=process.sandbox_missing if process is not None else (),
             starts=self._starts,
             deaths=self._deaths,
             last_exit=self._last_exit,
@@ -160,6 +162,7 @@ class SupervisedDriver:
             self.settings = settings
         if sharing is not None:
             self.sharing = sharing
+            self._standby.set_mode(sharing.socket_mode)
         self._policy.forget()
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
@@ -175,6 +178,7 @@ class SupervisedDriver:
         if process is None:
             return any(each.pid == pid for each in self._leaving)
         if notifications.READY in values and process.ready_s is None:
+            process.describe_sandbox(values)
             self._became_ready(process)
         if process is not self._process or process.ready_s is None:
             return True
@@ -308,7 +312,7 @@ class SupervisedDriver:
 
     def _leave(self, process: DriverProcess) -> None:
         self._leaving.add(process)
-        process.stop(self.settings.drain_s + _STOP_SLACK_S)
+        process.stop((self.settings.drain_s or 0.0) + _STOP_SLACK_S)
 
     def _is_silent(self) -> None:
         self._abort(f"it was silent for {self.settings.watchdog_s:g} s")

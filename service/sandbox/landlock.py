@@ -1,4 +1,4 @@
-"""Landlock: restricts where a process may write, its TCP ports, and access to other processes.
+"""Landlock: restricts what a process may read and write, its TCP ports, and other processes.
 
 Linux has had it since version 5.13. Its own versions ("ABIs") add rights; a right that a version
 does not know is not restricted. It applies to the calling thread, and to threads and processes that
@@ -18,18 +18,18 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _GET_VERSION = 1
 _PATH_BENEATH, _NET_PORT = 1, 2
 
-_WRITE_FILE, _TRUNCATE, _IOCTL_DEV = 1 << 1, 1 << 14, 1 << 15
+_WRITE_FILE, _READ_FILE, _READ_DIRECTORY, _TRUNCATE, _IOCTL_DEV = 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 _REMOVE_DIRECTORY, _REMOVE_FILE, _MAKE_DEVICE = 1 << 4, 1 << 5, 1 << 6 | 1 << 11
 _MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12  # directories, files, sockets, pipes and links
 _REFER = 1 << 13
-#: The rights that each version added. Reading and executing are not restricted.
+#: The rights that each version added. Executing is not restricted.
 _RIGHTS_BY_VERSION = {
-    1: _WRITE_FILE | _REMOVE_DIRECTORY | _REMOVE_FILE | _MAKE_DEVICE | _MAKE,
+    1: _READ_FILE | _READ_DIRECTORY | _WRITE_FILE | _REMOVE_DIRECTORY | _REMOVE_FILE | _MAKE_DEVICE | _MAKE,
     2: _REFER,
     3: _TRUNCATE,
     5: _IOCTL_DEV,
 }
-_OF_FILES = _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
+_OF_FILES = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
 _BIND_TCP, _CONNECT_TCP = 1, 2
 _NET_SINCE = 4
 _ABSTRACT_UNIX_SOCKETS, _SIGNALS = 1, 2
@@ -45,17 +45,26 @@ def version() -> int:
 
 
 def restrict(
-    landlock: int, writable: Iterable[Path], ports: Iterable[int], *, emptied: Iterable[Path] = ()
+    landlock: int,
+    writable: Iterable[Path],
+    readable: Iterable[Path],
+    ports: Iterable[int],
+    *,
+    listable: Iterable[Path] = (),
+    emptied: Iterable[Path] = (),
 ) -> None:
     """Restricts this thread and its children permanently. PR_SET_NO_NEW_PRIVS must be set.
 
-    Afterwards they can write only to `writable` and listen only on `ports`. They cannot connect
+    Afterwards they can write only to `writable`, read only that and `readable`, and listen only on
+    `ports`. They cannot connect
     over TCP or abstract UNIX sockets, and can send signals only to themselves and their children.
 
     Args:
         landlock: the version to use.
         writable: directories, whose contents are writable, files, and devices, which also accept
             control calls (ioctl). Missing paths are ignored.
+        readable: directories, whose contents are readable, and files.
+        listable: directories whose entries, and those of the directories below, may be listed.
         ports: TCP ports; 0 for any port that the kernel chooses.
         emptied: directories from which empty directories may be removed.
 
@@ -71,6 +80,10 @@ def restrict(
     try:
         for path in writable:
             _allow(rules, path, rights & ~_MAKE_DEVICE)
+        for path in readable:
+            _allow(rules, path, _READ_FILE | _READ_DIRECTORY)
+        for path in listable:
+            _allow(rules, path, _READ_DIRECTORY)
         for path in emptied:
             _allow(rules, path, _REMOVE_DIRECTORY)
         if network:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
-from neurald.service.sandbox import landlock, seccomp
+from neurald.service.sandbox import capabilities, landlock, seccomp
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.no_new_privs import set_no_new_privs
+from neurald.service.sandbox.readable_paths import listable_paths, readable_paths
 from neurald.service.sandbox.rlimits import limit_resources
 from neurald.service.sandbox.temporary_directory import TemporaryDirectory
 from neurald.service.sandbox.writable_paths import make_writable_paths
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 #: The first version of each part of Landlock. The last part restricts signals and abstract sockets.
 _LANDLOCK_PARTS = (
     (1, "landlock-files"),
+    (1, "landlock-reading"),
     (3, "landlock-truncation"),
     (4, "landlock-network"),
     (5, "landlock-devices"),
@@ -32,7 +34,8 @@ _LANDLOCK_PARTS = (
 )
 _SECCOMP = "seccomp"
 _REFUSED = "the sandbox cannot be entered: {}; use --sandbox off to run without it"
-ALL_PARTS = ("no_new_privs", "rlimits", *(name for _, name in _LANDLOCK_PARTS), _SECCOMP)
+_CAPABILITIES = "capabilities"
+ALL_PARTS = ("no_new_privs", "rlimits", _CAPABILITIES, *(name for _, name in _LANDLOCK_PARTS), _SECCOMP)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +56,13 @@ class Sandbox:
     def missing(self) -> tuple[str, ...]:
         """The members of `ALL_PARTS` that are not in force."""
         return tuple(part for part in ALL_PARTS if part not in self.parts)
+
+    @property
+    def state(self) -> str:
+        """Returns "full", "partial" if parts are missing, or "off" if nothing is restricted."""
+        if not self.parts:
+            return "off"
+        return "partial" if self.missing else "full"
 
     def close(self) -> None:
         """Forbids connections. Call this after devices are opened and before clients are served.
@@ -75,7 +85,12 @@ class Sandbox:
 
 
 def enter(
-    mode: SandboxMode, address: Address, writable: Iterable[Path] = (), *, is_own_process: bool
+    mode: SandboxMode,
+    address: Address,
+    writable: Iterable[Path] = (),
+    readable: Iterable[Path] = (),
+    *,
+    is_own_process: bool,
 ) -> Sandbox:
     """Restricts this process permanently. It must have a single thread.
 
@@ -83,6 +98,7 @@ def enter(
         mode: the requested mode.
         address: the address that the process will serve.
         writable: paths that the driver writes to, in addition to those that all drivers write to.
+        readable: paths that the driver reads, in addition to those that all drivers read.
         is_own_process: whether the process runs nothing but the daemon; otherwise nothing is
             restricted.
 
@@ -93,7 +109,10 @@ def enter(
         return Sandbox(mode=mode)
     version = landlock.version()
     has_seccomp = seccomp.is_available()
-    parts = ["no_new_privs", "rlimits", *(name for since, name in _LANDLOCK_PARTS if since <= version)]
+    parts = ["no_new_privs", "rlimits"]
+    if capabilities.is_available():
+        parts.append(_CAPABILITIES)
+    parts += (name for since, name in _LANDLOCK_PARTS if since <= version)
     if has_seccomp:
         parts.append(_SECCOMP)
     if not is_own_process or not _is_alone():
@@ -115,9 +134,19 @@ def enter(
         if version:
             ports = () if address.path is not None else (address.port,)
             own = sandbox.temporary.path
-            landlock.restrict(version, [*paths, *writable, own], ports, emptied=[own.parent])
+            landlock.restrict(
+                version,
+                [*paths, *writable, own],
+                [*readable_paths(), *readable],
+                ports,
+                listable=listable_paths(),
+                emptied=[own.parent],
+            )
         if has_seccomp:
             seccomp.forbid(tcp=address.path is None)
+        if _CAPABILITIES in parts:
+            # Last, since some of the above needs them.
+            capabilities.drop_capabilities()
     except (OSError, ValueError) as error:
         sandbox.remove_temporary_files()
         raise BadState(_REFUSED.format(error)) from None

@@ -1,7 +1,10 @@
+import base64
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.daemon.command_line import error_of, start
 from support.sweeps import sweep
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.service.demo.digits import MODEL
@@ -168,3 +172,49 @@ def test_a_process_that_does_not_exist_cannot_be_waited_for(tmp_path: Path) -> N
     listen = f"unix://{tmp_path}/d.sock"
     message = error_of("driver", "cpu", "--listen", listen, "--until-exit-of", str(2**22 + 1))
     assert "cannot watch process 4194305" in message
+
+
+def test_secrets_are_in_their_files_only(tmp_path: Path) -> None:
+    variables = {**environment(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "neurald",
+                "driver",
+                "cpu",
+                "--listen",
+                "127.0.0.1:0",
+                "--log-level",
+                "debug",
+            ],
+            env=variables,
+            stderr=file,
+        )
+    try:
+        wait_until(lambda: "serving cpu on" in log.read_text() or process.poll() is not None)
+        found = re.search(r"serving cpu on (\S+)", log.read_text())
+        assert found is not None
+        address = found[1]
+        (token_file,) = (tmp_path / "neurald").glob("*.token")
+        assert run("run", MODEL, "--device", address, folder=tmp_path)
+        refused = tmp_path / "refused.token"
+        refused.write_bytes(bytes(32))
+        told = error_of("--token-file", str(refused), "run", str(MODEL), "--device", address)
+        secret_file = tmp_path / "state" / "neurald" / "secret"
+        secrets = [token_file.read_bytes(), *([secret_file.read_bytes()] if secret_file.exists() else [])]
+        seen = {
+            "command line": Path(f"/proc/{process.pid}/cmdline").read_bytes(),
+            "environment": Path(f"/proc/{process.pid}/environ").read_bytes(),
+            "log": log.read_bytes(),
+            "error": told.encode(),
+        }
+        for place, content in seen.items():
+            for secret in secrets:
+                for shown in (secret, secret.hex().encode(), base64.b64encode(secret)):
+                    assert shown not in content, place
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.configuration_file import CONFIG_VARIABLE
 from neurald.service.cli.install_service import install_service, uninstall_service
 from neurald.service.installation import installer
 from neurald.service.installation.installer import install, uninstall, unit_files, unit_paths
-from neurald.service.manager.configuration import CONFIG_VARIABLE, Flags, load_configuration
+from neurald.service.manager.configuration import Flags, load_configuration
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ class Systemd:
         self._refused = refused
         (folder / "systemd").mkdir()
         monkeypatch.setattr(installer, "_RUNNING", folder / "systemd")
-        monkeypatch.setattr(installer.subprocess, "run", self._run)
+        monkeypatch.setattr(subprocess, "run", self._run)
 
     def _run(self, command: list[str], **options: Any) -> "subprocess.CompletedProcess[str]":
         self.commands.append(" ".join(command))

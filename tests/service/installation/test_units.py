@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from support.sweeps import sweep
 
+from neurald.hal.process.configuration_file import CONFIG_VARIABLE
 from neurald.service.installation.installer import unit_files
 from neurald.service.installation.units import Units, quoted
-from neurald.service.manager.configuration import CONFIG_VARIABLE, Flags, load_configuration
+from neurald.service.manager.configuration import Flags, load_configuration
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here"

@@ -1,8 +1,10 @@
 """The configuration of the service manager: precedence, sources, and errors that name the setting."""
 
 import json
+import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.sweeps import sweep
 
@@ -17,7 +19,9 @@ from neurald.service.manager.configuration import (
     IDLE_VARIABLE,
     LOG_FORMAT_VARIABLE,
     LOG_LEVEL_VARIABLE,
+    DriverSettings,
     Flags,
+    _File,
     driver_sharing,
     limit_arguments,
     load_configuration,
@@ -204,3 +208,19 @@ def test_the_configuration_is_shown_with_its_sources(file: Path, capsys: pytest.
     document = json.loads(capsys.readouterr().out)
     assert document["drivers"]["gpu"]["idle_s"] == 10
     assert document["sources"]["drivers.gpu.idle_s"] == str(file)
+
+
+def test_the_example_has_every_setting_and_its_default(file: Path) -> None:
+    example = Path(__file__).parents[3] / "examples" / "neurald.toml"
+    document = tomllib.loads(example.read_text())
+    assert document.keys() == set(_File.__struct_fields__)
+    (complete,) = (table for table in document["drivers"].values() if table)
+    assert complete.keys() == set(DriverSettings.__struct_fields__)
+    found = load_configuration(example, Flags(system=True))
+    file.write_text("[drivers.opencl]\n")
+    plain = load_configuration(file, Flags(system=True))
+    for name in ("log_level", "log_format", "group", "socket_mode"):
+        assert getattr(found, name) == getattr(plain, name)
+    shown, expected = found.drivers["opencl"], plain.drivers["opencl"]
+    # Drivers without a level of their own take that of the file.
+    assert msgspec.structs.replace(shown, log_level=expected.log_level) == expected

@@ -226,6 +226,21 @@ except nd.Error as error:
 
 
 @needs_root
+def test_whom_it_admits_can_be_changed(managed: MachineManaged, machine: Path) -> None:
+    address = str(managed.address)
+    text = managed.file.read_text()
+    managed.file.write_text(text.replace("'0666'", "'0660'").replace(str(MEMBER), str(STRANGER)))
+    managed.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "was loaded again" in managed.log)
+    assert (machine / "adder.sock").stat().st_mode & 0o777 == 0o660
+    out, _ = run_as(MEMBER, [MEMBER], _CONNECT, address, environment=environment(machine))
+    assert f"permission denied: user {MEMBER} may not connect" in out
+    out, _ = run_as(STRANGER, [STRANGER, SERVICE_GROUP], _CONNECT, address, environment=environment(machine))
+    assert out == "adder@adder\n"
+    assert (machine / "adder.sock").stat().st_mode & 0o777 == 0o660
+
+
+@needs_root
 def test_the_users_own_service_comes_first(
     managed: MachineManaged, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -336,3 +336,38 @@ def test_without_a_manager_commands_say_how_to_start_one(folder: Path) -> None:
         )
         assert ended.returncode == 1
         assert "`neurald serve` starts one" in ended.stderr
+
+
+class _Slow(Managed):
+    """A service manager whose driver waits for as many seconds as the input says."""
+
+    def configure(self, **settings: object) -> None:
+        self.file.write_text(
+            '[drivers.adder]\ndriver = "support.models.addition:create_slow"\nsandbox = "off"\n'
+        )
+
+
+@pytest.mark.parametrize(("drain_s", "takes_s", "finishes"), [(30.0, 1.0, True), (0.2, 60.0, False)])
+def test_running_calls_have_the_drain_time(
+    folder: Path, drain_s: float, takes_s: float, finishes: bool
+) -> None:
+    with _Slow(folder, "--drain", str(drain_s)) as managed:
+        device = connected(managed)
+        prepared = device.prepare_model(addition(np.ones(1)), PrepareOptions())
+        results: list[float] = []
+
+        def compute() -> None:
+            result = np.zeros(1, np.float32)
+            with contextlib.suppress(DeadObject):
+                prepared.execute(request(np.full(1, -takes_s, np.float32), result), ExecuteOptions())
+                results.append(float(result[0]))
+
+        caller = threading.Thread(target=compute)
+        caller.start()
+        wait_until(lambda: managed.status().sessions == 1)
+        time.sleep(0.3)
+        started = time.monotonic()
+        assert managed.stop() == 0
+        assert time.monotonic() - started < 40
+        caller.join()
+        assert results == ([1 - takes_s] if finishes else [])

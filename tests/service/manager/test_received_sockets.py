@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -59,12 +60,16 @@ def activated(folder: Path, idle_s: float = 0.0, **environment: str) -> Iterator
 
 
 def add(manager: ActivatedManager) -> float:
+    return _added(manager.directory)
+
+
+def _added(directory: Path) -> float:
     opened: list[RemoteDevice] = []
 
     def is_open() -> bool:
         # A busy machine may take longer to start two processes than a client waits.
         with contextlib.suppress(UnavailableDevice):
-            opened.append(connect(f"unix://{manager.directory / 'adder.sock'}"))
+            opened.append(connect(f"unix://{directory / 'adder.sock'}"))
         return bool(opened)
 
     wait_until(is_open)
@@ -144,6 +149,42 @@ def test_sockets_of_no_driver_are_reported(folder: Path) -> None:
         wait_until(lambda: (manager.directory / "adder.sock").exists())
     assert "gone.sock" in manager.log
     assert not (manager.directory / "adder.sock").exists()
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-socket-activate") is None, reason="there is no systemd-socket-activate here"
+)
+def test_systemd_itself_passes_the_sockets(folder: Path) -> None:
+    directory = folder / "neurald"
+    directory.mkdir(mode=0o700)
+    (folder / "behaviour").write_text("")
+    (folder / "neurald.toml").write_text(_CONFIGURATION.format(idle_s=0))
+    variables = {
+        "PYTHONPATH": python_path(),
+        "XDG_RUNTIME_DIR": str(folder),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        BEHAVIOUR_VARIABLE: str(folder / "behaviour"),
+    }
+    names = ("manager.sock", "adder.sock")
+    command = [
+        "systemd-socket-activate",
+        *(f"--listen={directory / name}" for name in names),
+        *(f"--setenv={name}={value}" for name, value in variables.items()),
+        *(sys.executable, "-m", "neurald", "serve", "--config", str(folder / "neurald.toml")),
+    ]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stderr=log)
+    try:
+        wait_until(lambda: all((directory / name).exists() for name in names))
+        files = [(directory / name).stat().st_ino for name in names]
+        wait_until(lambda: is_served(directory / "adder.sock"))
+        # It has become the manager, which has taken over the sockets.
+        wait_until(lambda: "supervising adder" in (folder / "log").read_text())
+        assert _added(directory) == 3
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert [(directory / name).stat().st_ino for name in names] == files
 
 
 def _is_alive(process: int) -> bool:

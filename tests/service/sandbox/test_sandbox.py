@@ -1,5 +1,6 @@
 """The capabilities of a process in the sandbox."""
 
+import errno
 import json
 import os
 import socket
@@ -10,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.daemon.processes import python_path
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
 from neurald.service.sandbox import landlock, seccomp
+from neurald.service.sandbox.capabilities import KEPT
 from neurald.service.sandbox.mode import SandboxMode
-from neurald.service.sandbox.sandbox import ALL_PARTS, enter
+from neurald.service.sandbox.readable_paths import readable_paths
+from neurald.service.sandbox.sandbox import ALL_PARTS, Sandbox, enter
 from neurald.service.sandbox.writable_paths import make_writable_paths
 
 needs_all = pytest.mark.skipif(
@@ -25,7 +29,8 @@ needs_all = pytest.mark.skipif(
 REFUSALS = ("EPERM", "EACCES", "ENOSYS")
 #: Actions of drivers that the sandbox allows.
 ALLOWED = {
-    *("read", "write inside", "make things inside", "rename inside", "listen inside"),
+    *("read a setting of the system", "read a package", "list processes", "list devices"),
+    *("write inside", "make things inside", "rename inside", "listen inside"),
     *("write a temporary file", "write to /dev/null", "run code that was written", "load a library"),
     *("make a memfd", "start a thread", "start a program", "make a pair of sockets", "signal a child"),
     "watch a process",
@@ -35,7 +40,7 @@ PRIVILEGED = {
     *("mount", "unmount", "change the root", "unload a module", "load a module", "load a kernel", "use BPF"),
     *("open by handle", "set the clock", "name the machine", "make a device", "use io_uring"),
     *("measure the machine", "handle page faults", "leave a namespace", "make a user namespace"),
-    *("write to another process", "make a raw socket", "trace a process"),
+    *("write to another process", "make a raw socket", "trace a process", "read the passwords"),
 }
 
 
@@ -57,7 +62,7 @@ class Field:
             stdin=subprocess.DEVNULL,
             text=True,
             timeout=100,
-            env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={**environment, "PYTHONPATH": python_path()},
         )
         assert process.returncode == 0, process.stderr
         document: dict[str, Any] = json.loads(process.stdout)
@@ -106,6 +111,12 @@ def test_what_no_driver_does_is_refused(field: Field, listen: str) -> None:
     assert found["parts"] == list(ALL_PARTS)
     assert found["status"]["NoNewPrivs"] == "1"
     assert found["status"]["Seccomp"] == "2"
+    kept = sum(1 << number for number in KEPT)
+    for kind in ("CapPrm", "CapEff", "CapInh"):
+        assert int(found["status"][kind], 16) & ~kept == 0
+    if os.geteuid() == 0:
+        assert int(found["status"]["CapEff"], 16) == kept
+        assert int(found["status"]["CapBnd"], 16) & ~kept == 0
 
 
 @pytest.mark.slow
@@ -132,16 +143,19 @@ def test_further_places_can_be_named(field: Field) -> None:
     outside = field.task["outside"]
     found = field.run(acts=["make a file"], writable=[outside, "/no/such/place"])
     assert found["results"] == {"make a file": ""}
+    acts = ["read a file of a user", "list a directory of a user", "make a file", "write to a file"]
+    found = field.run(acts=acts, readable=[outside, "/no/such/place"])
+    assert {name for name, result in found["results"].items() if not result} == set(acts[:2])
 
 
 @pytest.mark.skipif(landlock.version() < 3, reason="this kernel has no Landlock")
 @pytest.mark.parametrize(
     ("lacks", "missing", "refused"),
     [
-        ({"landlock": 0}, 5, {"use keys", "connect to TCP"}),
+        ({"landlock": 0}, 6, {"use keys", "connect to TCP"}),
         ({"landlock": 3}, 3, {"use keys", "connect to TCP", "make a file"}),
         ({"seccomp": False}, 1, {"make a file"}),
-        ({"landlock": 0, "seccomp": False}, 6, set()),
+        ({"landlock": 0, "seccomp": False}, 7, set()),
     ],
     ids=range(4),
 )
@@ -202,3 +216,111 @@ def test_a_vendors_cache_is_where_its_variable_says(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "kernels"))
     assert tmp_path / "kernels" in make_writable_paths(Address.parse(f"unix://{tmp_path}/d.sock"))
     assert (tmp_path / "kernels").is_dir()
+
+
+_UNSEEN = """
+from neurald.service.sandbox import rlimits
+rlimits._visible_tasks = lambda: 0
+unseen = []
+for _ in range(30):
+    unseen.append(os.fork())
+    if not unseen[-1]:
+        signal.pause()
+import atexit
+atexit.register(lambda: [os.kill(each, signal.SIGKILL) for each in unseen])
+rlimits.limit_resources(4)
+"""
+#: Limits its processes, becomes another user, and starts processes until it is refused.
+_BOMB = """
+import json, os, signal, sys
+from neurald.service.sandbox.rlimits import limit_resources
+os.setgid(int(sys.argv[1]))
+os.setuid(int(sys.argv[1]))
+limit_resources(int(sys.argv[2]))
+children = []
+try:
+    while len(children) < 1000:
+        child = os.fork()
+        if not child:
+            signal.pause()
+        children.append(child)
+    error = 0
+except OSError as refused:
+    error = refused.errno
+for child in children:
+    os.kill(child, signal.SIGKILL)
+print(json.dumps([len(children), error]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user, and root has no limit")
+def test_a_driver_cannot_start_processes_without_end() -> None:
+    # A user of this test alone.
+    done = subprocess.run(
+        [sys.executable, "-c", _BOMB, str(2_000_000 + os.getpid()), "50"],
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    started, error = json.loads(done.stdout)
+    assert error == errno.EAGAIN
+    assert 40 <= started <= 50
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_processes_that_cannot_be_seen_do_not_stop_a_daemon() -> None:
+    """Those of the same user outside of a container count, too."""
+    program = _BOMB.replace("limit_resources(int(sys.argv[2]))", _UNSEEN)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(2_000_000 + os.getpid()), "4"],
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    started, error = json.loads(done.stdout)
+    assert error == errno.EAGAIN
+    assert started > 0
+
+
+def test_what_a_driver_may_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OCL_ICD_FILENAMES", f"{tmp_path}/a.so:relative.so")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/vendor/lib:{tmp_path}")
+    found = readable_paths()
+    assert {tmp_path / "a.so", tmp_path, Path("/vendor/lib"), Path(sys.prefix)} <= set(found)
+    assert all(path.is_absolute() for path in found)
+    private = [
+        path
+        for path in found
+        if path.parent == Path("/etc") and path.is_file() and not path.stat().st_mode & 4
+    ]
+    assert private == []
+    assert Path("/etc") not in found
+    assert not set(found) & {
+        Path("/"),
+        Path("/home"),
+        Path("/root"),
+        Path("/var"),
+        Path("/tmp"),
+        Path("/run"),
+    }
+
+
+@sweep(
+    ("mode", "parts", "expected"),
+    [
+        (SandboxMode.FULL, ALL_PARTS, "full"),
+        (SandboxMode.AUTO, ALL_PARTS, "full"),
+        (SandboxMode.AUTO, ALL_PARTS[:2], "partial"),
+        (SandboxMode.AUTO, (), "off"),
+        (SandboxMode.OFF, (), "off"),
+    ],
+    ids=range(5),
+)
+def test_the_state_in_a_word(mode: SandboxMode, parts: tuple[str, ...], expected: str) -> None:
+    assert Sandbox(mode=mode, parts=parts).state == expected

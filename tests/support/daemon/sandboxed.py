@@ -89,6 +89,7 @@ def acts(task: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "give a file away": lambda: os.chown(outside / "file", os.getuid(), os.getgid()),
         "set an attribute": lambda: os.setxattr(outside / "file", "user.a", b"b"),
         "write to another process": lambda: os.close(os.open(f"/proc/{parent}/mem", os.O_RDWR)),
+        "read another process": Path(f"/proc/{parent}/environ").read_bytes,
         "signal another process": lambda: os.kill(parent, 0),
         "trace a process": called("ptrace", 16, _NOBODY, 0, 0),
         "read a process": called("process_vm_readv", _NOBODY, None, 0, None, 0, 0),
@@ -119,8 +120,14 @@ def acts(task: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "make a UDP socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close(),
         "make a raw socket": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW).close(),
         "make a datagram socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close(),
+        "read a file of a user": (outside / "file").read_bytes,
+        "list a directory of a user": lambda: list(outside.iterdir()),
+        "read the passwords": Path("/etc/shadow").read_bytes,
         # Acts of drivers and daemons, which must be allowed
-        "read": (outside / "file").read_bytes,
+        "read a setting of the system": Path("/etc/passwd").read_bytes,
+        "read a package": lambda: Path(__file__).read_bytes(),
+        "list processes": lambda: list(Path("/proc").iterdir()),
+        "list devices": lambda: list(Path("/dev").iterdir()),
         "write inside": lambda: (inside / "mine").write_text("x"),
         "make things inside": (inside / "folder").mkdir,
         "rename inside": lambda: (inside / "mine").rename(inside / "other"),
@@ -170,6 +177,7 @@ def main() -> None:
         SandboxMode(task["mode"]),
         Address.parse(task["listen"]),
         map(Path, task.get("writable", ())),
+        map(Path, task.get("readable", ())),
         is_own_process=task.get("is_own_process", True),
     )
     sandbox.close()

@@ -1,0 +1,73 @@
+"""A driver that attacks whatever it can reach, once it is asked to compute.
+
+The variable TARGETS has a JSON object with what to attack; the outcomes go to the file that it
+names.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.models.addition import AddingDevice
+
+from neurald.hal.device import ExecuteOptions
+from neurald.hal.model.types import Request
+
+TARGETS_VARIABLE = "TARGETS"
+_PTRACE_SEIZE = 0x4206
+
+
+def attacks(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """Returns the attacks by name."""
+    file, process = Path(targets["file"]), int(targets["process"])
+    return {
+        "read another user's file": file.read_bytes,
+        "read the passwords": Path("/etc/shadow").read_bytes,
+        "change another user's file": lambda: file.open("r+b"),
+        "remove another user's file": file.unlink,
+        "plant a file": lambda: file.with_name("planted").write_text("x"),
+        "connect to a port": lambda: _connect(socket.AF_INET, ("127.0.0.1", targets["port"])),
+        "make a socket for another host": lambda: socket.socket(socket.AF_INET).close(),
+        "connect to another service": lambda: _connect(socket.AF_UNIX, targets["socket"]),
+        "trace the manager": lambda: _trace(process),
+        "read the manager's memory": lambda: Path(f"/proc/{process}/mem").open("rb"),
+        "read the manager's environment": Path(f"/proc/{process}/environ").read_bytes,
+        "end the manager": lambda: os.kill(process, signal.SIGTERM),
+    }
+
+
+def _connect(family: int, address: Any) -> None:
+    with socket.socket(family) as client:
+        client.connect(address)
+
+
+def _trace(process: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).ptrace(_PTRACE_SEIZE, process, None, None) < 0:
+        raise OSError(ctypes.get_errno(), "")
+
+
+def _outcome(attack: Callable[[], object]) -> str:
+    try:
+        attack()
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+    return ""
+
+
+def create() -> AddingDevice:
+    """Creates a device that attacks when it executes."""
+    targets = json.loads(os.environ[TARGETS_VARIABLE])
+    device = AddingDevice()
+
+    def on_execute(request: Request, options: ExecuteOptions) -> None:
+        outcomes = {name: _outcome(attack) for name, attack in attacks(targets).items()}
+        Path(targets["report"]).write_text(json.dumps(outcomes))
+
+    device.on_execute = on_execute
+    return device
