@@ -20,10 +20,11 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import (
     CompileJob,
     CompileReply,
@@ -104,9 +105,11 @@ def _compiler_of(device: Any) -> _Compile:
                 f"{version}); restart the daemon"
             )
         model = decode_model(job.model, pools, declared_extensions(device))
-        compiled: CompileResult = device.compile(
-            model, job.shapes, decode_prepare_options(job.options), is_open=job.is_open
-        )
+        options = decode_prepare_options(job.options)
+        if job.shared_cache:
+            shared = SharedCache(Path(job.shared_cache), device, logging.getLogger(__name__).warning)
+            options = replace(options, shared=shared)
+        compiled: CompileResult = device.compile(model, job.shapes, options, is_open=job.is_open)
         return compiled
 
     return compile_job
