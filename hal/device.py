@@ -8,9 +8,10 @@ valid ones.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
@@ -27,6 +28,7 @@ from neurald.hal.model.types import (
     Request,
     byte_size,
 )
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.sync.fence import Fence
@@ -50,24 +52,21 @@ CACHE_KEY_BYTES = 32
 MAX_CACHE_FILES = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """Whether a device supports an operation; `reason` explains to people why not."""
 
     ok: bool
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Performance:
+class Performance(Struct, frozen=True, kw_only=True):
     """Execution time and power of a device relative to the CPU device (1.0); smaller is better."""
 
     exec_time: float
     power_usage: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True, kw_only=True):
     """Performance figures of a device (`Capabilities.aidl`).
 
     Attributes:
@@ -87,8 +86,7 @@ class Capabilities:
     while_performance: Performance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheFilesNeeded:
+class CacheFilesNeeded(Struct, frozen=True, kw_only=True):
     """How many cache files a prepared model of a device needs. (0, 0) means that it caches nothing.
 
     Raises:
@@ -132,8 +130,7 @@ class Variants(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(Struct, frozen=True, kw_only=True):
     """A compiled model as it is cached: as many memories as `Device.cache_files_needed` says.
 
     Attributes:
@@ -151,8 +148,7 @@ class Artifact:
 InputShapes = Mapping[int, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileResult:
+class CompileResult(Struct, frozen=True, kw_only=True):
     """The result of `neurald.hal.compiling.contract.CompilesApart.compile`.
 
     Attributes:
@@ -194,8 +190,7 @@ class Compiler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrepareOptions:
+class PrepareOptions(Struct, frozen=True, kw_only=True):
     """How to prepare a model.
 
     Attributes:
@@ -245,8 +240,7 @@ class PrepareOptions:
             raise MissedDeadlineTransient(f"the deadline passed {where}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteOptions:
+class ExecuteOptions(Struct, frozen=True, kw_only=True):
     """How to run a request.
 
     Attributes:
@@ -272,8 +266,7 @@ class ExecuteOptions:
         return replace(self, deadline_s=limit if self.deadline_s is None else min(limit, self.deadline_s))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputShape:
+class OutputShape(Struct, frozen=True, kw_only=True):
     """The actual shape of an output, and whether the request's buffer was large enough for it.
 
     Attributes:
@@ -294,8 +287,7 @@ class OutputShape:
         return None if self.dimensions is None else byte_size(operand_type, self.dimensions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Struct, frozen=True, kw_only=True):
     """Durations of an execution in nanoseconds; None where a device cannot measure them.
 
     Attributes:
@@ -319,8 +311,7 @@ class Timing:
         return replace(self, in_driver_ns=min(self.in_driver_ns + waited_ns, MAX_DURATION_NS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepDuration:
+class StepDuration(Struct, frozen=True, kw_only=True):
     """The durations of one step of a plan, over all its runs in one execution, in nanoseconds.
 
     Attributes:
@@ -349,8 +340,7 @@ class StepDuration:
         return (self.compute_ns or 0) + (self.overhead_ns or 0) + (self.queue_ns or 0) + self.transfer_ns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTime:
+class KernelTime(Struct, frozen=True, kw_only=True):
     """The duration of one kernel of a prepared model.
 
     Attributes:
@@ -372,28 +362,26 @@ class KernelTime:
         return self.label == REFERENCE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionResult:
+class ExecutionResult(Struct, frozen=True, kw_only=True):
     """The outcome of an execution. If an output did not fit, only the shapes are defined.
 
     Attributes:
         output_shapes: one for each output.
         timing: if it was to be measured.
         step_durations: of a plan, if they were to be measured; devices leave it empty.
-        is_sufficient: whether every output fitted its buffer; derived from the shapes.
     """
 
     output_shapes: tuple[OutputShape, ...]
     timing: Timing = Timing()
     step_durations: tuple[StepDuration, ...] = ()
-    is_sufficient: bool = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_sufficient", all(shape.sufficient for shape in self.output_shapes))
+    @property
+    def is_sufficient(self) -> bool:
+        """True if every output fitted its buffer."""
+        return all(shape.sufficient for shape in self.output_shapes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheRecord:
+class CacheRecord(Struct, frozen=True, kw_only=True):
     """The entry of a prepared model in a cache that was loaded or stored without an artifact call.
 
     Such entries are those of a daemon's own cache, and of variants.
@@ -524,8 +512,7 @@ class PreparedModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferRole:
+class BufferRole(Struct, frozen=True, kw_only=True):
     """A use of a buffer: input or output `index` of a prepared model.
 
     Attributes:
@@ -539,8 +526,7 @@ class BufferRole:
     probability: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferDescription:
+class BufferDescription(Struct, frozen=True, kw_only=True):
     """The uses of a device buffer. All roles have the same operand type and quantisation."""
 
     dimensions: Dimensions

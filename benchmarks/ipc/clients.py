@@ -1,23 +1,30 @@
 """Measures many clients of one daemon, compared with the same work in their own processes.
 
-    python benchmarks/ipc/clients.py [--clients 1 2 4 16 64] [--seconds 4] [--json FILE]
+    python benchmarks/ipc/clients.py [--clients 1 2 4 8 16 32 64] [--seconds 2] [--json FILE]
 
 Each client is a process that executes a model of about a millisecond in a loop, through a daemon
 or in itself. All start at the same time. Rounds of both alternate, and the medians of their
 throughputs count. Fairness is the ratio of the best client's number of executions to the worst
-one's. Further rows have one client that keeps several executions under way by `start_compute`.
+one's. Processor time is that of the clients and the daemon, for each execution; unlike throughput
+it hardly depends on other programs. Further rows have one client that keeps several executions
+under way by `start_compute`, also with inputs and outputs in arrays, which it fills and reads while
+the daemon computes.
 """
 
 import argparse
+import multiprocessing
+import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import neurald as nd
 
@@ -25,92 +32,199 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from result_file import Column, Result, Table, circumstances, write
-from run import DAEMON, bound, compiled, model_of, started, with_one_thread
+from run import DAEMON, bound, model_of, started, with_one_thread
 
 _MODEL = "millisecond"
+_SHAPE = (1, 25_000)
 _WARM_UP = 5
+_START_TIMEOUT_S = 240.0
+# Clients are forks of this process: as many interpreters would take minutes to start.
+_FORK = multiprocessing.get_context("fork")
 
 
-def client(address: str, seconds: float, depth: int) -> None:
-    """Executes the model in a loop once standard input has a line; prints how often it did.
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """How clients execute the model.
+
+    Attributes:
+        clients: how many there are.
+        depth: how many executions of each are under way at the same time; with 1 they are
+            synchronous.
+        has_arrays: whether inputs and outputs are in arrays, which each execution fills and reads.
+    """
+
+    clients: int
+    depth: int = 1
+    has_arrays: bool = False
+
+
+class ClientLoop:
+    """Executes the model again and again."""
+
+    def __init__(self, compilation: nd.Compilation, case: Case) -> None:
+        size = 2 * 4 * _SHAPE[1]
+        self._values = np.random.default_rng(0).random(_SHAPE, np.float32)
+        self._arrays: deque[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = deque()
+        self._executions: deque[nd.Execution] = deque()
+        for _ in range(case.depth):
+            if case.has_arrays:
+                source, target = np.empty(_SHAPE, np.float32), np.empty(_SHAPE, np.float32)
+                execution = nd.Execution(compilation, reusable=True)
+                execution.set_input(0, source)
+                execution.set_output(0, target)
+                self._arrays.append((source, target))
+            else:
+                memory = nd.Memory.allocate(size)
+                execution = bound(compilation, memory, shared_input=True, shared_output=True)
+            self._executions.append(execution)
+        self._events: deque[Any] = deque()
+        self._is_synchronous = case.depth == 1
+
+    def begin(self) -> None:
+        """Starts executions that are under way all the time."""
+        if not self._is_synchronous:
+            for _ in range(len(self._executions)):
+                self._start()
+
+    def step(self) -> None:
+        """Ends one execution, and starts the next one."""
+        if self._is_synchronous:
+            self._fill()
+            self._executions[0].compute()
+            self._read()
+            return
+        self._events.popleft().wait()
+        self._read()
+        self._start()
+
+    def end(self) -> None:
+        """Ends the executions that are under way."""
+        while self._events:
+            self._events.popleft().wait()
+
+    def _start(self) -> None:
+        self._fill()
+        self._events.append(self._executions[0].start_compute())
+        self._executions.rotate(-1)
+        self._arrays.rotate(-1)
+
+    def _fill(self) -> None:
+        if self._arrays:
+            self._arrays[0][0][...] = self._values
+
+    def _read(self) -> None:
+        if self._arrays:
+            self._values[0, 0] = self._arrays[0][1][0, -1]
+
+
+def compiled(device: nd.Device, cache: str) -> nd.Compilation:
+    """Compiles the model for one device."""
+    builder = nd.CompilationBuilder(model_of(_MODEL), devices=[device])
+    builder.set_caching(cache, bytes(32))
+    return builder.finish()
+
+
+def client(
+    here: nd.Compilation, address: str, cache: str, case: Case, seconds: float, barrier: Any, results: Any
+) -> None:
+    """Runs one client, and puts its number of executions and its processor time.
 
     Args:
+        here: the model, for this process.
         address: of the daemon; empty to execute the model in this process.
+        cache: folder of compiled models.
+        case: how to execute it.
         seconds: how long.
-        depth: how many executions are under way at the same time; with 1 they are synchronous.
+        barrier: passed by all at the start.
+        results: takes the result.
     """
-    device = nd.connect(address) if address else nd.devices()[0]
-    compilation = compiled(model_of(_MODEL), device)
-    size = 2 * 4 * 25_000
-    executions = deque(
-        bound(compilation, nd.Memory.allocate(size), shared_input=True, shared_output=True)
-        for _ in range(depth)
-    )
-    for execution in executions:
-        for _ in range(_WARM_UP):
-            execution.compute()
-    print("ready", flush=True)  # noqa: T201 - the parent waits for it
-    sys.stdin.readline()
-    count, end = 0, time.monotonic() + seconds
-    if depth == 1:
-        while time.monotonic() < end:
-            executions[0].compute()
-            count += 1
-    else:
-        events = deque(execution.start_compute() for execution in executions)
-        while time.monotonic() < end:
-            events.popleft().wait()
-            count += 1
-            events.append(executions[0].start_compute())
-            executions.rotate(-1)
-        for event in events:
-            event.wait()
-    print(count, flush=True)  # noqa: T201
+    loop = ClientLoop(compiled(nd.connect(address), cache) if address else here, case)
+    loop.begin()
+    for _ in range(_WARM_UP):
+        loop.step()
+    barrier.wait(_START_TIMEOUT_S)
+    count, used_s = 0, time.process_time()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        loop.step()
+        count += 1
+    results.put((count, time.process_time() - used_s))
+    loop.end()
+    barrier.wait(_START_TIMEOUT_S)  # the end of a client would take time from the others
 
 
-def counts(clients: int, depth: int, address: str, seconds: float) -> list[int]:
-    """Returns how often each of so many clients executed the model; see `client`."""
-    command = [
-        *(sys.executable, __file__, "--client", address),
-        *("--seconds", str(seconds), "--depths", str(depth)),
-    ]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
-        for _ in range(clients)
-    ]
+def processor_time(process: int) -> float:
+    """Returns how many seconds of processor time a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What the clients of one case have done in one round.
+
+    Attributes:
+        per_s: executions of all clients in a second.
+        fairness: executions of the best client, divided by those of the worst one.
+        cpu_us: processor time of clients and daemon for each execution.
+    """
+
+    per_s: float
+    fairness: float
+    cpu_us: float
+
+
+def run_clients(
+    here: nd.Compilation, address: str, cache: str, case: Case, seconds: float, daemon: int
+) -> Found:
+    """Runs the clients of one case; see `client`."""
+    barrier, results = _FORK.Barrier(case.clients + 1), _FORK.SimpleQueue()
+    arguments = (here, address, cache, case, seconds, barrier, results)
+    processes = [_FORK.Process(target=client, args=arguments) for _ in range(case.clients)]
+    for process in processes:
+        process.start()
     try:
-        for process in processes:
-            if process.stdout is None or process.stdout.readline() != "ready\n":
-                raise RuntimeError("a client did not start")
-        for process in processes:
-            if process.stdin is not None:
-                process.stdin.write("go\n")
-                process.stdin.flush()
-        return [int(process.communicate()[0]) for process in processes]
+        barrier.wait(_START_TIMEOUT_S)
+        used_s = processor_time(daemon)
+        found = [results.get() for _ in processes]
+        used_s = processor_time(daemon) - used_s
+        barrier.wait(_START_TIMEOUT_S)
     finally:
         for process in processes:
+            process.join(5)
             process.kill()
-            process.wait()
+    counts = [count for count, _ in found]
+    return Found(
+        per_s=sum(counts) / seconds,
+        fairness=max(counts) / max(1, min(counts)),
+        cpu_us=(used_s + sum(used for _, used in found)) / max(1, sum(counts)) * 1e6,
+    )
 
 
-def measure(cases: list[tuple[int, int]], seconds: float, rounds: int) -> list[dict[str, Any]]:
-    """Returns the throughput and the fairness of each number of clients and depth, both ways."""
+def measure(cases: list[Case], seconds: float, rounds: int) -> list[dict[str, Any]]:
+    """Returns throughput, fairness and processor time of each case, both ways."""
     rows = []
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ipc"))
+        cache = str(Path(folder) / "cache")
+        here = compiled(nd.devices()[0], cache)
         address = f"unix://{folder}/cpu.sock"
-        started(stack, "-c", DAEMON, address)
-        for number, depth in cases:
-            found: dict[str, list[list[int]]] = {"": [], address: []}
+        daemon = started(stack, "-c", DAEMON, address)
+        for case in cases:
+            found: dict[str, list[Found]] = {"": [], address: []}
             for _ in range(rounds):
                 for place, each in found.items():
-                    each.append(counts(number, depth, place, seconds))
-            row: dict[str, Any] = {"clients": number, "depth": depth}
+                    each.append(run_clients(here, place, cache, case, seconds, daemon))
+            row: dict[str, Any] = {
+                "clients": case.clients,
+                "depth": case.depth,
+                "data": "arrays" if case.has_arrays else "shared memory",
+            }
             for name, place in (("in_process", ""), ("daemon", address)):
-                row[f"{name}_per_s"] = statistics.median(sum(each) / seconds for each in found[place])
-                row[f"{name}_fairness"] = statistics.median(
-                    max(each) / max(1, min(each)) for each in found[place]
-                )
+                for figure in ("per_s", "fairness", "cpu_us"):
+                    row[f"{name}_{figure}"] = statistics.median(
+                        getattr(each, figure) for each in found[place]
+                    )
             row["ratio"] = row["daemon_per_s"] / row["in_process_per_s"]
             rows.append(row)
             print(row, flush=True)  # noqa: T201
@@ -122,11 +236,14 @@ def result_of(rows: list[dict[str, Any]], seconds: float, rounds: int) -> Result
     columns = [
         Column(name="clients", title="clients"),
         Column(name="depth", title="executions under way, of each"),
+        Column(name="data", title="inputs and outputs in"),
         Column(name="in_process_per_s", title="in process", unit="1/s", format=",.0f"),
         Column(name="daemon_per_s", title="daemon", unit="1/s", format=",.0f"),
         Column(name="ratio", title="daemon / in process", format=".2f"),
         Column(name="in_process_fairness", title="best / worst, in process", format=".2f"),
         Column(name="daemon_fairness", title="best / worst, daemon", format=".2f"),
+        Column(name="in_process_cpu_us", title="processor time, in process", unit="µs", format=",.0f"),
+        Column(name="daemon_cpu_us", title="processor time, daemon", unit="µs", format=",.0f"),
     ]
     table = Table(
         title=f"Executions of all clients together, {seconds:g} s, median of rounds: {rounds}",
@@ -144,18 +261,18 @@ def result_of(rows: list[dict[str, Any]], seconds: float, rounds: int) -> Result
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 2, 4, 16, 64])
-    parser.add_argument("--depths", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--clients", type=int, nargs="*", default=[1, 2, 4, 8, 16, 32, 64])
+    parser.add_argument("--depths", type=int, nargs="*", default=[2, 4])
+    parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
-    parser.add_argument("--client", metavar="ADDRESS", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     with_one_thread()
-    if arguments.client is not None:
-        client(arguments.client, arguments.seconds, arguments.depths[0])
-        return
-    cases = [(number, 1) for number in arguments.clients] + [(1, depth) for depth in arguments.depths]
+    cases = [Case(clients=number) for number in arguments.clients]
+    for has_arrays in (False, True):
+        for depth in (1, *arguments.depths) if arguments.depths else ():
+            if has_arrays or depth > 1:
+                cases.append(Case(clients=1, depth=depth, has_arrays=has_arrays))
     rows = measure(cases, arguments.seconds, arguments.rounds)
     if arguments.json:
         write(arguments.json, result_of(rows, arguments.seconds, arguments.rounds))

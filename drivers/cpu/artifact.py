@@ -7,10 +7,10 @@ used in place.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -34,8 +34,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     step_program: bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ArtifactContents:
+class ArtifactContents(Struct, frozen=True, kw_only=True):
     """Contents of an artifact.
 
     Attributes:

@@ -6,7 +6,7 @@ kernel, assignment of memory, and compilation to object code.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
@@ -63,6 +63,7 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.sync.progress import report_progress
 
 #: Number of operations that a message names. The log has all of them at level DEBUG.

@@ -14,8 +14,8 @@ from neurald._version import __version__
 from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, Team, process, thread_count
 from neurald.drivers.cpu.target.target import TARGET_VARIABLE, Target, host_target
 from neurald.drivers.settings import Settings
-from neurald.drivers.sources import sources_digest
 from neurald.hal.buffers.tracked_buffer import host_memory_for
+from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,

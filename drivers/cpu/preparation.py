@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -35,6 +34,7 @@ from neurald.hal.execution.reference_graph import Step, only_calculates
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations
 
 _LOG = logging.getLogger(__name__)

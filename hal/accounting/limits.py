@@ -6,10 +6,12 @@ A request beyond a limit is refused, and the error names the limit.
 import re
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+
+from msgspec import Struct, field
 
 from neurald.hal.errors import BadData, ResourceExhaustedTransient
 from neurald.hal.process import machine
+from neurald.hal.records import replace
 
 _NUMBER = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi|Ti)B?", re.ASCII)
 #: The value of a limit that is derived from others unless an operator sets it.
@@ -33,8 +35,7 @@ def _total_descriptors() -> int:
     return max(1, machine.descriptors() // 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Limits of a daemon.
 
     Sessions, memory and descriptors are counted in total and for each user, calls for each user,
@@ -152,7 +153,7 @@ def parse_limits(settings: Iterable[str]) -> Limits:
         BadData: there is no such limit, or the value is not a positive number.
     """
     limits = Limits()
-    names = [each.name for each in fields(Limits)]
+    names = Limits.__struct_fields__
     for setting in settings:
         name, _, text = setting.partition("=")
         if name not in names:

@@ -23,13 +23,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
 from neurald.hal.accounting.pacing import PacedWork
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 #: A LOW execution precedes MEDIUM ones once no LOW execution of its client was started for so long.
@@ -373,16 +373,15 @@ class AdmissionQueue:
             lane = usage_of_client.lanes.get(priority)
             if lane is None:
                 lane = usage_of_client.lanes[priority] = _PriorityLane(usage_of_client, priority)
+            usage_of_client.waiting += 1
+            usage_of_client.user.waiting += 1
+            if not self._waiting and self._may_start(usage_of_client, now):
+                self._run(ticket, lane, now)
+                return ticket
             lane.queue.append(ticket)
             usage_of_client.user.lanes.add(lane, ticket, now)
             self._waiting += 1
-            for usage in (usage_of_client, usage_of_client.user):
-                usage.waiting += 1
-            if self._waiting == 1:
-                if self._may_start(usage_of_client, now):
-                    self._admit(ticket, now)
-            else:
-                self._start(now)
+            self._start(now)
             if ticket.started_at is None:
                 ticket.ready.acquire()
             return ticket
@@ -410,7 +409,9 @@ class AdmissionQueue:
                 self._end(ticket, now)
             else:
                 ticket.client.lanes[ticket.priority].queue.remove(ticket)
-                self._stop_waiting(ticket, now)
+                self._unlist(ticket, now)
+                ticket.client.waiting -= 1
+                ticket.client.user.waiting -= 1
             self._start(now)
 
     # Choosing the next execution. The lock is held.
@@ -439,17 +440,22 @@ class AdmissionQueue:
             self._admit(ticket, now)
 
     def _admit(self, ticket: Ticket, now: float) -> None:
-        client = ticket.client
-        lane = client.lanes[ticket.priority]
+        """Starts the first execution of a lane."""
+        lane = ticket.client.lanes[ticket.priority]
         lane.queue.popleft()
-        lane.served_at = now
-        self._stop_waiting(ticket, now)
-        self._running.add(ticket)
-        for usage in (client, client.user):
-            usage.start(now)
-        ticket.started_at = now
+        self._unlist(ticket, now)
+        self._run(ticket, lane, now)
         if ticket.ready.locked():
             ticket.ready.release()
+
+    def _run(self, ticket: Ticket, lane: _PriorityLane, now: float) -> None:
+        """Starts an execution that is in no queue."""
+        lane.served_at = now
+        self._running.add(ticket)
+        for usage in (ticket.client, ticket.client.user):
+            usage.waiting -= 1
+            usage.start(now)
+        ticket.started_at = now
 
     def _end(self, ticket: Ticket, now: float) -> None:
         assert ticket.started_at is not None  # noqa: S101 - only a running execution ends
@@ -462,12 +468,11 @@ class AdmissionQueue:
         if not client.is_active and now >= self._forget_at:
             self._forget(now)
 
-    def _stop_waiting(self, ticket: Ticket, now: float) -> None:
+    def _unlist(self, ticket: Ticket, now: float) -> None:
+        """Notes that an execution is no longer in the queue of its lane."""
         self._waiting -= 1
         client = ticket.client
         client.user.lanes.remove(client.lanes[ticket.priority], ticket, now)
-        for usage in (ticket.client, ticket.client.user):
-            usage.waiting -= 1
 
     def _forget(self, now: float) -> None:
         """Removes clients that are gone, of which there may be many; not at every end."""

@@ -11,9 +11,10 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from msgspec import Struct
 
 from neurald.hal.accounting.account import Account, Reservation
 from neurald.hal.accounting.daemon_accounts import DaemonAccounts
@@ -46,8 +47,7 @@ _MAX_CACHED_ARENA_BYTES = 32 << 20
 _RING_DESCRIPTORS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class RegisteredModel:
+class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A prepared model of a session, with what its executions need.
 
     Attributes:
@@ -76,8 +76,7 @@ class _Ring(Protocol):
     def stop(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KeptMemory:
+class _KeptMemory(Struct, frozen=True, kw_only=True):
     """A memory that waits until its token is used.
 
     Attributes:
@@ -88,8 +87,7 @@ class _KeptMemory:
     is_result: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenRing:
+class _OpenRing(Struct, frozen=True, kw_only=True):
     ring: _Ring
     descriptors: Reservation
 
@@ -380,7 +378,15 @@ class Session:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Counts a call that the device works on.
+        """Counts a call within the context; see `begin_call`."""
+        self.begin_call()
+        try:
+            yield
+        finally:
+            self.end_call()
+
+    def begin_call(self) -> None:
+        """Counts a call that the device works on; `end_call` follows.
 
         Raises:
             ResourceExhaustedTransient: the session, or its user, has too many at the same time.
@@ -392,12 +398,12 @@ class Session:
                 )
             self._user_calls.begin(is_first=not self._calls)
             self._calls += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._calls -= 1
-            self._user_calls.end()
+
+    def end_call(self) -> None:
+        """Ends a call that was counted."""
+        with self._lock:
+            self._calls -= 1
+        self._user_calls.end()
 
     @contextlib.contextmanager
     def cancelling(self, cancellation: Cancellation) -> Iterator[None]:

@@ -21,7 +21,7 @@ _MIN_INTERVAL_S = 0.02
 _MAX_INTERVAL_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)  # creating a frozen one takes longer
 class _WatchedRun(Generic[_T]):
     """An execution under way.
 

@@ -1,4 +1,8 @@
-"""Compiles models of this process in a process of idle priority, while they are executed."""
+"""Compiles models of this process in processes of their own.
+
+So nothing of the compiler stays in an application's memory. What is compiled while the application
+executes models has idle priority.
+"""
 
 import atexit
 import os
@@ -16,11 +20,11 @@ from neurald.hal.rpc.wire.model import encode_model
 from neurald.hal.sync.cancellation import Cancellation
 
 _lock: Final = forkable_lock()
-#: By driver.
-_pools: dict[str, CompilePool] = {}
+#: By driver, and by whether they have idle priority.
+_pools: dict[tuple[str, bool], CompilePool] = {}
 #: The compilations that run.
 _running: set[Cancellation] = set()
-#: Whether to compile only with what everything else leaves of the processors.
+#: False to compile everything at the usual priority.
 IS_IDLE: Final[bool] = True
 #: How long a compilation may take, in seconds. At this priority, it may have to wait for the others.
 _COMPILE_S: Final = 24 * 3600
@@ -36,11 +40,21 @@ class BackgroundCompiler:
         device: the device, which implements `neurald.hal.compiling.contract.CompilesApart`.
         model: the model.
         shared: see `neurald.hal.device.PrepareOptions`; the other process opens the same cache.
+        is_idle: whether to leave the processors to everything else.
     """
 
-    def __init__(self, driver: str, device: Device, model: Model, shared: Variants | None = None) -> None:
+    def __init__(
+        self,
+        driver: str,
+        device: Device,
+        model: Model,
+        shared: Variants | None = None,
+        *,
+        is_idle: bool = True,
+    ) -> None:
         self._driver, self._device, self._model = driver, device, model
         self._cache = str(shared.directory) if isinstance(shared, SharedCache) else ""
+        self._is_idle = is_idle and IS_IDLE
 
     def compile(
         self,
@@ -52,10 +66,11 @@ class BackgroundCompiler:
     ) -> CompileResult:
         """See `Compiler.compile`."""
         with _lock:
-            pool = _pools.get(self._driver)
+            key = self._driver, self._is_idle
+            pool = _pools.get(key)
             if pool is None:
-                pool = _pools[self._driver] = CompilePool(
-                    self._driver, self._device, Limits(compile_s=_COMPILE_S), is_idle=IS_IDLE
+                pool = _pools[key] = CompilePool(
+                    self._driver, self._device, Limits(compile_s=_COMPILE_S), is_idle=self._is_idle
                 )
         options = encode_prepare_options(PrepareOptions())
         job = pool.job(

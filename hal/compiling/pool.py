@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
@@ -42,6 +41,7 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.records import replace
 from neurald.hal.rpc.transport.packet import rights
 from neurald.hal.rpc.wire.device import encode_prepare_options
 from neurald.hal.rpc.wire.model import member

@@ -20,9 +20,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import (
@@ -41,6 +42,7 @@ from neurald.hal.device import CompileResult, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.process.parent import die_with
+from neurald.hal.records import replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.transport.packet import receive_packet
 from neurald.hal.rpc.wire.device import decode_prepare_options
@@ -115,8 +117,7 @@ def _compiler_of(device: Any) -> _Compile:
     return compile_job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ChildProcess:
+class _ChildProcess(Struct, frozen=True, kw_only=True):
     """A running child.
 
     Attributes:

@@ -206,6 +206,8 @@ def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tupl
         _LOGGER.warning("%s supports nothing: %s", device.name, error)
         return (Verdict(ok=False, reason=str(error)),) * len(model.main.operations)
     part, positions = slice_for(model, level, refused)
+    if part is model:
+        return _answers(model, device)
     newer = f"newer than its feature level, {level.name}"
     verdicts = [
         Verdict(ok=False, reason=refused.get(position, newer))

@@ -1,7 +1,8 @@
 """Splits a model over devices; the entry point to placement, grouping, limits and overrides."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Preference
@@ -26,8 +27,7 @@ from neurald.runtime.partitioning.policy_tengine import group_consecutive_operat
 _OFF = "partitioning is off"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """A strategy for choosing devices and grouping operations.
 
     Attributes:
@@ -51,8 +51,7 @@ POLICIES: Mapping[str, Policy] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionResult:
+class PartitionResult(Struct, frozen=True, kw_only=True):
     """A partitioned model.
 
     Attributes:

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Self
@@ -38,6 +38,7 @@ from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
 from neurald.runtime.devices.discovery import cpu_device
@@ -559,10 +560,12 @@ class _CachedPreparation:
 
 def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_apart: bool) -> PreparedModel:
     cpu = cpu_device()
-    if is_apart and device is cpu and compiles_apart(device):
+    if device is cpu and compiles_apart(device):
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
 
-        options = replace(options, compiler=BackgroundCompiler(cpu.name, cpu, model, options.shared))
+        options = replace(
+            options, compiler=BackgroundCompiler(cpu.name, cpu, model, options.shared, is_idle=is_apart)
+        )
     with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)
 

@@ -296,6 +296,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tflite/content.py": "tests/runtime/tflite/test_load.py",
     "runtime/tflite/callees.py": "tests/runtime/tflite/test_importer.py",
     "runtime/tflite/composite.py": "tests/runtime/tflite/legalization/machinery/test_stablehlo.py",
+    "runtime/tflite/conversion.py": "tests/runtime/tflite/test_load.py",
     "runtime/tflite/evaluation.py": "tests/runtime/tflite/test_importer.py",
     "runtime/tflite/hash_table.py": "tests/runtime/tflite/test_shared_state.py",
     "runtime/tflite/import_context.py": "tests/runtime/tflite/test_importer.py",

@@ -21,7 +21,7 @@ Each graph that control flow runs is inlined where it runs, with operands of its
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count, repeat
 from typing import Any
@@ -78,6 +78,7 @@ from neurald.hal.model.types import (
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.movement.concatenation import concatenation_axis
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import declared_shape, merge
 
 CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))

@@ -12,12 +12,12 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from neurald._proto import device_pb2
 from neurald.hal.buffers.staging import ArenaPool, Staged, output_types, stage
@@ -58,6 +58,7 @@ from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, require_grpc
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.array_calls import create_array_function
 from neurald.hal.rpc.client.artifacts import fetch_artifact, sealed_memory, send_artifact
 from neurald.hal.rpc.client.buffer import RemoteBuffer, send_pools
@@ -120,8 +121,7 @@ def connect(
     return RemoteDevice(Address.parse(address), deadline_s, token_file, tls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecentSilence:
+class _RecentSilence(Struct, frozen=True, kw_only=True):
     """A daemon that did not answer a moment ago.
 
     Attributes:

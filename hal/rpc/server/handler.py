@@ -7,7 +7,7 @@ Everything from a client is checked before the device sees it: numbers and limit
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -41,6 +41,7 @@ from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import FeatureLevel, Model, Request
+from neurald.hal.records import replace
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, unpacked
 from neurald.hal.rpc.transport.status import CHUNK_BYTES

@@ -52,9 +52,10 @@ _PACKETS = 34
 _ENTRY_OFFSET = 8
 _WORD_BYTES = 4
 _NUMBERS = 1 << 32
-#: After so long, a store of the other core is certainly visible: polling once more then replaces a
-#: barrier.
-_STORE_SEEN_MS = 1.0
+#: When to look for an entry again after the flag was set: its writer may not have seen the flag yet,
+#: and so wake nobody. A system call orders the accesses of this end, and takes longer than stores
+#: of the other core take to become visible. The second time is a safety net.
+_STORE_SEEN_MS = (0, 20.0)
 #: On these machines, an end that sees a number also sees the entry that was written before it. On
 #: others the number is sent in a packet, since system calls order the accesses around them.
 _STORES_IN_ORDER = platform.machine() in {"x86_64", "AMD64", "i386", "i586", "i686"}
@@ -62,6 +63,10 @@ _STORES_IN_ORDER = platform.machine() in {"x86_64", "AMD64", "i386", "i586", "i6
 #: The packet that wakes the other end: its kind and the number of the entry.
 WAKE = 0
 _WAKE = struct.Struct("<BI")
+_WAKE_KIND = bytes([WAKE])
+# Plain numbers: combining flags takes longer than a system call.
+_PEEK_FLAGS = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
+_TAKE_FLAGS = int(socket.MSG_DONTWAIT)
 _WAKE_FLAGS = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
 
 
@@ -217,15 +222,36 @@ class RingEnd:
         """
         limit_ms = None if timeout_s is None else max(0.0, timeout_s * 1000)
         self._words[self._sleeps] = 1
+        has_taken_wake = False
         try:
-            for wait_ms in (_STORE_SEEN_MS if limit_ms is None else min(_STORE_SEEN_MS, limit_ms), limit_ms):
-                if self.has_entry:
+            for seen_ms in (*_STORE_SEEN_MS, limit_ms):
+                wait_ms = seen_ms if limit_ms is None or seen_ms is None else min(seen_ms, limit_ms)
+                while not self.has_entry:
+                    if not self._poll.poll(wait_ms):
+                        break
+                    # One that is left of an earlier entry ends no sleep, so that few packets do.
+                    if has_taken_wake or not self._take_wake():
+                        return self.has_entry
+                    has_taken_wake = True
+                else:
                     return True
-                if self._poll.poll(wait_ms):
-                    break
         finally:
             self._words[self._sleeps] = 0
         return self.has_entry
+
+    def _take_wake(self) -> bool:
+        """Takes a packet that woke this end from the connection, if that comes next.
+
+        A packet that remained would end the next sleep at once.
+        """
+        try:
+            # Other packets may come with descriptors, and are left to the owner of this end.
+            if self._connection.recv(1, _PEEK_FLAGS) != _WAKE_KIND:
+                return False
+            self.note_wake(self._connection.recv(_WAKE.size + 1, _TAKE_FLAGS))
+        except OSError:  # nothing is there, or the connection broke: the owner finds out
+            return False
+        return True
 
     def take(self) -> bytes:
         """Returns a copy of the peer's next entry, which has arrived."""
