@@ -1,5 +1,6 @@
 """Object code is kept for exactly the text that it was compiled from."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from neurald.drivers.cpu.native.kernel_store import KernelStore
 from neurald.drivers.cpu.native.object_code import ObjectCompilation
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import TARGETS
-from neurald.hal.cache.variants import SharedCache
+from neurald.hal.cache.store import Cache
 from neurald.hal.device import Artifact
 from neurald.hal.memory.pool import HostMemory
 
@@ -85,18 +86,15 @@ def test_kept_kernels_are_not_compiled_again(monkeypatch: pytest.MonkeyPatch) ->
         assert compilation.finish() == {unit.name: code}
 
 
-def test_models_share_kernels_in_the_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored: list[bytes] = []
-    store = SharedCache.store
-
-    def record(self: SharedCache, name: bytes, artifact: Artifact, compile_ms: float) -> None:
-        stored.append(name)
-        store(self, name, artifact, compile_ms)
-
-    monkeypatch.setattr(SharedCache, "store", record)
+def test_models_share_kernels_in_the_cache(tmp_path: Path) -> None:
+    written = []
     for threads in (1, 2):
         builder = nd.CompilationBuilder(add_model((2, 3), operations=3), [nd.devices()[0]], threads)
         builder.set_caching(tmp_path, bytes(32))
         (found,) = builder.finish().run(ones(), ones())
         np.testing.assert_array_equal(found, 4 * ones())
-    assert len(stored) <= 1, "the second compilation finds all kernels"
+        entries = [each.manifest for each in Cache(tmp_path).entries() if each.manifest is not None]
+        (kernels,) = (each for each in entries if each.parts.variant.startswith("kernels "))
+        written.append((len(entries), kernels.origin.created_s))
+    assert [count for count, _ in written] == [2, 3]
+    assert written[0][1] == written[1][1], "the second compilation has compiled nothing"
