@@ -49,7 +49,7 @@ _MAX_INT32: Final = (1 << 31) - 1
 _MAX_WEIGHT: Final = 255
 _MAX_BIAS: Final = 1 << 29
 #: Maximum number of entries of a table, which is a part of the model's constants.
-_MAX_TABLE: Final = 1 << 24
+_MAX_TABLE: Final = 1 << 22
 
 
 class Binder:
