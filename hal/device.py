@@ -86,6 +86,26 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     while_performance: Performance
 
 
+class Link(Struct, frozen=True, kw_only=True):
+    """The link to the daemon of a device on another host, as measured.
+
+    Attributes:
+        latency_s: the time of a call without data.
+        bytes_per_s: how fast data moves.
+    """
+
+    latency_s: float
+    bytes_per_s: float
+
+
+class HasLink(Protocol):
+    """An optional interface of a `Device` that may be on another host."""
+
+    def link(self) -> Link | None:
+        """Returns its link; None if there is none, or if it cannot be measured now."""
+        ...
+
+
 class CacheFilesNeeded(Struct, frozen=True, kw_only=True):
     """How many cache files a prepared model of a device needs. (0, 0) means that it caches nothing.
 
@@ -540,6 +560,15 @@ class DeclaresExtensions(Protocol):
     @property
     def declared_extensions(self) -> tuple[Extension, ...]:
         """The vendor extensions that `Device.extensions` names, as their vendors declare them."""
+        ...
+
+
+class KnowsLoss(Protocol):
+    """An optional interface of a device that can be lost, such as one that was unplugged."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if this process can never use it again. A supervised daemon is then replaced."""
         ...
 
 

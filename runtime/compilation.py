@@ -306,6 +306,7 @@ class CompilationBuilder:
             self._partitioning.mode,
             query_deadline_s,
             None if is_particular else self._preference,
+            weighs_links=not is_particular and self._preference is not Preference.LOW_POWER,
         )
         result = partition(self._model, candidates, self._preference, self._partitioning)
         mode = self._partitioning.mode

@@ -371,7 +371,11 @@ class CpuDevice:
             )
         try:
             program = process.step_program(self._target, read.step_program)
-            return NativeModel(read.executable, read.codes, read.constants, Team(program, threads))
+            team = Team(program, threads)
+            opened = read.opened
+            if opened is not None and not opened.sizings:
+                opened = None
+            return NativeModel(read.executable, read.codes, read.constants, team, opened=opened)
         except CompilationFailed as error:
             raise BadData(f"the code of these cache files cannot be loaded: {error}") from None
 

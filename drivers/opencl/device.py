@@ -149,6 +149,12 @@ class OpenClDevice:
             return self._context
 
     @property
+    def is_lost(self) -> bool:
+        """See `KnowsLoss.is_lost`."""
+        context = self._context
+        return context is not None and context.state.is_lost
+
+    @property
     def executions_at_once(self) -> int:
         """See `RunsConcurrently`: one execution transfers data while the other one computes."""
         return 2

@@ -69,6 +69,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         execution_s: the time limit of an execution without an earlier deadline. An execution that
             takes longer hangs: its client is told that the driver is dead, and no models are taken
             from any client until it ends.
+        grace_s: how much longer than its own deadline an execution may take before it hangs.
         compilers: models of all clients that are compiled at the same time, by a device that
             compiles in other processes; further ones wait. A few more may run beside those that
             take long.
@@ -93,6 +94,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     total_descriptors: int = field(default_factory=_total_descriptors)
     model_bytes: int = 2 << 30
     execution_s: int = 600
+    grace_s: int = 1
     compilers: int = 2
     compile_s: int = 600
     compile_bytes: int = field(default_factory=_session_memory)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, field
 
-from neurald.hal.device import Capabilities, Performance, Verdict
+from neurald.hal.device import Capabilities, Link, Performance, Verdict
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
@@ -39,6 +39,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
         is_cpu: whether it is the CPU device, to which operations fall back; at most one candidate
             is.
         excluded: operations that it may not run regardless of its verdict, with the reason.
+        link: to the device, if transfers to it are to be weighed against what it saves.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities
     is_cpu: bool = False
     excluded: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
+    link: Link | None = None
 
     def unsupported_reason(self, operation_id: OperationId) -> str:
         """Returns why the device cannot run an operation; empty if it can."""

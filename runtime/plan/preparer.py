@@ -145,7 +145,7 @@ class Preparer:
         caching: where artifacts are stored; None to disable caching.
         lock_wait_s: maximum time to wait for another process that compiles the same model.
         startup: INSTANT to return first tiers, where there are any and the cache has nothing.
-        is_apart: True to compile in another process where possible, at a low priority.
+        is_background: True for work beside executions, which have precedence.
         monitor: shows preparations that take long; None to show nothing.
     """
 
@@ -156,14 +156,14 @@ class Preparer:
         *,
         lock_wait_s: float = MAX_LOCK_WAIT_S,
         startup: Startup = Startup.OPTIMIZED,
-        is_apart: bool = False,
+        is_background: bool = False,
         monitor: ProgressMonitor | None = None,
     ) -> None:
         self._options = options
         self._caching = caching
         self._lock_wait_s = lock_wait_s
         self._startup = startup
-        self._is_apart = is_apart
+        self._is_background = is_background
         self._monitor = monitor
 
     def without_deadline(self) -> "Preparer":
@@ -180,7 +180,7 @@ class Preparer:
             replace(self._options, deadline_s=None, cancellation=cancellation),
             self._caching,
             lock_wait_s=self._lock_wait_s,
-            is_apart=True,
+            is_background=True,
             monitor=self._monitor,
         )
 
@@ -256,7 +256,7 @@ class Preparer:
             reconnect(self._options.deadline_s)
         preparation = self._preparation(device, model)
         if isinstance(preparation, str):
-            prepared_model = _compiled(device, model, self._options, is_apart=self._is_apart)
+            prepared_model = _compiled(device, model, self._options, is_background=self._is_background)
             milliseconds = _since(started)
             prepared = PreparedStep(
                 prepared_model=prepared_model,
@@ -360,7 +360,7 @@ class Preparer:
             replace(self._options, shared=self._shared(device)),
             self._lock_wait_s,
             question,
-            is_apart=self._is_apart,
+            is_background=self._is_background,
         )
 
 
@@ -370,7 +370,7 @@ class _CachedPreparation:
     Args:
         question: identifies the file state that the key's constants were read from (see
             `constants_question`); None if the model's constants are sealed.
-        is_apart: see `Preparer`.
+        is_background: see `Preparer`.
     """
 
     def __init__(
@@ -383,9 +383,9 @@ class _CachedPreparation:
         lock_wait_s: float,
         question: bytes | None = None,
         *,
-        is_apart: bool = False,
+        is_background: bool = False,
     ) -> None:
-        self._is_apart = is_apart
+        self._is_background = is_background
         self._cache = cache
         self._device = device
         self._version = device.version
@@ -468,7 +468,7 @@ class _CachedPreparation:
         # The variants object cannot be passed to another process.
         options = self._options if self._device.is_remote else replace(self._options, variants=variants)
         compiling = time.perf_counter()
-        prepared_model = _compiled(self._device, self._model, options, is_apart=self._is_apart)
+        prepared_model = _compiled(self._device, self._model, options, is_background=self._is_background)
         compile_ms = _since(compiling)
         record: CacheRecord | None = variants.record or getattr(prepared_model, "cache_record", None)
         if record is not None and record.was_there:
@@ -558,13 +558,14 @@ class _CachedPreparation:
         return PreparedStep(prepared_model=prepared_model, report=report)
 
 
-def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_apart: bool) -> PreparedModel:
+def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_background: bool) -> PreparedModel:
     cpu = cpu_device()
     if device is cpu and compiles_apart(device):
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
 
         options = replace(
-            options, compiler=BackgroundCompiler(cpu.name, cpu, model, options.shared, is_idle=is_apart)
+            options,
+            compiler=BackgroundCompiler(cpu.name, cpu, model, options.shared, is_awaited=not is_background),
         )
     with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)

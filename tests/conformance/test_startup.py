@@ -37,7 +37,7 @@ WAIT_S = 120.0
 def instant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiles in the background, and not more slowly than others."""
     monkeypatch.setenv(STARTUP_VARIABLE, nd.Startup.INSTANT.value)
-    monkeypatch.setattr(background, "IS_IDLE", False)
+    monkeypatch.setattr(background, "NICENESS", 0)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count, repeat
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,8 @@ from neurald.drivers.compiler.ir.extent import (
     MIN_LENGTH,
     Extent,
     ExtentScope,
+    Guard,
+    Relation,
     has_extents,
     number_of,
     same_length,
@@ -76,6 +79,7 @@ from neurald.hal.model.types import (
     array_to_store,
 )
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.arguments import slice_range
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.movement.concatenation import concatenation_axis
 from neurald.hal.records import replace
@@ -166,6 +170,7 @@ def structure_control_flow(
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
     positions: Sequence[int] | None = None,
+    scope: ExtentScope | None = None,
 ) -> StructuredModel:
     """Returns the model with its control flow as a program.
 
@@ -175,13 +180,14 @@ def structure_control_flow(
         evaluate: computes float arithmetic on constants, see `build_graph`.
         positions: positions of the model's operations in the model that it is a part of; None if it
             is the whole model.
+        scope: of the extents in `input_shapes`; None if there are none.
 
     Raises:
         BadData: the control flow cannot be compiled, or the model has an error, which its execution
             reports.
     """
     try:
-        return _Structurer(model, input_shapes or {}, evaluate).result(positions)
+        return _Structurer(model, input_shapes or {}, evaluate, scope).result(positions)
     except UnknownValue as error:
         raise BadData(f"control flow: {error} is not known before execution") from None
     except _NotStructured as error:
@@ -196,7 +202,11 @@ class _Structurer:
     """
 
     def __init__(
-        self, model: Model, input_shapes: Mapping[int, Shape], evaluate: EvaluateGraph | None
+        self,
+        model: Model,
+        input_shapes: Mapping[int, Shape],
+        evaluate: EvaluateGraph | None,
+        scope: ExtentScope | None,
     ) -> None:
         self._model = model
         self._evaluate = evaluate
@@ -212,7 +222,7 @@ class _Structurer:
         #: The number of the region, from the outermost, that computes an operand, or sets a symbol.
         self._levels: dict[int, int] = {}
         self._symbol_levels: dict[int, int] = {}
-        self._scope = ExtentScope(())
+        self._scope = ExtentScope(()) if scope is None else scope
         self._scope.ignores_empty = True
         self._data_hint = _DATA_HINTS[0]
         #: The elements of operands that are lengths.
@@ -1186,6 +1196,8 @@ class _Structurer:
                 values = np.empty(sums.shape, object)
                 for at, each in np.ndenumerate(sums):
                     values[at] = self._extent_of(each)
+                if operation.type in _RESHAPES:
+                    self._complete(values, self._shape(call.index("input")))
                 inputs[position] = self._lengths(values, self._operands[index].type)
         operation = replace(operation, inputs=tuple(inputs))
         try:
@@ -1193,6 +1205,18 @@ class _Structurer:
         except UnknownValue:
             raise _ShapeChanges(f"the shape of the result of {operation.type.name} depends on data") from None
         self._append(operation, shapes, graph, origin)
+
+    def _complete(self, lengths: Array, shape: Shape) -> None:
+        """Replaces one of the lengths of a reshaped operand by the only one that it can have."""
+        unknown = [at for at, each in np.ndenumerate(lengths) if isinstance(each, Extent)]
+        if not unknown:
+            return
+        total, others, last = prod(shape), 1, unknown[-1]
+        for at, each in np.ndenumerate(lengths):
+            others = others if at == last else others * each
+        given, lengths[last] = lengths[last], total // others
+        guard = Guard(extent=given - lengths[last], relation=Relation.ZERO, holds=True)
+        self._regions[-1].items.append(LengthUpdate(guards=(guard,)))
 
     def _with_stored_inputs(self, operation: Operation) -> Operation:
         """Returns an operation whose inputs are stored, except for those on which its shape depends."""
@@ -1342,10 +1366,10 @@ def _strided_axis(
         )
         if shrinks and begin is not None:
             return Sum(begin.constant + (whole if begin.constant < 0 else 0)), 1
-        taken = range(*part.indices(whole))
-        if len(taken) and stride.constant != 1:
+        taken, length, step = slice_range(part, whole)
+        if step != 1 and length:
             raise _ShapeChanges("a slice with steps begins at an index that depends on data")
-        return Sum(taken.start), len(taken)
+        return Sum(taken), length
     if stride != Sum(1):
         raise _ShapeChanges("a slice with steps begins at an index that depends on data")
     first = Sum(0) if begin is None else begin

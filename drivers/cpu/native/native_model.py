@@ -10,7 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.native.growing_instance import ArraysBinding, GrowingBinding, GrowingInstance
+from neurald.drivers.cpu.native.growing_instance import (
+    ArraysBinding,
+    GrowingBinding,
+    GrowingInstance,
+    LengthsRefused,
+)
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
@@ -176,7 +181,10 @@ class NativeModel:
         sources = [np.ascontiguousarray(each) for each in inputs]
         if self.opened is not None:
             kinds = [port.operand.type.dtype for port in self.executable.outputs]
-            growing = ArraysBinding(sources, kinds)
+            lengths = self.opened.input_lengths([each.shape for each in sources])
+            if lengths is None:
+                raise LengthsRefused
+            growing = ArraysBinding(sources, lengths, kinds)
             self.run(growing.binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
             return growing.results
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]

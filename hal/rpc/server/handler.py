@@ -128,7 +128,7 @@ class DeviceHandler:
         """Returns how busy the daemon is."""
         sessions = self.sessions.all()
         calls = self.admission.calls
-        is_offline = self.admission.is_draining or self.admission.is_hanging
+        is_offline = self.admission.is_draining or self.admission.is_hanging or self.admission.is_lost
         online = DeviceStatus.BUSY if calls else DeviceStatus.AVAILABLE
         return status_to_wire(
             DaemonStatus(
