@@ -151,6 +151,7 @@ class Machine:
             "XDG_CACHE_HOME": str(self._folder / cache),
             # Daemons of this machine are no part of the measurement.
             "XDG_RUNTIME_DIR": str(self._folder / "run"),
+            "NEURALD_AUTOSTART": "0",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }

@@ -34,9 +34,15 @@ def _has_code(path: Path) -> bool:
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/assembly.py": "tests/drivers/cpu/first_tier/test_preparation.py",
+    "drivers/cpu/first_tier/bound_call.py": "tests/drivers/cpu/first_tier/test_kernels.py",
+    "drivers/cpu/first_tier/movement.py": "tests/drivers/cpu/first_tier/test_kernels.py",
     "drivers/cpu/first_tier/binding.py": "tests/drivers/cpu/first_tier/test_kernels.py",
     "drivers/cpu/first_tier/layout.py": "tests/drivers/cpu/first_tier/test_kernels.py",
     "hal/execution/first_tier.py": "tests/runtime/execution/test_optimization.py",
+    "drivers/compiler/frontend/counted_slices.py": "tests/drivers/compiler/frontend/test_control_flow.py",
+    "drivers/compiler/frontend/data_lengths.py": "tests/drivers/cpu/test_growing_model.py",
+    "drivers/compiler/frontend/flat_graph.py": "tests/drivers/compiler/frontend/test_control_flow.py",
+    "drivers/compiler/frontend/loop_lengths.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/compiler/frontend/structured_model.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
