@@ -30,7 +30,8 @@ from neurald.hal.crashes.breadcrumbs import Breadcrumbs
 from neurald.hal.crashes.guard import CrashGuard
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.crashes.watch import CrashWatch
-from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, UnavailableDevice, error_for
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import GarbageCollector
 from neurald.hal.process.heap import HeapTrimmer
@@ -152,7 +153,7 @@ class Daemon:
                     cleanup.callback(release_socket, lock_socket(path))
                     remove_stale(path)
                     remove_stale(self._address.memory_path)
-            device = self._device = create_device(self._driver)
+            device = self._device = self._create_device()
             # Some devices measure themselves at the first call, which must not make clients wait.
             device.capabilities()
             watch = self._crash_watch(device.version)
@@ -185,6 +186,17 @@ class Daemon:
             }
         )
         logger.info("%s listens at %s", device.name, self.address)
+
+    def _create_device(self) -> Device:
+        """Creates the device; an error says so if the sandbox may be the reason."""
+        try:
+            return create_device(self._driver)
+        except UnavailableDevice as error:
+            if not self._sandbox.parts or not isinstance(error.__cause__, PermissionError | ImportError):
+                raise
+            raise UnavailableDevice(
+                f"{error}; the sandbox hides the files of users from drivers, and --readable PATH shows them"
+            ) from error.__cause__
 
     def serve(self) -> None:
         """Waits until `stop` is called.

@@ -91,7 +91,7 @@ class GrowingInstance:
     def __init__(self, opened: OpenExecutable, code: LoadedCode, constants: int, team: Team) -> None:
         self._opened = opened
         self._symbols = len(opened.program.bounds)
-        self._make = lambda grown: Instance(grown.executable, code, constants, team, has_ports=False)
+        self._memory = code, constants, team
         self._capacities = [_FIRST_CAPACITY] * self._symbols
         self._sizings = frozenset(opened.sizings)
         self._grown: Grown = opened.grown(self._capacities)
@@ -136,6 +136,9 @@ class GrowingInstance:
         addresses = [instance.arena + (port.offset or 0) for port in outputs]
         binding.receive(self._opened.output_shapes(self._lengths()), addresses)
         return None
+
+    def _make(self, grown: Grown) -> Instance:
+        return Instance(grown.executable, *self._memory, has_ports=False)
 
     def _lengths(self) -> list[int]:
         found: list[int] = self._instance.extents[: self._symbols].tolist()

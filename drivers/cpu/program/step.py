@@ -141,7 +141,7 @@ class Step:
 
         def sized(number: int) -> SizedCall:
             routine = self.calls[number].routine
-            cells = []
+            cells: list[tuple[int, Value, int | Extent]] = []
             for position, value in enumerate(routine.arguments):
                 start = self.graph.starts.get(value, 0) * value.type.size_bytes
                 if isinstance(start, Extent):
