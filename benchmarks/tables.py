@@ -28,6 +28,7 @@ _ORDER = (
     "cpu_sequences",
     "cpu_models_fresh",
     "cpu_models_published",
+    "startup",
     "cpu_call_overhead",
     "cpu_preparation",
     "cpu_cold_preparation",

@@ -8,9 +8,10 @@ valid ones.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
@@ -27,6 +28,7 @@ from neurald.hal.model.types import (
     Request,
     byte_size,
 )
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.sync.fence import Fence
@@ -50,24 +52,21 @@ CACHE_KEY_BYTES = 32
 MAX_CACHE_FILES = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """Whether a device supports an operation; `reason` explains to people why not."""
 
     ok: bool
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Performance:
+class Performance(Struct, frozen=True, kw_only=True):
     """Execution time and power of a device relative to the CPU device (1.0); smaller is better."""
 
     exec_time: float
     power_usage: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True, kw_only=True):
     """Performance figures of a device (`Capabilities.aidl`).
 
     Attributes:
@@ -87,8 +86,27 @@ class Capabilities:
     while_performance: Performance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheFilesNeeded:
+class Link(Struct, frozen=True, kw_only=True):
+    """The link to the daemon of a device on another host, as measured.
+
+    Attributes:
+        latency_s: the time of a call without data.
+        bytes_per_s: how fast data moves.
+    """
+
+    latency_s: float
+    bytes_per_s: float
+
+
+class HasLink(Protocol):
+    """An optional interface of a `Device` that may be on another host."""
+
+    def link(self) -> Link | None:
+        """Returns its link; None if there is none, or if it cannot be measured now."""
+        ...
+
+
+class CacheFilesNeeded(Struct, frozen=True, kw_only=True):
     """How many cache files a prepared model of a device needs. (0, 0) means that it caches nothing.
 
     Raises:
@@ -132,8 +150,7 @@ class Variants(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(Struct, frozen=True, kw_only=True):
     """A compiled model as it is cached: as many memories as `Device.cache_files_needed` says.
 
     Attributes:
@@ -151,8 +168,7 @@ class Artifact:
 InputShapes = Mapping[int, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileResult:
+class CompileResult(Struct, frozen=True, kw_only=True):
     """The result of `neurald.hal.compiling.contract.CompilesApart.compile`.
 
     Attributes:
@@ -194,8 +210,7 @@ class Compiler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrepareOptions:
+class PrepareOptions(Struct, frozen=True, kw_only=True):
     """How to prepare a model.
 
     Attributes:
@@ -208,6 +223,8 @@ class PrepareOptions:
             will be called; empty if nothing is cached.
         variants: stores what is compiled for shapes known at execution; None if nothing is cached.
             It does not reach a device in another process, whose daemon has a storage of its own.
+        shared: stores what all models of the device share, such as kernels; None if nothing is
+            cached, or if the models are of clients that must not affect each other.
         cancellation: ends the preparation; None if it cannot be cancelled.
         compiler: compiles the model in another process; None if the device must compile in this
             one. Only given to devices that can use it, see
@@ -222,6 +239,7 @@ class PrepareOptions:
     threads: int | None = None
     cache_key: bytes = b""
     variants: Variants | None = None
+    shared: Variants | None = None
     attributes: tuple[AttributeValue, ...] = ()
     cancellation: Cancellation | None = None
     compiler: Compiler | None = None
@@ -242,8 +260,7 @@ class PrepareOptions:
             raise MissedDeadlineTransient(f"the deadline passed {where}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteOptions:
+class ExecuteOptions(Struct, frozen=True, kw_only=True):
     """How to run a request.
 
     Attributes:
@@ -269,8 +286,7 @@ class ExecuteOptions:
         return replace(self, deadline_s=limit if self.deadline_s is None else min(limit, self.deadline_s))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputShape:
+class OutputShape(Struct, frozen=True, kw_only=True):
     """The actual shape of an output, and whether the request's buffer was large enough for it.
 
     Attributes:
@@ -291,8 +307,7 @@ class OutputShape:
         return None if self.dimensions is None else byte_size(operand_type, self.dimensions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Struct, frozen=True, kw_only=True):
     """Durations of an execution in nanoseconds; None where a device cannot measure them.
 
     Attributes:
@@ -316,8 +331,7 @@ class Timing:
         return replace(self, in_driver_ns=min(self.in_driver_ns + waited_ns, MAX_DURATION_NS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepDuration:
+class StepDuration(Struct, frozen=True, kw_only=True):
     """The durations of one step of a plan, over all its runs in one execution, in nanoseconds.
 
     Attributes:
@@ -346,8 +360,7 @@ class StepDuration:
         return (self.compute_ns or 0) + (self.overhead_ns or 0) + (self.queue_ns or 0) + self.transfer_ns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTime:
+class KernelTime(Struct, frozen=True, kw_only=True):
     """The duration of one kernel of a prepared model.
 
     Attributes:
@@ -369,28 +382,26 @@ class KernelTime:
         return self.label == REFERENCE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionResult:
+class ExecutionResult(Struct, frozen=True, kw_only=True):
     """The outcome of an execution. If an output did not fit, only the shapes are defined.
 
     Attributes:
         output_shapes: one for each output.
         timing: if it was to be measured.
         step_durations: of a plan, if they were to be measured; devices leave it empty.
-        is_sufficient: whether every output fitted its buffer; derived from the shapes.
     """
 
     output_shapes: tuple[OutputShape, ...]
     timing: Timing = Timing()
     step_durations: tuple[StepDuration, ...] = ()
-    is_sufficient: bool = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_sufficient", all(shape.sufficient for shape in self.output_shapes))
+    @property
+    def is_sufficient(self) -> bool:
+        """True if every output fitted its buffer."""
+        return all(shape.sufficient for shape in self.output_shapes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheRecord:
+class CacheRecord(Struct, frozen=True, kw_only=True):
     """The entry of a prepared model in a cache that was loaded or stored without an artifact call.
 
     Such entries are those of a daemon's own cache, and of variants.
@@ -521,8 +532,7 @@ class PreparedModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferRole:
+class BufferRole(Struct, frozen=True, kw_only=True):
     """A use of a buffer: input or output `index` of a prepared model.
 
     Attributes:
@@ -536,8 +546,7 @@ class BufferRole:
     probability: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferDescription:
+class BufferDescription(Struct, frozen=True, kw_only=True):
     """The uses of a device buffer. All roles have the same operand type and quantisation."""
 
     dimensions: Dimensions
@@ -551,6 +560,15 @@ class DeclaresExtensions(Protocol):
     @property
     def declared_extensions(self) -> tuple[Extension, ...]:
         """The vendor extensions that `Device.extensions` names, as their vendors declare them."""
+        ...
+
+
+class KnowsLoss(Protocol):
+    """An optional interface of a device that can be lost, such as one that was unplugged."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if this process can never use it again. A supervised daemon is then replaced."""
         ...
 
 

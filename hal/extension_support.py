@@ -8,9 +8,11 @@ from neurald.hal.accounting.pacing import paced
 from neurald.hal.device import Device, declared_extensions
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension, RequiredExtension, required_extensions
+from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE
 from neurald.hal.model.types import Model
 from neurald.hal.validation.shape_inference import at_operation
 
+_NONE: frozenset[RequiredExtension] = frozenset()
 _needed: WeakKeyDictionary[Model, Sequence[frozenset[RequiredExtension]]] = WeakKeyDictionary()
 
 
@@ -28,10 +30,7 @@ def refused_operations(
         The reason for each such operation, by position.
     """
     if model not in _needed:
-        graph = model.main
-        _needed[model] = [
-            required_extensions(model, graph, operation) for operation in paced(graph.operations)
-        ]
+        _needed[model] = _required(model)
     declared = {extension.name: extension for extension in declared_extensions(device)}
 
     def objection(required: RequiredExtension) -> str:
@@ -44,15 +43,35 @@ def refused_operations(
             return f"it declares the extension {name} differently from the model"
         return ""
 
-    answers: dict[RequiredExtension, str] = {}
+    # Few combinations of extensions occur.
+    answers: dict[frozenset[RequiredExtension], str] = {}
     refused: dict[int, str] = {}
     for position, all_required in enumerate(_needed[model]):
-        for required in sorted(all_required, key=str):
-            if required not in answers:
-                answers[required] = objection(required)
-            if answers[required]:
-                refused.setdefault(position, answers[required])
+        if all_required not in answers:
+            objections = (objection(required) for required in sorted(all_required, key=str))
+            answers[all_required] = next(filter(None, objections), "")
+        if answers[all_required]:
+            refused[position] = answers[all_required]
     return refused
+
+
+def _required(model: Model) -> Sequence[frozenset[RequiredExtension]]:
+    """Returns the extensions that each operation of the main graph needs."""
+    graph = model.main
+    # Most operations and operands are of no extension, which is decided quickly.
+    others = {
+        index
+        for index, operand in enumerate(graph.operands)
+        if operand.type >= TFLITE_EXTENSION_BASE or operand.subgraph is not None
+    }
+    return [
+        _NONE
+        if operation.type < TFLITE_EXTENSION_BASE
+        and others.isdisjoint(operation.inputs)
+        and others.isdisjoint(operation.outputs)
+        else required_extensions(model, graph, operation)
+        for operation in paced(graph.operations)
+    ]
 
 
 def require_extensions(model: Model, device: Device) -> None:

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from neurald.hal.cache.store import default_directory
 from neurald.hal.device import Device
@@ -14,8 +15,7 @@ from neurald.runtime.plan.preparer import CacheOutcome, PreparationReport
 from neurald.runtime.plan.startup import Startup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmedStep:
+class WarmedStep(Struct, frozen=True, kw_only=True):
     """The effect of the cache on one step of a compilation.
 
     Attributes:
@@ -98,8 +98,7 @@ def warm(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CompiledRun:
+class _CompiledRun(Struct, frozen=True, kw_only=True):
     """A compilation, and the duration of its first run in milliseconds if it was run."""
 
     compilation: Compilation

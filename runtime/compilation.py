@@ -3,12 +3,12 @@
 import math
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
 from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
@@ -16,6 +16,7 @@ from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, Unexpe
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
+from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.devices.discovery import check_devices, devices
@@ -305,6 +306,7 @@ class CompilationBuilder:
             self._partitioning.mode,
             query_deadline_s,
             None if is_particular else self._preference,
+            weighs_links=not is_particular and self._preference is not Preference.LOW_POWER,
         )
         result = partition(self._model, candidates, self._preference, self._partitioning)
         mode = self._partitioning.mode
@@ -354,8 +356,7 @@ def require_one_device(explicit_devices: Sequence[Device] | None, what: str, whe
     raise BadData(f"{what} needs exactly one device in the list{when}; {count} listed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PartitionedModel:
+class _PartitionedModel(Struct, frozen=True, kw_only=True):
     """The devices that were considered for a model, and the result of the partitioning."""
 
     candidates: tuple[Candidate, ...]
@@ -424,6 +425,7 @@ class Compilation:
         self._output_shapes = _output_shapes_of(model)
         self._array_runs = ArrayRuns()
         self._quick_runs = QuickRuns()
+        optimization.call_when_replaced(weakref.WeakMethod(self._forget_runs))
 
     def __repr__(self) -> str:
         devices = ", ".join(dict.fromkeys(step.device.name for step in self.plan.steps)) or "no device"
@@ -440,6 +442,10 @@ class Compilation:
             for step, report in zip(self.plan.steps, self._report.steps, strict=True)
         )
         return replace(self._report, steps=steps, failures=self.recovery.failures)
+
+    def _forget_runs(self) -> None:
+        """Drops what earlier runs have kept, since optimised code may have faster ways to run."""
+        self._quick_runs = QuickRuns()
 
     @property
     def status(self) -> CompilationStatus:
@@ -614,12 +620,16 @@ _OutputShapes: TypeAlias = tuple[Dimensions, ...]
 def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _OutputShapes]:
     """Returns a function that infers the output shapes from the input shapes, where possible."""
     graph = model.main
-    bindings = bind_operations(graph)
+    declared = tuple(graph.operands[index] for index in model.inputs)
+    results = tuple(graph.operands[index] for index in model.outputs)
+    are_known = all(operand.is_fully_specified for operand in (*declared, *results))
 
     @lru_cache(maxsize=_SHAPE_CACHE_SIZE)
     def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _OutputShapes:
+        if are_known and inputs == tuple(operand.dimensions for operand in declared):
+            return tuple(operand.dimensions for operand in results)
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
-        shapes = infer_shapes(model, graph, bindings, given)
+        shapes = infer_shapes(model, graph, bind_operations(graph), given)
         return tuple(shapes.get(index, graph.operands[index].dimensions) for index in model.outputs)
 
     return output_shapes

@@ -1,8 +1,9 @@
 """MemoryDesc: declares how a memory will be used, so that a device can allocate it."""
 
 import logging
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from neurald.hal.api_arguments import dimensions as check_dimensions
 from neurald.hal.api_arguments import integer, number
@@ -20,8 +21,7 @@ from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, IfStep, StepR
 _LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _DeclaredRole:
+class _DeclaredRole(Struct, frozen=True):
     """The compilation and the operand of a role, and the likelihood of its use."""
 
     compilation: Compilation

@@ -8,7 +8,6 @@ the builder unusable. After `finish` has succeeded, every further call raises Ba
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from neurald.hal.model.types import (
     counted,
 )
 from neurald.hal.operations.vendor import definition_of
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model, validate_operand_type
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.extensions import find_extension

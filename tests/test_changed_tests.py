@@ -38,7 +38,7 @@ def test_a_helper_selects_importing_tests_and_a_test_itself(script: Any) -> None
 def test_pages_examples_and_benchmarks_select_their_folder(script: Any) -> None:
     assert "tests/docs/test_pages.py" in script.touched_tests(["README.md"])
     assert "tests/docs/test_paths.py" in script.touched_tests(["docs/index.md"])
-    assert script.touched_tests(["examples/chain_models.py"]) == ["tests/examples/test_examples.py"]
+    assert "tests/examples/test_examples.py" in script.touched_tests(["examples/chain_models.py"])
     assert "tests/benchmarks/test_results.py" in script.touched_tests(["benchmarks/tables.py"])
 
 

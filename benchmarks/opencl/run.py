@@ -27,6 +27,7 @@ import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.hal.device import Artifact, PrepareOptions
+from neurald.hal.records import replace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -102,7 +103,7 @@ def neurald_figures(path: Path, network: Network, precision: str, runs: int) -> 
     """Measures the OpenCL driver, from a cold and a warm cache."""
     model = nd.load_tflite(path)
     if precision == "relaxed":
-        model = dataclasses.replace(model, relaxed=True)
+        model = replace(model, relaxed=True)
     with tempfile.TemporaryDirectory() as cache:
         prepared = []
         for _ in range(2):

@@ -7,20 +7,21 @@ used in place.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, WORD_BYTES, Executable, Instruction, Opcode
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import OperandType
 
-_MAGIC = b"ncpu0003"
+_MAGIC = b"ncpu0004"
 _DIGEST_BYTES = 32
 #: Number of locations of an instruction.
 _LOCATIONS = {Opcode.COPY: 2, Opcode.BRANCH: 1, Opcode.TEST_LOOP: 1}
@@ -32,26 +33,33 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     executable: Executable
     codes: tuple[bytes, ...]
     step_program: bytes
+    opened: OpenExecutable | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ArtifactContents:
+class ArtifactContents(Struct, frozen=True, kw_only=True):
     """Contents of an artifact.
 
     Attributes:
         codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
         step_program: object code of the step program.
+        opened: describes the step if lengths change while it runs; else None.
     """
 
     executable: Executable
     codes: tuple[bytes, ...]
     step_program: bytes
     constants: np.ndarray
+    opened: OpenExecutable | None = None
 
 
 def write_artifact(native: NativeModel) -> Artifact:
     """Writes an artifact for `read_artifact`."""
-    stored = _Stored(executable=native.executable, codes=native.codes, step_program=native.team.program.code)
+    stored = _Stored(
+        executable=native.executable,
+        codes=native.codes,
+        step_program=native.team.program.code,
+        opened=native.opened,
+    )
     content = msgspec.msgpack.encode(stored)
     return Artifact(
         model=(HostMemory(_MAGIC + _digest(content) + content),),
@@ -80,11 +88,17 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
     check_executable(stored.executable, constants.nbytes)
+    if stored.opened is not None:
+        stored.opened.check()
+        check_executable(stored.opened.template, constants.nbytes)
+        if not stored.opened.sizings or stored.opened.template != stored.executable:
+            raise BadData("the description of changing lengths is not that of the step")
     return ArtifactContents(
         executable=stored.executable,
         codes=stored.codes,
         step_program=stored.step_program,
         constants=constants,
+        opened=stored.opened,
     )
 
 

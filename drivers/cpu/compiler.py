@@ -6,7 +6,7 @@ kernel, assignment of memory, and compilation to object code.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
@@ -35,6 +35,7 @@ from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
 from neurald.drivers.cpu.native.compile_helper import CompileHelper
+from neurald.drivers.cpu.native.kernel_store import KernelStore
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import (
     GENERATION_SHARE,
@@ -62,6 +63,7 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.sync.progress import report_progress
 
 #: Number of operations that a message names. The log has all of them at level DEBUG.
@@ -114,6 +116,7 @@ def compile_model(
     first: Sequence[Unit] = (),
     structured: StructuredModel | None = None,
     scope: ExtentScope | None = None,
+    store: KernelStore | None = None,
 ) -> Compiled:
     """Compiles a model.
 
@@ -128,14 +131,15 @@ def compile_model(
         helper: a compiling process that was already started; it is ended.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
-        scope: of the extents in `input_shapes`; None if there are none, or the model has control flow.
+        scope: of the extents in `input_shapes`; None if there are none.
         structured: the model's program, if it has control flow.
+        store: kernels that are kept; None if there are none.
 
     Raises:
         BadData: an operation has no lowering.
         KernelFailed: code generation failed for a kernel.
     """
-    with ObjectCompilation(target, processes=processes, helper=helper) as compilation:
+    with ObjectCompilation(target, processes=processes, helper=helper, store=store) as compilation:
         for unit in first:
             compilation.add(unit)
         if structured is not None:

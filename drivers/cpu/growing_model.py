@@ -1,26 +1,22 @@
 """A model compiled as a whole in which lengths change while it runs, such as a list that grows."""
 
 import ctypes
-import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from neurald.drivers.cpu.native.growing_instance import GrowingBinding, LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
 from neurald.hal.errors import MissedDeadlinePersistent
 from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.execution.reference_graph import Step
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Operand, Request
+from neurald.hal.model.types import Model, Operand, Request, byte_size
 from neurald.hal.sync.cancellation import Cancellation
-
-if TYPE_CHECKING:
-    from neurald.hal.execution.reference_model import ReferenceModel
-
-_LOG = logging.getLogger(__name__)
 
 
 class GrowingModel(CpuPreparedModel):
@@ -31,16 +27,25 @@ class GrowingModel(CpuPreparedModel):
     Args:
         native: the compiled model.
         opened: its step.
-        references: see `CpuPreparedModel`.
+        model: the model.
+        lengths: of the inputs, see `OpenExecutable.input_lengths`; None if the model specifies them.
     """
 
     def __init__(
         self,
         native: NativeModel,
         opened: OpenExecutable,
-        references: "Callable[[], ReferenceModel] | None" = None,
+        model: Model,
+        lengths: tuple[int, ...] | None = None,
     ) -> None:
-        super().__init__(native, references)
+        super().__init__(native, lambda: ReferenceModel(model))
+        self._model = model
+        self._lengths = (0,) * len(opened.symbols) if lengths is None else lengths
+        self._input_shapes = opened.input_shapes(self._lengths)
+        self._input_sizes = [
+            byte_size(port.operand.type, shape)
+            for port, shape in zip(native.executable.inputs, self._input_shapes, strict=True)
+        ]
         self._opened = opened
         one, other = (opened.output_shapes([length] * len(opened.symbols)) for length in (2, 3))
         #: The shapes of the outputs; lengths that may change are 0.
@@ -49,14 +54,23 @@ class GrowingModel(CpuPreparedModel):
             for shapes in zip(one, other, strict=True)
         ]
 
+    def steps(self) -> list[list[Step]]:
+        """Returns the steps of each graph of the model that do the same; the compiled one is whole."""
+        main = self._model.main
+        whole = NativeSegment(
+            operations=tuple(range(len(main.operations))),
+            inputs=main.inputs,
+            outputs=main.outputs,
+            native=self.native,
+        )
+        return [[whole], *([*range(len(graph.operations))] for graph in self._model.referenced)]
+
     def operand(self, index: int, *, is_output: bool) -> Operand:
         """See `CpuPreparedModel.operand`."""
         operand = super().operand(index, is_output=is_output)
-        if not is_output:
-            return operand
         return Operand(
             type=operand.type,
-            dimensions=self._shapes[index],
+            dimensions=self._shapes[index] if is_output else self._input_shapes[index],
             scale=operand.scale,
             zero_point=operand.zero_point,
         )
@@ -85,16 +99,16 @@ class GrowingModel(CpuPreparedModel):
 
         binding = GrowingBinding(
             inputs=[
-                (address_of(request, argument, port.size_bytes), port.size_bytes)
-                for port, argument in zip(self.native.executable.inputs, request.inputs, strict=True)
+                (address_of(request, argument, size), size)
+                for size, argument in zip(self._input_sizes, request.inputs, strict=True)
             ],
+            lengths=self._lengths,
             receive=receive,
         )
         taken = [started]
         try:
             self.native.run(binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s)
-        except LengthsRefused as error:
-            _LOG.info("an execution runs on references: %s", error)
+        except LengthsRefused:
             return self.on_references(request, options)
         if not options.measure:
             return ExecutionResult(output_shapes=tuple(shapes))

@@ -9,6 +9,7 @@ from enum import Enum
 
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.bounded_model import whole_model
+from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.open_variants import RestoreOpen
 from neurald.drivers.cpu.parts import read_parts, write_parts
@@ -42,6 +43,8 @@ def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> CompileResult:
     Args:
         prepared: the prepared model; it has an artifact if it can have one.
     """
+    if isinstance(prepared, GrowingModel):
+        return CompileResult(note=_Kind.PARTS.value, artifact=write_parts(prepared.steps()))
     if isinstance(prepared, CpuPreparedModel):
         kind = _Kind.WHOLE if prepared.keeps_artifact else _Kind.WHOLE_BESIDE_REFERENCES
         return CompileResult(note=kind.value, artifact=write_artifact(prepared.native))

@@ -8,6 +8,7 @@ import numpy as np
 
 from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.bounded_model import whole_model
+from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import Executable
@@ -40,6 +41,11 @@ class CpuOpenModel:
 
     def for_shapes(self, shapes: Sequence[Shape | None]) -> CpuPreparedModel | None:
         """See `OpenModel.for_shapes`."""
+        if self._opened.sizings:
+            lengths = self._opened.input_lengths(shapes)
+            if lengths is None:
+                return None
+            return GrowingModel(self._native, self._opened, self._model, lengths)
         executable = self._opened.executable(shapes)
         if executable is None:
             return None

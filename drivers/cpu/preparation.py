@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -19,6 +18,7 @@ from neurald.drivers.cpu.constant_folding import ConstantFolding
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
+from neurald.drivers.cpu.native.kernel_store import KernelStore
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
@@ -34,6 +34,7 @@ from neurald.hal.execution.reference_graph import Step, only_calculates
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations
 
 _LOG = logging.getLogger(__name__)
@@ -50,11 +51,19 @@ class Preparation:
         threads: used by an execution.
         keeps_artifact: True if `PreparedModel.artifact` will be called.
         helper: a compiling process that was started for the first model.
+        store: kernels that are kept; None if there are none.
     """
 
     def __init__(
-        self, target: Target, threads: int, *, keeps_artifact: bool, helper: CompileHelper | None = None
+        self,
+        target: Target,
+        threads: int,
+        *,
+        keeps_artifact: bool,
+        helper: CompileHelper | None = None,
+        store: KernelStore | None = None,
     ) -> None:
+        self._store = store
         self._target = target
         self._threads = threads
         self._keeps_artifact = keeps_artifact
@@ -93,7 +102,7 @@ class Preparation:
                 (time.monotonic() - started) * 1e3,
             )
             if native.opened is not None:
-                return GrowingModel(native, native.opened, lambda: ReferenceModel(model))
+                return GrowingModel(native, native.opened, model)
             return whole_model(
                 native,
                 lambda: ReferenceModel(model),
@@ -113,7 +122,7 @@ class Preparation:
         Returns:
             None if the model cannot be compiled as a whole, or only for these shapes.
         """
-        if model.referenced or not model.main.operations:
+        if not model.main.operations:
             return None
         started = time.monotonic()
         scope, symbolic = open_shapes(model, shapes)
@@ -132,7 +141,10 @@ class Preparation:
             _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
             _LOG.debug("the error was raised here:", exc_info=error)
             return None
-        pinned = [symbol for symbol, _ in enumerate(scope.hints) if len(set(scope.bounds(symbol))) == 1]
+        places = () if compiled.opened is None else compiled.opened.symbols
+        pinned = [
+            symbol for symbol, each in enumerate(places) if each and len(set(scope.bounds(symbol))) == 1
+        ]
         if pinned or compiled.opened is None:
             _LOG.info("the code is only valid for these lengths: %s", scope.pins)
             return None
@@ -243,10 +255,11 @@ class Preparation:
         model: Model,
         shapes: Mapping[int, Shape] | None = None,
         positions: Sequence[int] | None = None,
+        scope: ExtentScope | None = None,
     ) -> StructuredModel:
         """See `structure_control_flow`, whose errors do not keep the other operations from being compiled."""
         try:
-            return structure_control_flow(model, shapes, self._folding.graph, positions)
+            return structure_control_flow(model, shapes, self._folding.graph, positions, scope)
         except (Error, MemoryError):
             raise
         except Exception as error:
@@ -281,7 +294,8 @@ class Preparation:
     ) -> NativeModel:
         helper, self._helper = self._helper, None
         try:
-            return self._linked(model, self._compiled(model, shapes, positions=positions, helper=helper))
+            compiled = self._compiled(model, shapes, positions=positions, helper=helper)
+            return self._linked(model, compiled)
         except (Error, KernelFailed):
             raise
         except MemoryError as error:
@@ -301,21 +315,34 @@ class Preparation:
         helper: CompileHelper | None,
         scope: ExtentScope | None = None,
     ) -> Compiled:
-        structured = None
+        def compiled(structured: StructuredModel | None) -> Compiled:
+            return compile_model(
+                model,
+                self._target,
+                generate,
+                input_shapes=shapes,
+                positions=positions,
+                processes=process_count(),
+                helper=helper,
+                first=() if process.has_step_program else (step_program_unit(),),
+                scope=scope,
+                structured=structured,
+                store=self._store,
+            )
+
         if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
+            return compiled(self._structured(model, shapes, positions, scope))
+        try:
+            return compiled(None)
+        except BadData:
+            # Lengths may follow from data, such as the number of elements of a RANGE.
+            if scope is not None:
+                raise
+            helper = None
             structured = self._structured(model, shapes, positions)
-        return compile_model(
-            model,
-            self._target,
-            generate,
-            input_shapes=shapes,
-            positions=positions,
-            processes=process_count(),
-            helper=helper,
-            first=() if process.has_step_program else (step_program_unit(),),
-            scope=scope,
-            structured=structured,
-        )
+            if not structured.has_changing_lengths:
+                raise
+        return compiled(structured)
 
     def _linked(self, model: Model, compiled: Compiled) -> NativeModel:
         executable = compiled.executable

@@ -1,10 +1,11 @@
 """Splits a graph into segments that are compiled together, and makes their models."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.hal.model.numbering import operation_number
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.records import replace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

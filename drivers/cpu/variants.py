@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from neurald.drivers.compiler.frontend.variant_cache import WHOLE, variant_name
 from neurald.drivers.cpu.bounded_model import whole_model
+from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -67,8 +68,10 @@ class CachingPreparation:
         started = time.perf_counter()
         prepared = self._prepare(model, shapes, limits)
         compile_ms = (time.perf_counter() - started) * 1e3
-        if isinstance(prepared, ReferenceModel):
-            kind, artifact = _PARTS, write_parts(prepared.steps)
+        if isinstance(prepared, ReferenceModel | GrowingModel):
+            # With the model, executions can also run on references.
+            steps = prepared.steps if isinstance(prepared, ReferenceModel) else prepared.steps()
+            kind, artifact = _PARTS, write_parts(steps)
         else:
             kind, artifact = WHOLE, None if shapes is None else prepared.artifact()
         if artifact is not None:

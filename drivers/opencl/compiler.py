@@ -6,7 +6,7 @@ program text.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
 )
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 
 _LOG = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -37,9 +36,9 @@ from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.tuning.calibration import calibrated
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
-from neurald.drivers.sources import sources_digest
 from neurald.hal.accounting.account import temporary
 from neurald.hal.buffers.tracked_buffer import bytes_for
+from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -61,6 +60,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 
 _LOG = logging.getLogger(__name__)
 
@@ -147,6 +147,12 @@ class OpenClDevice:
             if self._context is None:
                 self._context = DeviceContext(self.facts)
             return self._context
+
+    @property
+    def is_lost(self) -> bool:
+        """See `KnowsLoss.is_lost`."""
+        context = self._context
+        return context is not None and context.state.is_lost
 
     @property
     def executions_at_once(self) -> int:

@@ -10,8 +10,9 @@ import mmap
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from msgspec import Struct
 
 from neurald.hal.accounting.account import Account, Reservation
 from neurald.hal.accounting.limits import Limits
@@ -19,8 +20,7 @@ from neurald.hal.errors import BadData, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionAccounts:
+class SessionAccounts(Struct, frozen=True, kw_only=True):
     """The accounts that a session is charged in.
 
     Attributes:
@@ -32,8 +32,7 @@ class SessionAccounts:
     descriptors: Account
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, eq=False)
-class _Mapping:
+class _Mapping(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A client's shared memory, mapped once, with the reservations for it."""
 
     memory: SharedMemory

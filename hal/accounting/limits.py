@@ -6,10 +6,12 @@ A request beyond a limit is refused, and the error names the limit.
 import re
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+
+from msgspec import Struct, field
 
 from neurald.hal.errors import BadData, ResourceExhaustedTransient
 from neurald.hal.process import machine
+from neurald.hal.records import replace
 
 _NUMBER = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi|Ti)B?", re.ASCII)
 #: The value of a limit that is derived from others unless an operator sets it.
@@ -33,8 +35,7 @@ def _total_descriptors() -> int:
     return max(1, machine.descriptors() // 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Limits of a daemon.
 
     Sessions, memory and descriptors are counted in total and for each user, calls for each user,
@@ -68,6 +69,7 @@ class Limits:
         execution_s: the time limit of an execution without an earlier deadline. An execution that
             takes longer hangs: its client is told that the driver is dead, and no models are taken
             from any client until it ends.
+        grace_s: how much longer than its own deadline an execution may take before it hangs.
         compilers: models of all clients that are compiled at the same time, by a device that
             compiles in other processes; further ones wait. A few more may run beside those that
             take long.
@@ -92,6 +94,7 @@ class Limits:
     total_descriptors: int = field(default_factory=_total_descriptors)
     model_bytes: int = 2 << 30
     execution_s: int = 600
+    grace_s: int = 1
     compilers: int = 2
     compile_s: int = 600
     compile_bytes: int = field(default_factory=_session_memory)
@@ -152,7 +155,7 @@ def parse_limits(settings: Iterable[str]) -> Limits:
         BadData: there is no such limit, or the value is not a positive number.
     """
     limits = Limits()
-    names = [each.name for each in fields(Limits)]
+    names = Limits.__struct_fields__
     for setting in settings:
         name, _, text = setting.partition("=")
         if name not in names:

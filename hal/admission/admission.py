@@ -43,6 +43,7 @@ class Admission:
 
     Attributes:
         interpreter: paces what clients have the interpreter do.
+        report: is called when the device has begun to hang.
         on_hang: is called with a session that ends because its execution hangs, and with the error
             for its client.
         mark_hanging: is called with the identifier of a thread whose execution hangs.
@@ -51,6 +52,7 @@ class Admission:
     def __init__(self, device: Device, limits: Limits, sessions: Sessions) -> None:
         self.interpreter = Interpreter()
         self.on_hang: Callable[[Session, Error], None] = lambda session, error: None
+        self.report: Callable[[], None] = lambda: None
         self.mark_hanging: Callable[[int], None] = lambda thread: None
         self._device = device
         self._sessions = sessions
@@ -61,7 +63,9 @@ class Admission:
         slots = executions_at_once(device)
         self._queue = AdmissionQueue(slots, guests=slots)
         self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models")
-        self._watchdog: Watchdog[tuple[Session, Ticket]] = Watchdog(limits.execution_s, self._give_up)
+        self._watchdog: Watchdog[tuple[Session, Ticket]] = Watchdog(
+            limits.execution_s, limits.grace_s, self._give_up
+        )
 
     @property
     def calls(self) -> int:
@@ -88,12 +92,19 @@ class Admission:
         """True if executions that were given up are still under way."""
         return self._watchdog.hanging > 0
 
+    @property
+    def is_lost(self) -> bool:
+        """True if the device can never be used again by this process; see `KnowsLoss`."""
+        return bool(getattr(self._device, "is_lost", False))
+
     def require_responsive(self) -> None:
-        """Raises an error while the device hangs.
+        """Raises an error while the device hangs, and once it is lost.
 
         Raises:
-            UnavailableDevice: it hangs.
+            UnavailableDevice: it hangs, or is lost.
         """
+        if self.is_lost:
+            raise UnavailableDevice(f"{self._device.name} is lost, and its driver has to start again")
         if self.is_hanging:
             raise UnavailableDevice(f"{self._device.name} hangs: an execution has not ended in time")
 
@@ -205,6 +216,8 @@ class Admission:
         self._end()
         self.on_hang(session, DeadObject(f"hangs: an execution has not ended within {taken_s:.1f} s"))
         self._sessions.close(session)
+        # The supervisor, which now ends this process, comes last.
+        self.report()
 
     # The end
 

@@ -23,13 +23,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
 from neurald.hal.accounting.pacing import PacedWork
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 #: A LOW execution precedes MEDIUM ones once no LOW execution of its client was started for so long.

@@ -11,9 +11,10 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from msgspec import Struct
 
 from neurald.hal.accounting.account import Account, Reservation
 from neurald.hal.accounting.daemon_accounts import DaemonAccounts
@@ -46,8 +47,7 @@ _MAX_CACHED_ARENA_BYTES = 32 << 20
 _RING_DESCRIPTORS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class RegisteredModel:
+class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A prepared model of a session, with what its executions need.
 
     Attributes:
@@ -76,8 +76,7 @@ class _Ring(Protocol):
     def stop(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KeptMemory:
+class _KeptMemory(Struct, frozen=True, kw_only=True):
     """A memory that waits until its token is used.
 
     Attributes:
@@ -88,8 +87,7 @@ class _KeptMemory:
     is_result: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenRing:
+class _OpenRing(Struct, frozen=True, kw_only=True):
     ring: _Ring
     descriptors: Reservation
 
@@ -315,6 +313,18 @@ class Session:
             crumb=crumb,
         )
         return self._models.add(lambda: registered)
+
+    def add_shared(self, other: RegisteredModel, priority: Priority, cache_key: bytes = b"") -> int:
+        """Keeps a prepared model of another session of the user, and returns its handle here.
+
+        Args:
+            other: the prepared model there.
+            priority, cache_key: see `RegisteredModel`.
+
+        Raises:
+            Error: see `add_model`.
+        """
+        return self.add_model(other.model, other.prepared_model, priority, cache_key, other.crumb)
 
     def require_space_for_model(self) -> None:
         """Raises an error if the session may not have one more prepared model.

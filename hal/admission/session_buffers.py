@@ -2,7 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.admission.handle_table import HandleTable
 from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer, described_operand
@@ -12,8 +13,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions, Model, Operand, value_size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedRole:
+class RequestedRole(Struct, frozen=True, kw_only=True):
     """A role that a client requests for a buffer: an input or output of a prepared model."""
 
     model: Model

@@ -12,13 +12,10 @@ from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
 
-#: How much longer than its deadline an execution may take: many drivers cannot stop what they have
-#: begun.
-OVERDUE_S = 10.0
 #: How often executions under way are checked: so many times within the limit, within bounds.
 _CHECKS_PER_LIMIT = 10
 _MIN_INTERVAL_S = 0.02
-_MAX_INTERVAL_S = 1.0
+_MAX_INTERVAL_S = 0.2
 
 
 @dataclass(slots=True, kw_only=True, eq=False)  # creating a frozen one takes longer
@@ -41,12 +38,15 @@ class Watchdog(Generic[_T]):
 
     Args:
         limit_s: how long an execution may take that has no deadline, or a later one.
+        grace_s: how much longer than its deadline an execution may take: drivers cannot stop at
+            once what they have begun.
         on_hang: is called, in a thread of its own, for an execution that does not end, with its
             owner, how many seconds it has taken, and the identifier of its thread.
     """
 
-    def __init__(self, limit_s: float, on_hang: Callable[[_T, float, int], None]) -> None:
+    def __init__(self, limit_s: float, grace_s: float, on_hang: Callable[[_T, float, int], None]) -> None:
         self._limit_s = limit_s
+        self._grace_s = grace_s
         self._interval_s = min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, limit_s / _CHECKS_PER_LIMIT))
         self._on_hang = on_hang
         # Both by thread identifier. One atomic `pop` removes an entry from the first: the thread
@@ -68,7 +68,7 @@ class Watchdog(Generic[_T]):
         now = time.monotonic()
         end_s = now + self._limit_s
         if deadline_s is not None:
-            end_s = min(end_s, deadline_s + OVERDUE_S)
+            end_s = min(end_s, deadline_s + self._grace_s)
         self._under_way[threading.get_ident()] = _WatchedRun(owner=owner, started_s=now, end_s=end_s)
         if self._sleeps or self._thread is None:
             self._wake.set()

@@ -5,7 +5,6 @@ Checks them, passes them to the device, and tracks their values.
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
 from neurald.hal.device import ExecutionResult, OutputShape
@@ -13,6 +12,7 @@ from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Dimensions, Operand, Request, Subgraph, byte_size
+from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions
 
 

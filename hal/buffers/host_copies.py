@@ -1,17 +1,17 @@
 """Copies arguments in device memory to the host, for a device that cannot access them."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Operand, Request, Subgraph, value_size
+from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRequest:
+class HostRequest(Struct, frozen=True, kw_only=True):
     """A request with all values on the host.
 
     Attributes:

@@ -9,22 +9,22 @@ and a copy costs a small part of a call.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, Memory, align
 from neurald.hal.model.types import Model, OperandType, Request
+from neurald.hal.records import replace
 
 #: A copy: target bytes and source bytes.
 ByteCopy = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class Staged(Struct, frozen=True, kw_only=True):
     """A request after `stage` moved its arguments.
 
     Attributes:

@@ -8,7 +8,8 @@ those of each client.
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, aligned_zeros
@@ -19,8 +20,7 @@ from neurald.hal.validation.model_rules import validate_operand_type
 from neurald.hal.validation.request_rules import merge_dimensions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class Role(Struct, frozen=True, kw_only=True):
     """A declared use: input or output `index` of `owner`, a compilation or a prepared model."""
 
     owner: object

@@ -11,9 +11,9 @@ back with the artifact.
 import hmac
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from neurald.hal.cache.file import Fingerprint
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code, installation_secret
@@ -29,8 +29,7 @@ logger = logging.getLogger(__name__)
 _PURPOSE = b"artifact seal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seal:
+class Seal(Struct, frozen=True, kw_only=True):
     """The description of an artifact.
 
     Attributes:

@@ -12,9 +12,9 @@ exchange, truncation or relocation is detected before use.
 
 import hmac
 from collections import Counter
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from neurald.hal.cache.file import Fingerprint, copy_known, read_bytes, read_sealed, write_file
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
@@ -37,8 +37,7 @@ _MAX_SEAL_BYTES = 1 << 24
 _LARGE_BYTES = 1 << 18
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """Information for users about the origin of an artifact.
 
     Attributes:
@@ -71,8 +70,7 @@ def describe(model: Model) -> str:
     return f"{total} operation{'s' if total != 1 else ''} ({listed}), {size / 1e6:.1f} MB of constants"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """The description of an entry."""
 
     format: int

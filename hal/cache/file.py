@@ -11,9 +11,10 @@ import hashlib
 import os
 import secrets
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
@@ -23,8 +24,7 @@ _CHUNK_BYTES = 1 << 20
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True, kw_only=True):
     """Expected size and SHA-256 (in hexadecimal) of some bytes."""
 
     size_bytes: int

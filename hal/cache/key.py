@@ -6,22 +6,22 @@ and the location of constants: two models that a device cannot distinguish have 
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields, replace
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import Struct, structs
 
 from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.extension import code_of, extension_of
+from neurald.hal.model.extension import code_of, declaration_digest, extension_of
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.numbering import operand_number, operation_numbers
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.rpc.wire.extension import declaration_digest
+from neurald.hal.records import replace
 
 _KEY_DOMAIN = b"neurald cache key 2\0"
 _TOKEN_DOMAIN = b"neurald cache token 1\0"
@@ -33,8 +33,7 @@ _QUESTION_DOMAIN = b"neurald cache question 1\0"
 _MAX_READABLE_VARIANT = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyParts:
+class KeyParts(Struct, frozen=True, kw_only=True):
     """The parts of a key, stored with an entry to explain differences between keys.
 
     Attributes:
@@ -62,8 +61,7 @@ class KeyParts:
 
     def key(self) -> bytes:
         """Returns the key, 32 bytes."""
-        values = tuple(getattr(self, field.name) for field in fields(self))
-        return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(values)).digest()
+        return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(structs.astuple(self))).digest()
 
     def for_variant(self, name: bytes) -> "KeyParts":
         """Returns the parts for a variant of the same model that is compiled later."""
@@ -112,7 +110,7 @@ def key_parts(
     """
     return KeyParts(
         token=hashlib.sha256(_TOKEN_DOMAIN + token).hexdigest() if token else "",
-        graphs=hashlib.sha256(_GRAPHS_DOMAIN + msgspec.msgpack.encode(_graphs(model))).hexdigest(),
+        graphs=graphs_digest(model),
         constants=_constants(model) if constants is None else constants,
         device=getattr(device, "cache_name", device.name),
         device_version=device.version,
@@ -122,6 +120,26 @@ def key_parts(
         neurald=__version__,
         attributes=_attributes(options.attributes),
     )
+
+
+_graphs_digests: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
+_graphs_lock = forkable_lock()
+
+
+def graphs_digest(model: Model) -> str:
+    """Returns the `KeyParts.graphs` of a valid model, computed once for each model."""
+    with _graphs_lock:
+        known = _graphs_digests.get(model)
+    if known is None:
+        known = hashlib.sha256(_GRAPHS_DOMAIN + msgspec.msgpack.encode(_graphs(model))).hexdigest()
+        remember_graphs_digest(model, known)
+    return known
+
+
+def remember_graphs_digest(model: Model, digest: str) -> None:
+    """Stores what `graphs_digest` returns for a model, if it is known from earlier."""
+    with _graphs_lock:
+        _graphs_digests[model] = digest
 
 
 def _attributes(values: Sequence[AttributeValue]) -> str:
@@ -171,7 +189,7 @@ def _type(kind: OperationType | OperandType) -> object:
     extension = extension_of(kind)
     if extension is None:
         return int(kind)
-    return (code_of(kind), *astuple(extension))
+    return (code_of(kind), *structs.astuple(extension))
 
 
 def constants_question(model: Model) -> bytes | None:
@@ -210,7 +228,7 @@ def constants_question(model: Model) -> bytes | None:
 def _state(pool: Memory) -> tuple[object, ...] | None:
     """Returns the state of a file at rest; None for any other memory."""
     state = pool.state() if isinstance(pool, FileMemory) else None
-    return None if state is None else astuple(state)
+    return None if state is None else structs.astuple(state)
 
 
 def _constants(model: Model) -> str:

@@ -21,10 +21,10 @@ import heapq
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+from msgspec import Struct
 
 from neurald.hal.cache.constant_digests import ConstantDigests
 from neurald.hal.cache.directory import CacheDirectory
@@ -54,23 +54,20 @@ _LOCK_POLL_S = 0.2
 _MAX_COMPARED = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Miss:
+class Miss(Struct, frozen=True, kw_only=True):
     """The reason why the cache has no usable entry."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """An artifact from the cache and its manifest."""
 
     artifact: Artifact
     manifest: Manifest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryStatus:
+class EntryStatus(Struct, frozen=True, kw_only=True):
     """The state of an entry on disk.
 
     Attributes:

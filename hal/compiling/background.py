@@ -1,4 +1,8 @@
-"""Compiles models of this process in a process of idle priority, while they are executed."""
+"""Compiles models of this process in processes of their own.
+
+So nothing of the compiler stays in an application's memory. What is compiled while the application
+executes models has a low priority.
+"""
 
 import atexit
 import os
@@ -6,8 +10,9 @@ import time
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions
+from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions, Variants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.rpc.wire.device import encode_prepare_options
@@ -15,12 +20,13 @@ from neurald.hal.rpc.wire.model import encode_model
 from neurald.hal.sync.cancellation import Cancellation
 
 _lock: Final = forkable_lock()
-#: By driver.
-_pools: dict[str, CompilePool] = {}
+#: By driver, and by whether the application waits for the results.
+_pools: dict[tuple[str, bool], CompilePool] = {}
 #: The compilations that run.
 _running: set[Cancellation] = set()
-#: Whether to compile only with what everything else leaves of the processors.
-IS_IDLE: Final[bool] = True
+#: On a busy processor, such a process gets 1.5 % of the time of one of normal priority. (Of the class
+#: SCHED_IDLE it would get 0.3 %, and optimised code could take minutes.)
+NICENESS: Final[int] = 19
 #: How long a compilation may take, in seconds. At this priority, it may have to wait for the others.
 _COMPILE_S: Final = 24 * 3600
 #: How long these may take to end after they were cancelled.
@@ -34,10 +40,22 @@ class BackgroundCompiler:
         driver: from which `neurald.hal.registry.create_device` creates the device.
         device: the device, which implements `neurald.hal.compiling.contract.CompilesApart`.
         model: the model.
+        shared: see `neurald.hal.device.PrepareOptions`; the other process opens the same cache.
+        is_awaited: True if the application waits for the result, so that it has normal priority.
     """
 
-    def __init__(self, driver: str, device: Device, model: Model) -> None:
+    def __init__(
+        self,
+        driver: str,
+        device: Device,
+        model: Model,
+        shared: Variants | None = None,
+        *,
+        is_awaited: bool = False,
+    ) -> None:
         self._driver, self._device, self._model = driver, device, model
+        self._cache = str(shared.directory) if isinstance(shared, SharedCache) else ""
+        self._is_awaited = is_awaited
 
     def compile(
         self,
@@ -49,13 +67,24 @@ class BackgroundCompiler:
     ) -> CompileResult:
         """See `Compiler.compile`."""
         with _lock:
-            pool = _pools.get(self._driver)
+            key = self._driver, self._is_awaited
+            pool = _pools.get(key)
             if pool is None:
-                pool = _pools[self._driver] = CompilePool(
-                    self._driver, self._device, Limits(compile_s=_COMPILE_S), is_idle=IS_IDLE
+                pool = _pools[key] = CompilePool(
+                    self._driver,
+                    self._device,
+                    Limits(compile_s=_COMPILE_S),
+                    niceness=0 if self._is_awaited else NICENESS,
                 )
         options = encode_prepare_options(PrepareOptions())
-        job = pool.job(encode_model(self._model), self._model.pools, shapes, options, is_open=is_open)
+        job = pool.job(
+            encode_model(self._model),
+            self._model.pools,
+            shapes,
+            options,
+            is_open=is_open,
+            shared_cache=self._cache,
+        )
         stop = cancellation or Cancellation()
         _running.add(stop)
         try:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import Final
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
@@ -42,6 +42,7 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.records import replace
 from neurald.hal.rpc.transport.packet import rights
 from neurald.hal.rpc.wire.device import encode_prepare_options
 from neurald.hal.rpc.wire.model import member
@@ -60,8 +61,12 @@ _FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 _PROGRAM = (
     "import json, sys; about = json.loads(sys.argv[1]); sys.path[:] = about['path']; "
-    "from neurald.hal.compiling.server import main; main(0, about['driver'], is_idle=about['is_idle'])"
+    "from neurald.hal.compiling.server import main; main(0, about['driver'], niceness=about['niceness'])"
 )
+
+
+#: In a daemon, executions have precedence.
+_NICENESS: Final = 10
 
 
 class CompilePool:
@@ -73,14 +78,14 @@ class CompilePool:
         driver: from which `neurald.hal.registry.create_device` creates the device.
         device: of the daemon, which implements `CompilesApart`.
         limits: of the number, time and memory of compilations.
-        is_idle: True to compile only with what everything else leaves of the processors.
+        niceness: of the processes that compile.
 
     Attributes:
         admission: decides which model is compiled next.
     """
 
-    def __init__(self, driver: str, device: Device, limits: Limits, *, is_idle: bool = False) -> None:
-        self._is_idle = is_idle
+    def __init__(self, driver: str, device: Device, limits: Limits, *, niceness: int = _NICENESS) -> None:
+        self._niceness = niceness
         self.admission = CompileAdmission(limits)
         self._driver = driver
         self._device = device
@@ -131,8 +136,9 @@ class CompilePool:
         options: bytes,
         *,
         is_open: bool,
+        shared_cache: str = "",
     ) -> CompileJob:
-        """Creates a job with the limits of the daemon."""
+        """Creates a job with the limits of the daemon; see `CompileJob`."""
         return CompileJob(
             model=model,
             pools=tuple(pool.size for pool in pools),
@@ -142,6 +148,7 @@ class CompilePool:
             compile_bytes=self._limits.compile_bytes,
             compile_s=self._limits.compile_s,
             is_open=is_open,
+            shared_cache=shared_cache,
             log_level=logging.getLogger("neurald").getEffectiveLevel(),
         )
 
@@ -224,7 +231,7 @@ class CompilePool:
                 self._server.close()
                 self._server = None
             if self._server is None:
-                self._server = _ForkServerProcess(self._driver, is_idle=self._is_idle)
+                self._server = _ForkServerProcess(self._driver, niceness=self._niceness)
             return self._server
 
 
@@ -324,10 +331,10 @@ class _ForkServerProcess:
         OpFailed: it cannot be started.
     """
 
-    def __init__(self, driver: str, *, is_idle: bool) -> None:
+    def __init__(self, driver: str, *, niceness: int) -> None:
         if not sys.executable:
             raise OpFailed("no compiler process can be started: the path of this Python is not known")
-        about = json.dumps({"path": sys.path, "driver": driver, "is_idle": is_idle})
+        about = json.dumps({"path": sys.path, "driver": driver, "niceness": niceness})
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(EXCHANGE_S)
         with theirs:

@@ -4,7 +4,7 @@ It has one thread, so that it can fork. A child has the compiler at once, return
 ends, can be killed at any moment, and leaves nothing behind that could affect the next model. The
 kernel enforces the limits of its time and memory.
 
-Executions have precedence: this process and its children run at a lower priority.
+Executions have precedence: this process and its children usually run at a lower priority.
 """
 
 import contextlib
@@ -20,10 +20,12 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
+from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import (
     CompileJob,
     CompileReply,
@@ -40,32 +42,29 @@ from neurald.hal.device import CompileResult, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.process.parent import die_with
+from neurald.hal.records import replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.transport.packet import receive_packet
 from neurald.hal.rpc.wire.device import decode_prepare_options
 from neurald.hal.rpc.wire.model import decode_model
 from neurald.hal.sync.progress import progress_to
 
-_NICE: Final = 10
-#: On a busy processor, such a process gets 1.5 % of the time of one of normal priority. (Of the class
-#: SCHED_IDLE it would get 0.3 %, and optimised code could take minutes.)
-_IDLE_NICE: Final = 19
 #: How many log records of a child are kept, and how many characters of each and of its standard
 #: error.
 _MAX_RECORDS: Final = 200
 _MAX_CHARACTERS: Final = 2000
 
 
-def main(control_fd: int, driver: str, *, is_idle: bool) -> None:
+def main(control_fd: int, driver: str, *, niceness: int) -> None:
     """Serves a daemon until the daemon closes its end of the control socket.
 
     Args:
         control_fd: a SEQPACKET socket, from which one packet comes for each job, with a socket for
             it.
         driver: whose device compiles.
-        is_idle: see `neurald.hal.compiling.pool.CompilePool`.
+        niceness: see `neurald.hal.compiling.pool.CompilePool`.
     """
-    os.nice(_IDLE_NICE if is_idle else _NICE)
+    os.nice(niceness)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     control = socket.socket(fileno=os.dup(control_fd))
@@ -104,16 +103,17 @@ def _compiler_of(device: Any) -> _Compile:
                 f"{version}); restart the daemon"
             )
         model = decode_model(job.model, pools, declared_extensions(device))
-        compiled: CompileResult = device.compile(
-            model, job.shapes, decode_prepare_options(job.options), is_open=job.is_open
-        )
+        options = decode_prepare_options(job.options)
+        if job.shared_cache:
+            shared = SharedCache(Path(job.shared_cache), device, logging.getLogger(__name__).warning)
+            options = replace(options, shared=shared)
+        compiled: CompileResult = device.compile(model, job.shapes, options, is_open=job.is_open)
         return compiled
 
     return compile_job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ChildProcess:
+class _ChildProcess(Struct, frozen=True, kw_only=True):
     """A running child.
 
     Attributes:

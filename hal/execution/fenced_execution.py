@@ -4,8 +4,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
 from neurald.hal.errors import (
@@ -17,14 +18,14 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
 )
 from neurald.hal.process.background import BACKGROUND
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence, wait_any
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FencedOutcome:
+class FencedOutcome(Struct, frozen=True, kw_only=True):
     """The result or the error of a fenced execution.
 
     Attributes:

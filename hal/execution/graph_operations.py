@@ -1,10 +1,10 @@
 """The operations of a graph, which compute one at a time with references or a driver's kernels."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import BadData, OpFailed, OutOfMemory
@@ -45,8 +45,7 @@ class OperandValues(dict[int, Array]):
         self._reservations.pop(index, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KnownShapes:
+class _KnownShapes(Struct, frozen=True, kw_only=True):
     """What follows from the shapes of an operation's inputs alone.
 
     Attributes:

@@ -7,6 +7,8 @@ from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.types import Model
 from neurald.hal.operations import DEFINITIONS
 
+_SUPPORTED = Verdict(ok=True)
+
 
 def supported_by_references(model: Model, device: Device) -> Sequence[Verdict]:
     """Returns a verdict for each operation: those with a reference are supported.
@@ -18,7 +20,7 @@ def supported_by_references(model: Model, device: Device) -> Sequence[Verdict]:
     return tuple(
         Verdict(ok=False, reason=f"{operation.type.name}: {refused[position]}")
         if position in refused
-        else Verdict(ok=True)
+        else _SUPPORTED
         if operation.type in DEFINITIONS
         else Verdict(ok=False, reason=f"{operation.type.name} has no reference")
         for position, operation in enumerate(model.main.operations)

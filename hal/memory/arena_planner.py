@@ -10,14 +10,14 @@ smallest arena is taken.
 
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lifespan:
+
+class Lifespan(Struct, frozen=True, kw_only=True):
     """A value, and the first and last position of the program (inclusive) at which it is alive."""
 
     value: int
@@ -43,8 +43,7 @@ class Strategy(Enum):
     NAIVE = "naive"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPlan:
+class MemoryPlan(Struct, frozen=True, kw_only=True):
     """Aligned offsets in an arena.
 
     Attributes:

@@ -11,10 +11,11 @@ assumed about a file across a boot.
 import mmap
 import os
 import time
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from neurald.hal.memory.pool import HostMemory
 
@@ -23,8 +24,7 @@ from neurald.hal.memory.pool import HostMemory
 _REST_NS = 2_500_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileState:
+class FileState(Struct, frozen=True, kw_only=True):
     """Identity, size and times of a file. Equal states of a file at rest imply equal bytes.
 
     Attributes:

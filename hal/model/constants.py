@@ -6,17 +6,18 @@ the preparation of steps on several devices share one copy.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, Memory, SharedMemory, align
 from neurald.hal.model.types import Lifetime, Location, Model, Operand, Subgraph
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Copy:
+class _Copy(Struct, frozen=True, kw_only=True):
     """Bytes `start` to `end` of a memory, copied to `offset` in `memory`."""
 
     start: int

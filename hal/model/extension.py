@@ -16,11 +16,15 @@ checks that operands exist, and never sends such an operation to a device that d
 extension.
 """
 
+import hashlib
 import re
-from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
+import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
@@ -42,12 +46,14 @@ _MAX_SHOWN = 8
 _PREFIX_BITS = 16
 _FIRST_PREFIX = 2  # 0 is Android's, and 1 that of neurald.tflite.
 _MAX_PREFIX = 0x7FFF
+_DECLARATION_DOMAIN = b"neurald extension 1\0"
+#: How many extensions a device may declare, or a model may use.
+MAX_EXTENSIONS = 64
 _EXTENSION_NAME = re.compile(r"(?=.{1,256}\Z)[a-z0-9_]+(\.[a-z0-9_]+)+")
 _TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionOperandType:
+class ExtensionOperandType(Struct, frozen=True, kw_only=True, array_like=True):
     """An operand type of an extension.
 
     Attributes:
@@ -74,8 +80,7 @@ class ExtensionOperandType:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionOperation:
+class ExtensionOperation(Struct, frozen=True, kw_only=True, array_like=True):
     """An operation of an extension.
 
     Attributes:
@@ -93,8 +98,7 @@ class ExtensionOperation:
         _check_type(self.code, self.name, "operation")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionAttribute:
+class ExtensionAttribute(Struct, frozen=True, kw_only=True, array_like=True):
     """An attribute of an extension, which an application sets on a compilation or an execution.
 
     Attributes:
@@ -128,8 +132,7 @@ _MEMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class Extension(Struct, frozen=True, kw_only=True, array_like=True):
     """A named set of operations, operand types and attributes.
 
     Attributes:
@@ -160,7 +163,7 @@ class Extension:
                 if len(set(values)) < len(values):
                     raise BadData(f"extension {self.name}: two {what}s have the same {attribute}")
             # Sorted, so that equality does not depend on the order of the declaration.
-            object.__setattr__(self, field, tuple(sorted(members, key=lambda member: member.code)))
+            force_setattr(self, field, tuple(sorted(members, key=lambda member: member.code)))
 
     def operand_type(self, code: int) -> OperandType:
         """Returns the operand type with that code.
@@ -250,6 +253,12 @@ def extension_of(kind: OperationType | OperandType) -> Extension | None:
 def code_of(kind: OperationType | OperandType) -> int:
     """Returns the code of a type within its extension."""
     return kind & MAX_CODE
+
+
+@lru_cache(maxsize=MAX_EXTENSIONS)
+def declaration_digest(extension: Extension) -> bytes:
+    """Returns the SHA-256 digest of a declaration, which is the same in every process."""
+    return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(extension)).digest()
 
 
 #: An extension that an operation requires: a vendor's declaration, or the name of the built-in one.

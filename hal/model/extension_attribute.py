@@ -8,7 +8,8 @@ attribute that it does not declare, or the same one twice.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import AttributeUse, Extension
@@ -18,8 +19,7 @@ MAX_VALUES = 64
 MAX_VALUE_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttributeValue:
+class AttributeValue(Struct, frozen=True, kw_only=True):
     """The value of one attribute.
 
     Attributes:

@@ -7,17 +7,19 @@ accepts it). A tensor of rank 0, `()`, is a true scalar tensor, as in TFLite.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType, add_member
 from neurald.hal.model.strings import decode_strings, encode_strings, least_bytes
+from neurald.hal.records import replace
 
 Dimensions = tuple[int, ...] | None
 
@@ -109,6 +111,10 @@ _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
 }
 
 
+#: Size of an element of the built-in types.
+_ITEM_BYTES = {kind: dtype.itemsize for kind, dtype in _DTYPES.items()}
+
+
 def add_operand_type(number: int, name: str, dtype: "np.dtype[np.generic]", *, is_tensor: bool) -> None:
     """Registers an operand type of a vendor's extension; see `neurald.hal.model.extension`."""
     kind = add_member(OperandType, number, name)
@@ -146,7 +152,10 @@ class Lifetime(IntEnum):
     @property
     def is_constant(self) -> bool:
         """True if the value is part of the model."""
-        return self in (Lifetime.CONSTANT_COPY, Lifetime.CONSTANT_POOL)
+        return self in _CONSTANT
+
+
+_CONSTANT = frozenset((Lifetime.CONSTANT_COPY, Lifetime.CONSTANT_POOL))
 
 
 class DeviceType(IntEnum):
@@ -203,16 +212,14 @@ class PaddingScheme(IntEnum):
     VALID = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelQuant:
+class ChannelQuant(Struct, frozen=True, kw_only=True, array_like=True):
     """Scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand, one for each index along `dimension`."""
 
     dimension: int
     scales: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
+class Location(Struct, frozen=True, kw_only=True, array_like=True):
     """A byte range in one of a model's pools."""
 
     pool: int
@@ -220,8 +227,7 @@ class Location:
     length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
+class Operand(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
     """A value of a model: its type, shape and quantisation, and the bytes of a constant.
 
     Attributes:
@@ -247,12 +253,24 @@ class Operand:
     subgraph: int | None = None
     name: str = ""
     extension_data: bytes = b""
-    number: int | None = field(default=None, compare=False, repr=False)
+    number: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Compares everything but the number."""
+        return isinstance(other, Operand) and _compared(self) == _compared(other)
+
+    def __hash__(self) -> int:
+        return hash(_compared(self))
 
     @property
     def is_fully_specified(self) -> bool:
         """True if the rank and all dimensions are known."""
-        return self.dimensions is not None and (self.lifetime.is_constant or 0 not in self.dimensions)
+        return self.dimensions is not None and (0 not in self.dimensions or self.lifetime.is_constant)
+
+
+def _compared(record: Struct) -> tuple[object, ...]:
+    """Returns the fields of a record by which it is compared: all but its number."""
+    return tuple([getattr(record, name) for name in record.__struct_fields__ if name != "number"])
 
 
 def counted(count: int, noun: str) -> str:
@@ -264,7 +282,8 @@ def byte_size(operand_type: OperandType, dimensions: tuple[int, ...]) -> int:
     """Returns the size in bytes of a dense value; the minimum size for strings."""
     if operand_type is OperandType.TENSOR_STRING:
         return least_bytes(math.prod(dimensions))
-    return math.prod(dimensions) * operand_type.dtype.itemsize
+    size = _ITEM_BYTES.get(operand_type)
+    return math.prod(dimensions) * (operand_type.dtype.itemsize if size is None else size)
 
 
 def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
@@ -274,8 +293,7 @@ def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
     return byte_size(operand_type, dimensions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
     """One operation of a subgraph: the operands that it reads and writes, by index.
 
     Attributes:
@@ -285,11 +303,17 @@ class Operation:
     type: OperationType
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    number: int | None = field(default=None, compare=False, repr=False)
+    number: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Compares everything but the number."""
+        return isinstance(other, Operation) and _compared(self) == _compared(other)
+
+    def __hash__(self) -> int:
+        return hash(_compared(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, repr=False)
-class Subgraph:
+class Subgraph(Struct, frozen=True, kw_only=True, array_like=True, eq=False, weakref=True):
     """Operands and operations in execution order; `inputs` and `outputs` are operand indexes.
 
     Attributes:
@@ -301,7 +325,14 @@ class Subgraph:
     operations: tuple[Operation, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    number: int = field(default=0, compare=False, repr=False)
+    number: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        """Compares everything but the number."""
+        return isinstance(other, Subgraph) and _compared(self) == _compared(other)
+
+    def __hash__(self) -> int:
+        return hash(_compared(self))
 
     def __repr__(self) -> str:
         return (
@@ -311,16 +342,14 @@ class Subgraph:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignatureNames:
+class SignatureNames(Struct, frozen=True, kw_only=True, array_like=True):
     """A named entry point of a `.tflite` file: the names of its inputs and outputs, in order."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StateVariable:
+class StateVariable(Struct, frozen=True, kw_only=True, eq=False):
     """A value that persists from one execution to the next.
 
     An execution reads it as one of the model's inputs and returns its new value as one of the
@@ -335,8 +364,7 @@ class StateVariable:
     initial: "np.ndarray"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True, repr=False)
-class Model:
+class Model(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A finished model. Compared by identity; pools are referenced, never copied.
 
     Attributes:
@@ -366,7 +394,7 @@ class Model:
             graph if graph.number else replace(graph, number=position)
             for position, graph in enumerate(self.referenced, start=1)
         )
-        object.__setattr__(self, "referenced", numbered)
+        force_setattr(self, "referenced", numbered)
 
     def __repr__(self) -> str:
         graphs = f", {counted(len(self.referenced), 'referenced graph')}" if self.referenced else ""
@@ -461,8 +489,7 @@ def array_to_store(array: "np.ndarray", operand_type: OperandType) -> "np.ndarra
     return np.ascontiguousarray(array)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(Struct, frozen=True, kw_only=True):
     """One input or output of a request.
 
     Attributes:
@@ -479,8 +506,7 @@ class Argument:
     padding: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True, weakref=True):
     """The arguments of one execution, in the order of the model's inputs and outputs."""
 
     inputs: tuple[Argument, ...]

@@ -25,7 +25,7 @@ _FORM = Form(inputs=(_values("inputs"),), outputs=(_values("outputs"),))
 _ROW = Row(level=FeatureLevel.LEVEL_3, types={})
 
 
-class _VendorDefinition(Definition):
+class _VendorDefinition(Definition, frozen=True, kw_only=True):
     """The definition of a vendor's operation, which accepts any operands except models."""
 
     def bind(

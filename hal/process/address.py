@@ -1,12 +1,14 @@
 """The address of a daemon: the path of a UNIX socket, or a host and a port."""
 
 import ipaddress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from neurald.hal.errors import BadData
+from neurald.hal.records import replace
 
 #: The suffix of the socket that carries memory, after the path of a daemon's socket.
 MEMORY_SUFFIX = ".memory"
@@ -14,8 +16,7 @@ MEMORY_SUFFIX = ".memory"
 _MAX_PATH_BYTES = 107 - len(MEMORY_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class Address(Struct, frozen=True, kw_only=True):
     """An address to listen at or to connect to: either `path`, or `host` and `port`."""
 
     path: Path | None = None

@@ -4,8 +4,9 @@ import array
 import contextlib
 import socket
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 #: `struct ucred`: process, user and group.
 CREDENTIALS: Final = struct.Struct("iII")
@@ -15,8 +16,7 @@ _SO_PEERGROUPS: Final = 59
 _MAX_GROUPS: Final = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class Peer(Struct, frozen=True, kw_only=True):
     """A process at the time when it connected, or began to listen.
 
     Attributes:

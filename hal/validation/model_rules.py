@@ -4,7 +4,7 @@ The rules are Android NN's (`Validation.cpp`). Messages name graph, operation an
 found and what is expected.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -65,6 +65,29 @@ _ZERO_POINTS: dict[OperandType, tuple[int, int]] = {
 }
 
 
+#: Lifetimes of operands without a value of their own.
+_VALUELESS = frozenset(
+    (
+        Lifetime.TEMPORARY_VARIABLE,
+        Lifetime.SUBGRAPH_INPUT,
+        Lifetime.SUBGRAPH_OUTPUT,
+        Lifetime.NO_VALUE,
+    )
+)
+
+_WRITTEN_BY_OPERATIONS = frozenset((Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT))
+
+#: Types of tensors without quantisation.
+_PLAIN_TENSORS = frozenset(
+    (
+        OperandType.TENSOR_FLOAT32,
+        OperandType.TENSOR_INT32,
+        OperandType.TENSOR_FLOAT16,
+        OperandType.TENSOR_BOOL8,
+        OperandType.TENSOR_INT64,
+    )
+)
+
 _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
 #: For operands of extension operations, which check TENSOR_QUANT16_SYMM zero points themselves.
 _EXTENDED_ZERO_POINTS = {**_ZERO_POINTS, OperandType.TENSOR_QUANT16_SYMM: (-(1 << 15), (1 << 15) - 1)}
@@ -82,6 +105,18 @@ def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = Fa
         BadData: a rule of the type is violated.
     """
     kind, dimensions = operand.type, operand.dimensions
+    if (
+        kind in _PLAIN_TENSORS
+        and dimensions is not None
+        and len(dimensions) <= MAX_RANK
+        and (not dimensions or min(dimensions) > 0)
+        and byte_size(kind, dimensions) <= MAX_OPERAND_BYTES
+        and operand.scale == 0
+        and operand.zero_point == 0
+        and operand.channel_quant is None
+        and not operand.extension_data
+    ):
+        return  # The usual case, decided quickly.
     if not kind.is_tensor:
         if dimensions != ():
             raise BadData(f"{what}: {kind.name} is a scalar; it has no dimensions")
@@ -230,10 +265,27 @@ def validate_model(model: Model) -> FeatureLevel:
         BadData: a rule is violated.
         ResourceExhaustedPersistent: control flow is nested too deeply.
     """
+    return _validate(model, _validate_operations)
+
+
+def validate_accepted(model: Model) -> None:
+    """Checks the rules that do not concern single operations, for which their definitions suffice.
+
+    For models of which each operation was bound and checked, and the shapes of its results
+    inferred, when it was added, with operands that have not changed since. The rules of control
+    flow, which read other graphs, are checked again.
+
+    Raises:
+        As for `validate_model`.
+    """
+    _validate(model, _validate_control_flow)
+
+
+def _validate(model: Model, validate_operations: Callable[[Model, Subgraph], FeatureLevel]) -> FeatureLevel:
     level = FeatureLevel.LEVEL_4 if model.referenced else FeatureLevel.LEVEL_1
     # Operations are checked second, because control flow uses the inputs and outputs of other
     # graphs.
-    for validate in (_validate_structure, _validate_operations):
+    for validate in (_validate_structure, validate_operations):
         for graph in (model.main, *model.referenced):
             prefix = f"graph {graph.number}: " if graph.number else ""
             try:
@@ -253,16 +305,31 @@ def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
             f"{len(graph.operands)} operands and {len(graph.operations)} operations; "
             f"at most {MAX_OPERANDS} and {MAX_OPERATIONS} are allowed"
         )
-    level = FeatureLevel.LEVEL_1
     extended = _extended(graph)
+    kinds: set[OperandType] = set()
+    # Of each combination of what the type rules depend on, one operand is enough.
+    valid: set[tuple[object, ...]] = set()
     for index, operand in enumerate(paced(graph.operands)):
-        what = operand_name(graph.operands, index)
-        validate_operand_type(operand, what, is_extended=index in extended)
-        validate_value(operand, model.pools, len(model.referenced), what)
-        level = max(level, type_level(operand.type))
+        kind, dimensions, is_extended = operand.type, operand.dimensions, index in extended
+        facts = kind, dimensions, operand.scale, operand.zero_point, is_extended
+        is_plain = operand.channel_quant is None and not operand.extension_data
+        if not is_plain or facts not in valid:
+            validate_operand_type(operand, operand_name(graph.operands, index), is_extended=is_extended)
+            kinds.add(kind)
+            if is_plain:
+                valid.add(facts)
+        if (
+            operand.lifetime not in _VALUELESS
+            or operand.location is not None
+            or operand.value
+            or operand.subgraph is not None
+            or kind is OperandType.MODEL
+        ):
+            what = operand_name(graph.operands, index)
+            validate_value(operand, model.pools, len(model.referenced), what)
     _validate_ends(graph)
     _validate_order(graph)
-    return level
+    return max(map(type_level, kinds), default=FeatureLevel.LEVEL_1)
 
 
 def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
@@ -279,6 +346,19 @@ def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
             raise at_operation(graph, position, error) from None
     infer_shapes(model, graph, bindings)
     return level
+
+
+def _validate_control_flow(model: Model, graph: Subgraph) -> FeatureLevel:
+    """Checks the operations that refer to other graphs."""
+    for position, operation in enumerate(paced(graph.operations)):
+        definition = definition_of(operation.type) if operation.type in _CONTROL_FLOW else None
+        if definition is not None:
+            try:
+                binding = definition.bind(operation, graph.operands)
+                definition.check(declared_call(model, graph, binding))
+            except BadData as error:
+                raise at_operation(graph, position, error) from None
+    return FeatureLevel.LEVEL_1
 
 
 def _extended(graph: Subgraph) -> frozenset[int]:
@@ -369,29 +449,28 @@ def _validate_ends(graph: Subgraph) -> None:
 def _validate_order(graph: Subgraph) -> None:
     """Checks that each operand is written exactly once, and before it is read."""
     count = len(graph.operands)
-    written = [
-        operand.lifetime not in (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
-        for operand in graph.operands
-    ]
+    written = [operand.lifetime not in _WRITTEN_BY_OPERATIONS for operand in graph.operands]
     for position, operation in enumerate(paced(graph.operations)):
-        what = f"operation {operation_number(graph, position)} {operation.type.name}"
-        for index in (*operation.inputs, *operation.outputs):
+        for index in operation.inputs + operation.outputs:
             if not 0 <= index < count:
-                raise BadData(f"{what}: there is no operand {index}")
+                raise BadData(f"{_operation(graph, position)}: there is no operand {index}")
         for index in operation.inputs:
             if not written[index]:
-                raise BadData(f"{what}: {operand_name(graph.operands, index)} is read before it is written")
+                what = f"{_operation(graph, position)}: {operand_name(graph.operands, index)}"
+                raise BadData(f"{what} is read before it is written")
         for index in operation.outputs:
             if written[index]:
+                what = f"{_operation(graph, position)}: {operand_name(graph.operands, index)}"
                 lifetime = graph.operands[index].lifetime.name
-                raise BadData(
-                    f"{what}: {operand_name(graph.operands, index)} ({lifetime}) is written although it "
-                    "has a value, or twice"
-                )
+                raise BadData(f"{what} ({lifetime}) is written although it has a value, or twice")
             written[index] = True
     missing = [index for index, done in enumerate(written) if not done]
     if missing:
         raise BadData(f"{operand_name(graph.operands, missing[0])} is never written")
+
+
+def _operation(graph: Subgraph, position: int) -> str:
+    return f"operation {operation_number(graph, position)} {graph.operations[position].type.name}"
 
 
 def _validate_references(model: Model) -> None:

@@ -40,6 +40,8 @@ _MAX_PAUSE_S = 30.0
 #: How long a driver may take to start, and how often a manager that is just ending is replaced.
 _START_S = 20.0
 _STARTS = 3
+#: How long a daemon on another host may take to open a session when devices are listed.
+_HOST_S = 2.0
 #: How long a daemon may take to say whether its device is ready. One that is busy is regarded as
 #: ready.
 _READY_S = 0.2
@@ -67,6 +69,10 @@ class DaemonConnection:
         self._reported = ""
         self._pause_s = 0.0
         self._retry_at = 0.0
+
+    def use_tls(self, files: "TlsFiles | None") -> None:
+        """Uses files for mutual TLS from now on, unless the application has chosen some."""
+        self._tls = self._tls or files
 
     @property
     def is_in_use(self) -> bool:
@@ -132,6 +138,10 @@ class DaemonConnection:
             device.require_ready(_READY_S)
             return self._on_demand or device
         if not self._starts_when_needed():
+            if not self._parsed.is_loopback:
+                # Listing devices must not wait long for a host that is switched off.
+                limit_s = time.monotonic() + _HOST_S
+                deadline_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
             return self._same(self.connect(deadline_s))
         if cause := grpc_obstacle():
             raise UnavailableDevice(cause)

@@ -18,6 +18,7 @@ from neurald.runtime.devices.daemons import connected_addresses, connection_to, 
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, feature_level
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.devices.measuring import measure_soon, on_demand_connections
+from neurald.runtime.devices.remotes import configured_remotes
 from neurald.runtime.model.feature_level_slice import slice_for
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
     Raises:
         BadData: NEURALD_AUTOSTART is neither 0 nor 1.
     """
-    found = registry.running_daemons()
+    found = (*registry.running_daemons(), *_remote_addresses())
     on_demand = on_demand_connections()
     measure_soon(on_demand)
     addresses = dict.fromkeys((*found, *(each.address for each in on_demand), *connected_addresses()))
@@ -66,6 +67,16 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
                 "ignoring the daemon at %s, because another device has the name of its device", daemon.address
             )
     return tuple(devices.values())
+
+
+def _remote_addresses() -> list[str]:
+    """Returns the addresses of the daemons on other hosts that are configured."""
+    addresses = []
+    for settings in configured_remotes().values():
+        connection = connection_to(settings.address)
+        connection.use_tls(settings.files())
+        addresses.append(connection.address)
+    return addresses
 
 
 def open_device(driver: str) -> Device:
@@ -206,6 +217,8 @@ def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tupl
         _LOGGER.warning("%s supports nothing: %s", device.name, error)
         return (Verdict(ok=False, reason=str(error)),) * len(model.main.operations)
     part, positions = slice_for(model, level, refused)
+    if part is model:
+        return _answers(model, device)
     newer = f"newer than its feature level, {level.name}"
     verdicts = [
         Verdict(ok=False, reason=refused.get(position, newer))

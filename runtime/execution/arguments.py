@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.api_arguments import dimensions as check_dimensions
 from neurald.hal.api_arguments import instance, integer, integers
@@ -24,13 +24,13 @@ from neurald.hal.model.types import (
     counted,
     value_size,
 )
+from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
 from neurald.runtime.execution.device_memory import DeviceMemory
 from neurald.runtime.execution.string_output import StringOutput
 
 
-@dataclass(frozen=True, slots=True)
-class _BoundArgument:
+class _BoundArgument(Struct, frozen=True):
     """An argument and its memory, which is None for an omitted input."""
 
     argument: Argument

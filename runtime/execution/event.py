@@ -17,6 +17,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.background import BACKGROUND
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.deadline import NEVER_S
 from neurald.hal.sync.fence import Fence
 
 #: Is held while an event creates its fence.
@@ -220,9 +221,11 @@ class Event:
             raise self._error.with_traceback(None)
 
     def _await(self, timeout_s: float | None) -> bool:
+        if timeout_s is not None and timeout_s >= NEVER_S:
+            timeout_s = None
         if self._is_imported and self._fence is not None:
             return self._fence.wait(timeout_s)
         finish = self._finish
         if finish is not None and not self._done.is_set():
             return finish(timeout_s)
-        return self._done.wait(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
+        return self._done.wait(timeout_s)

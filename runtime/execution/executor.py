@@ -1,10 +1,10 @@
 """Executors of plans: one for a plan of a single step, one for a program of several steps."""
 
-from dataclasses import replace
 from typing import Protocol
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.model.types import Request
+from neurald.hal.records import replace
 from neurald.runtime.execution.compound_executor import CompoundExecutor
 from neurald.runtime.execution.step_clock import StepClock
 from neurald.runtime.execution.step_runner import STOPPED, Runner, naming_step, run_step

@@ -15,7 +15,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from neurald.hal.buffers.host_copies import execute_on_host
 from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
@@ -34,6 +35,7 @@ from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Model, Request
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
@@ -45,8 +47,7 @@ from neurald.runtime.plan.report import StepFailure
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """The pause before a failed device is retried, which doubles with each consecutive failure.
 
     Attributes:
@@ -75,8 +76,7 @@ FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 _MAX_VALIDATED_RESULTS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fallback:
+class Fallback(Struct, frozen=True, kw_only=True):
     """A step that the CPU device currently runs because its own device failed.
 
     Attributes:
@@ -94,8 +94,7 @@ class Fallback:
     retry_in_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Substitution:
+class Substitution(Struct, frozen=True, kw_only=True):
     """Executions of a step that the CPU device ran although another device was chosen for it.
 
     Attributes:

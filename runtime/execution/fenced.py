@@ -13,14 +13,16 @@ outputs were written again, it computes again, too.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import overload
+
+from msgspec import Struct, field
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
 from neurald.hal.errors import Cancelled, Error, MissedDeadlineTransient, OpFailed, ResultCode, error_for
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.execution.pending import PendingExecution, may_submit, submitted
 from neurald.hal.process.turn import Turn
+from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence, wait_any
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.compiled_model import CompiledModel
@@ -36,8 +38,7 @@ from neurald.runtime.plan.plan import ExecutionStep, SimpleBody
 _POLL_S = 0.02
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FencedResult:
+class FencedResult(Struct, frozen=True, kw_only=True):
     """Outcome of a fenced execution.
 
     Attributes:
@@ -112,8 +113,7 @@ def start_submitted(
     return event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _BackgroundRun:
+class _BackgroundRun(Struct, frozen=True, kw_only=True):
     """The run of an execution in the background; see `start_fenced`.
 
     Attributes:
@@ -186,8 +186,7 @@ class _BackgroundRun:
         return FencedResult(result=result, after_fences=after)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DeviceLaunch:
+class _DeviceLaunch(Struct, frozen=True, kw_only=True):
     """An execution that a device has accepted.
 
     Attributes:
@@ -294,8 +293,7 @@ def _launch(compilation: CompiledModel, run: _BackgroundRun) -> _DeviceLaunch | 
     return found.started(start, run)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PreparedStep:
+class _PreparedStep(Struct, frozen=True, kw_only=True):
     """The only step of a plan, and the prepared model of its device."""
 
     planned: ExecutionStep

@@ -5,7 +5,8 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.device import MAX_LOOP_TIMEOUT_S
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
@@ -27,8 +28,7 @@ def condition_holds(storage: ValueStorage, step: IfStep | WhileStep) -> bool:
     return bool(values.reshape(-1)[0])
 
 
-@dataclass(slots=True)
-class _Loop:
+class _Loop(Struct):
     """A running loop: its deadline, and whether its body (rather than its condition) ran last."""
 
     deadline_s: float

@@ -2,18 +2,19 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import Error, OpFailed
+from neurald.hal.records import replace
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.plan.plan import ExecutionStep
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepProfile:
+class StepProfile(Struct, frozen=True, kw_only=True):
     """The kernel times of one step.
 
     Attributes:

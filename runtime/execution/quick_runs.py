@@ -8,10 +8,10 @@ small arrays.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.model.types import Dimensions, value_size
 from neurald.runtime.execution.compiled_model import CompiledModel
@@ -29,8 +29,7 @@ MAX_BYTES = 64 << 10
 SIGNATURE_CACHE_SIZE = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _QuickRun:
+class _QuickRun(Struct, frozen=True, kw_only=True, eq=False):
     """A reusable execution and the arrays that it reads and writes."""
 
     execution: Execution

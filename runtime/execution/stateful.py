@@ -6,14 +6,15 @@ which devices recognise.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, OperandType, Request, array_to_store, stored_array
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.state import Array, State
 from neurald.runtime.execution.variables_in_place import (
@@ -26,8 +27,7 @@ from neurald.runtime.execution.variables_in_place import (
 _REQUEST_CACHE_SIZE = 4
 
 
-@dataclass(slots=True)
-class _StatefulRequest:
+class _StatefulRequest(Struct):
     """A request that includes the variables, and its last result.
 
     Attributes:

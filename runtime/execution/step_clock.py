@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, StepDuration, Timing
 from neurald.hal.model.types import Request
@@ -10,8 +11,7 @@ from neurald.runtime.execution.step_runner import Runner
 from neurald.runtime.plan.plan import ExecutionStep
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     """Total times of one step's runs, in nanoseconds; None once a run has not reported a time."""
 
     runs: int = 0

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.strings import decode_strings, least_bytes
 from neurald.hal.model.types import OperandType
+from neurald.hal.records import replace
 
 #: Initial number of bytes per string.
 _FIRST_BYTES = 32

@@ -11,9 +11,9 @@ device is at fault.
 
 import weakref
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import OpFailed, OutOfMemory
@@ -96,8 +96,7 @@ class ValueStorage:
             np.asarray(self.memory.view(self.offset, content.size))[...] = np.asarray(content.view())
 
 
-@dataclass(slots=True)
-class Workspace:
+class Workspace(Struct):
     """Memory for the temporaries of one execution at a time.
 
     Attributes:

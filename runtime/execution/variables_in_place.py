@@ -4,11 +4,11 @@ Copying small variables takes less time than alternating between two requests, a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
 
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, OperandType, Request
+from neurald.hal.records import replace
 from neurald.runtime.execution.state import Array, State
 
 #: Maximum size of all variables in bytes. Copying more takes longer than alternating.

@@ -6,10 +6,10 @@ listed at the position of that operation.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
@@ -31,8 +31,7 @@ from neurald.runtime.partitioning.partitioner import PartitionResult
 from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Struct, frozen=True, kw_only=True):
     """The device choice for each operation. `str()` returns `text()`.
 
     Attributes:

@@ -1,12 +1,12 @@
 """Lays out an acyclic graph in layers, by the longest path to each node."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePosition:
+
+class NodePosition(Struct, frozen=True, kw_only=True):
     """Position of a node.
 
     Attributes:

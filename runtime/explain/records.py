@@ -1,6 +1,6 @@
 """Defines the parts of an explanation: operations, steps, operands, transfers and refusals."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from neurald.runtime.model.branches import MAIN
 
@@ -8,16 +8,14 @@ from neurald.runtime.model.branches import MAIN
 INTERPRETER_NAME = "interpreter"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
+class Rejection(Struct, frozen=True, kw_only=True):
     """A device that was not chosen for an operation, and the reason."""
 
     device: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationExplanation:
+class OperationExplanation(Struct, frozen=True, kw_only=True):
     """The device choice for one operation.
 
     Attributes:
@@ -50,8 +48,7 @@ class OperationExplanation:
         return f"{prefix}operation {self.operation} {self.type}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundaryOperand:
+class BoundaryOperand(Struct, frozen=True, kw_only=True):
     """An operand that a step reads or writes.
 
     Attributes:
@@ -69,8 +66,7 @@ class BoundaryOperand:
     bytes: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepExplanation:
+class StepExplanation(Struct, frozen=True, kw_only=True):
     """The operations, inputs and outputs of one step.
 
     Attributes:
@@ -89,8 +85,7 @@ class StepExplanation:
     outputs: tuple[BoundaryOperand, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceTransfer:
+class DeviceTransfer(Struct, frozen=True, kw_only=True):
     """An operand that one device writes and another one reads.
 
     There is one transfer for each reading device.
@@ -107,8 +102,7 @@ class DeviceTransfer:
     value: BoundaryOperand
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceShare:
+class DeviceShare(Struct, frozen=True, kw_only=True):
     """The number of operations and steps that a device runs."""
 
     device: str
@@ -116,8 +110,7 @@ class DeviceShare:
     steps: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """Operations of one type that a device rejects for the same reason.
 
     Attributes:

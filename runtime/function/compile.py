@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from neurald.hal.api_arguments import instance
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.function.compiled_function import CompiledFunction, function_name

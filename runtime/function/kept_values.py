@@ -1,10 +1,10 @@
 """Makes values inside of a model further outputs."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Lifetime, Model
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 
 

@@ -1,7 +1,8 @@
 """Computes which operands cross the boundary of a step."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.model.types import Lifetime, Subgraph
 
@@ -12,8 +13,7 @@ _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 _INPUT_ORDER = (Lifetime.SUBGRAPH_INPUT, Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boundary:
+class Boundary(Struct, frozen=True, kw_only=True):
     """Indices of the operands that cross the boundary of a step, in Android's order.
 
     Attributes:

@@ -48,8 +48,11 @@ class Nesting:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        # Most models have no other graphs.
         inner = [
             [n for operation in graph.operations for n in referenced_graphs(graph, operation)]
+            if model.referenced
+            else []
             for graph in (model.main, *model.referenced)
         ]
         self.order = _inner_first(inner)

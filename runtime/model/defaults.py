@@ -1,13 +1,13 @@
 """Drops trailing arguments that have default values, so that older devices accept an operation."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from neurald.hal.model.types import Lifetime, Operand, Operation
 from neurald.hal.operations.machinery.signature import Parameter
 from neurald.hal.operations.vendor import definition_of
+from neurald.hal.records import replace
 
 
 def without_defaults(operation: Operation, operands: Sequence[Operand]) -> Operation:

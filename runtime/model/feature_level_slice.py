@@ -24,7 +24,7 @@ def slice_for(
         The slice, which is the model itself if nothing is dropped, and the position of each of its
             operations in the model.
     """
-    levels = _operation_levels(model)
+    levels = levels_of(model)
     # Experimental operations have no released level, so the device decides about them.
     kept = tuple(
         n
@@ -36,11 +36,16 @@ def slice_for(
     return _only(model, kept), kept
 
 
-def _operation_levels(model: Model) -> Sequence[FeatureLevel]:
+def levels_of(model: Model) -> Sequence[FeatureLevel]:
     """Returns the feature level of each operation, cached because every device needs it."""
     if model not in _levels:
         _levels[model] = operation_levels(model)
     return _levels[model]
+
+
+def remember_levels(model: Model, levels: Sequence[FeatureLevel]) -> None:
+    """Stores what `levels_of` returns for a model, if it is known from earlier."""
+    _levels[model] = levels
 
 
 def _only(model: Model, kept: Sequence[int]) -> Model:

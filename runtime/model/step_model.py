@@ -7,20 +7,21 @@ run.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import operand_number, operation_name, operation_number
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.records import replace
 from neurald.runtime.model.boundary import Boundary
 from neurald.runtime.model.branches import graph_of
 
 _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepModel:
+class StepModel(Struct, frozen=True, kw_only=True):
     """The model of a step, and the operands that its inputs and outputs correspond to.
 
     Attributes:

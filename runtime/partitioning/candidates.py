@@ -1,8 +1,9 @@
 """Asks devices about a model and builds the candidates of a partitioning from their answers."""
 
 from collections.abc import Sequence
+from typing import cast
 
-from neurald.hal.device import Capabilities, Device, Performance, Verdict, declared_extensions
+from neurald.hal.device import Capabilities, Device, HasLink, Link, Performance, Verdict, declared_extensions
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, Preference
 from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_in_execution_order
@@ -28,6 +29,8 @@ def find_candidates(
     mode: PartitioningMode = PartitioningMode.WITH_FALLBACK,
     deadline_s: float | None = None,
     spares: Preference | None = None,
+    *,
+    weighs_links: bool = False,
 ) -> tuple[Candidate, ...]:
     """Returns one candidate per device, in their order.
 
@@ -42,6 +45,8 @@ def find_candidates(
         deadline_s: when to stop waiting for daemons, on the clock of `time.monotonic()`.
         spares: leaves drivers alone that do not run, and whose devices could win no operation from
             the CPU device by this preference; None starts all.
+        weighs_links: whether candidates have their links, so that steps whose transfers take longer
+            than what they save go to the CPU device.
 
     Raises:
         BadData: there is no device, or one is listed twice.
@@ -59,7 +64,12 @@ def find_candidates(
             verdicts[number] |= more
         spared = [device for device in spared if device not in wanted]
     return tuple(
-        _candidate(device, {n: verdicts[n][device.name] for n in numbers}, is_cpu=device is cpu)
+        _candidate(
+            device,
+            {n: verdicts[n][device.name] for n in numbers},
+            is_cpu=device is cpu,
+            weighs_links=weighs_links,
+        )
         if device in asked and device not in spared
         else _unqueried_candidate(
             model,
@@ -120,7 +130,9 @@ def _as_model(model: Model, number: int) -> Model:
     )
 
 
-def _candidate(device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool) -> Candidate:
+def _candidate(
+    device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool, weighs_links: bool
+) -> Candidate:
     try:
         with convert_driver_faults(device.name):
             capabilities = checked(device.capabilities(), Capabilities, device.name, "capabilities()")
@@ -132,7 +144,17 @@ def _candidate(device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_c
             capabilities=_UNKNOWN_CAPABILITIES,
             is_cpu=is_cpu,
         )
-    return Candidate(name=device.name, verdicts=verdicts, capabilities=capabilities, is_cpu=is_cpu)
+    link = _link(device) if weighs_links and any(v.ok for found in verdicts.values() for v in found) else None
+    return Candidate(name=device.name, verdicts=verdicts, capabilities=capabilities, is_cpu=is_cpu, link=link)
+
+
+def _link(device: Device) -> Link | None:
+    """Returns the link to a device of another host; None for others."""
+    measure = getattr(device, "link", None)
+    if not device.is_remote or measure is None:
+        return None
+    with convert_driver_faults(device.name):
+        return cast(HasLink, device).link()
 
 
 def _unqueried_candidate(model: Model, device: Device, reason: str) -> Candidate:

@@ -57,19 +57,23 @@ def check_groups(model: Model, groups: Sequence[Group]) -> None:
                 pending += zip(branches, branch_groups(group), strict=True)
 
 
+def _described(graph: Subgraph, number: int, position: int) -> str:
+    type_name = graph.operations[position].type.name
+    return f"graph {number}: operation {operation_number(graph, position)} {type_name}"
+
+
 def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> None:
     written: set[int] = set()
     done: set[int] = set()
     for group in groups:
         operations = group.operations if isinstance(group, StepGroup) else (group.operation,)
         for position in operations:
-            type_name = graph.operations[position].type.name
-            what = f"graph {number}: operation {operation_number(graph, position)} {type_name}"
             if position in done or group.graph != number:
-                raise OpFailed(f"{what} is in more than one step")
+                raise OpFailed(f"{_described(graph, number, position)} is in more than one step")
             missing = written_inputs(graph, position) - written
             if missing:
-                raise OpFailed(f"{what} runs before {operand_name(graph.operands, min(missing))} is written")
+                unwritten = operand_name(graph.operands, min(missing))
+                raise OpFailed(f"{_described(graph, number, position)} runs before {unwritten} is written")
             done.add(position)
             written.update(graph.operations[position].outputs)
     if len(done) < len(graph.operations):

@@ -4,12 +4,12 @@ Graphs are numbered as in `neurald.runtime.model.branches`. An operation is give
 its graph.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepGroup:
+
+class StepGroup(Struct, frozen=True, kw_only=True):
     """Operations of one graph that one device runs as one model.
 
     Attributes:
@@ -23,8 +23,7 @@ class StepGroup:
     operations: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IfGroup:
+class IfGroup(Struct, frozen=True, kw_only=True):
     """An IF that the runtime interprets."""
 
     graph: int
@@ -33,8 +32,7 @@ class IfGroup:
     else_groups: tuple["Group", ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhileGroup:
+class WhileGroup(Struct, frozen=True, kw_only=True):
     """A WHILE that the runtime interprets."""
 
     graph: int

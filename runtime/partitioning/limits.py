@@ -14,6 +14,9 @@ Placements = Mapping[int, tuple[Placement, ...]]
 #: must run, if it can, to the reason.
 Split = Callable[[Mapping[OperationId, str]], tuple[Placements, tuple[Group, ...]]]
 
+#: Returns why a step costs more on its device than on the CPU device; empty if it does not.
+ExcessCost = Callable[[StepGroup], str]
+
 #: Returns True if the CPU device can run an operation.
 CanFallBack = Callable[[OperationId], bool]
 
@@ -34,11 +37,16 @@ def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
 
 
 def split_within_limits(
-    candidates: Sequence[Candidate], partitioning: Partitioning, split: Split, can_fall_back: CanFallBack
+    candidates: Sequence[Candidate],
+    partitioning: Partitioning,
+    split: Split,
+    can_fall_back: CanFallBack,
+    excess_cost: ExcessCost,
 ) -> tuple[Placements, tuple[Group, ...]]:
     """Splits a model so that every device except the CPU device respects the limits.
 
-    Steps that are too small, and the smallest of too many steps, go to the CPU device. This changes
+    Steps that are too small, the smallest of too many steps, and steps whose transfers cost more than
+    they save, go to the CPU device. This changes
     how the other operations are grouped, so it is repeated until all limits hold. A step with an
     operation that the CPU device cannot run stays, and counts towards the limits.
 
@@ -59,7 +67,11 @@ def split_within_limits(
         )
         moved = {
             (step.graph, position): reason
-            for step, reason in _excess(candidates, partitioning, steps, fixed)
+            for step, reason in (
+                *_excess(candidates, partitioning, steps, fixed),
+                *((step, excess_cost(step)) for step in steps if step not in fixed),
+            )
+            if reason
             for position in step.operations
         }
         if not moved:

@@ -1,8 +1,10 @@
 """Defines the options that control how a model is split over devices."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from neurald.hal.api_arguments import integer, member, shown
 from neurald.hal.errors import BadData
@@ -28,8 +30,7 @@ class PartitioningMode(IntEnum):
     WITHOUT_FALLBACK = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partitioning:
+class Partitioning(Struct, frozen=True, kw_only=True):
     """Argument of `CompilationBuilder.set_partitioning`.
 
     Attributes:
@@ -59,7 +60,7 @@ class Partitioning:
                 f"partitioning policy {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"
             )
         # The mode may also be given as an integer.
-        object.__setattr__(self, "mode", member(self.mode, PartitioningMode, "the partitioning mode"))
+        force_setattr(self, "mode", member(self.mode, PartitioningMode, "the partitioning mode"))
         if self.max_partitions is not None and integer(self.max_partitions, "max_partitions") < 1:
             raise BadData(f"max_partitions is {self.max_partitions}; it must be at least 1, or None")
         if integer(self.min_operations, "min_operations") < 1:

@@ -11,14 +11,16 @@ operation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
 
 from neurald.hal.api_arguments import instance, integer, integers, shown
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, referenced_graphs
 from neurald.runtime.partitioning.placement import Candidate, OperationId, describe
 
@@ -34,8 +36,7 @@ class OverrideKind(Enum):
     PREFER = "prefer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
+class Override(Struct, frozen=True, kw_only=True):
     """One rule, created by `pin`, `forbid` or `prefer`.
 
     Attributes:
@@ -150,8 +151,7 @@ def _override(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedOverrides:
+class AppliedOverrides(Struct, frozen=True, kw_only=True):
     """The effect of rules on candidates.
 
     Attributes:

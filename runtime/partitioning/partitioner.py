@@ -1,15 +1,17 @@
 """Splits a model over devices; the entry point to placement, grouping, limits and overrides."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Preference
 from neurald.runtime.model.branches import MAIN, Nesting
 from neurald.runtime.partitioning.convexity import check_groups
 from neurald.runtime.partitioning.grouping_android import group_into_steps
-from neurald.runtime.partitioning.groups import Group
+from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import Placements, check_full_delegation, split_within_limits
+from neurald.runtime.partitioning.links import LinkCosts
 from neurald.runtime.partitioning.options import ANDROID, TENGINE, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import apply_overrides
 from neurald.runtime.partitioning.placement import (
@@ -26,8 +28,7 @@ from neurald.runtime.partitioning.policy_tengine import group_consecutive_operat
 _OFF = "partitioning is off"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """A strategy for choosing devices and grouping operations.
 
     Attributes:
@@ -51,8 +52,7 @@ POLICIES: Mapping[str, Policy] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionResult:
+class PartitionResult(Struct, frozen=True, kw_only=True):
     """A partitioned model.
 
     Attributes:
@@ -115,11 +115,17 @@ def partition(
             return not unsupported_reasons(model, nesting, candidates, operation_id)[cpu]
         return not candidates[cpu].unsupported_reason(operation_id)
 
-    placements, groups = split_within_limits(candidates, partitioning, split, can_fall_back)
+    has_links = any(candidate.link is not None for candidate in candidates)
+    excess_cost = LinkCosts(model, candidates).excess if has_links else _no_cost
+    placements, groups = split_within_limits(candidates, partitioning, split, can_fall_back, excess_cost)
     check_groups(model, groups)
     if partitioning.require_full_delegation:
         check_full_delegation(model, candidates, placements)
     return PartitionResult(groups=groups, placements=placements)
+
+
+def _no_cost(_: StepGroup) -> str:
+    return ""
 
 
 def _place_on_cpu(

@@ -10,14 +10,16 @@ CPU device runs it as a whole.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from neurald.hal.device import Capabilities, Performance, Verdict
+from msgspec import Struct, field
+
+from neurald.hal.device import Capabilities, Link, Performance, Verdict
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
+from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
 
 #: Pseudo-device of control flow that the plan itself interprets.
@@ -27,8 +29,7 @@ INTERPRETER = -1
 OperationId = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A device that operations may be placed on.
 
     Attributes:
@@ -38,6 +39,7 @@ class Candidate:
         is_cpu: whether it is the CPU device, to which operations fall back; at most one candidate
             is.
         excluded: operations that it may not run regardless of its verdict, with the reason.
+        link: to the device, if transfers to it are to be weighed against what it saves.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Candidate:
     capabilities: Capabilities
     is_cpu: bool = False
     excluded: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
+    link: Link | None = None
 
     def unsupported_reason(self, operation_id: OperationId) -> str:
         """Returns why the device cannot run an operation; empty if it can."""
@@ -57,8 +60,7 @@ class Candidate:
         return "" if verdict.ok else verdict.reason or "it gave no reason"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """The device of one operation.
 
     Attributes:
@@ -72,8 +74,7 @@ class Placement:
     rejected: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementConstraints:
+class PlacementConstraints(Struct, frozen=True, kw_only=True):
     """Constraints on single operations, which take precedence over scores.
 
     Attributes:
@@ -86,11 +87,14 @@ class PlacementConstraints:
     demoted: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
+_UNCONSTRAINED = PlacementConstraints()
+
+
 def find_best_device_for_each_operation(
     model: Model,
     candidates: Sequence[Candidate],
     preference: Preference,
-    constraints: PlacementConstraints = PlacementConstraints(),
+    constraints: PlacementConstraints = _UNCONSTRAINED,
 ) -> Mapping[int, tuple[Placement, ...]]:
     """Places every operation of the main graph and of the graphs of interpreted control flow.
 
@@ -217,6 +221,7 @@ class DeviceScores:
         self._capabilities = capabilities
         self._low_power = preference is Preference.LOW_POWER
         self._graphs: dict[int, float] = {}
+        self._known: dict[OperandType, float] = {}
         for number in nesting.order:
             graph = graph_of(model, number)
             self._graphs[number] = sum(self.operation(graph, operation) for operation in graph.operations)
@@ -230,14 +235,21 @@ class DeviceScores:
         control flow is the sum of the scores of its graphs plus a score of its own; each branch of
         an IF counts half.
         """
+        if not is_control_flow(operation):
+            first = _first_operand(operation)
+            if first is None:
+                return math.inf
+            kind = graph.operands[first].type
+            known = self._known.get(kind)
+            if known is None:
+                score = self._of_type(kind)
+                known = self._known[kind] = math.inf if math.isnan(score) else score
+            return known
         inner = sum(self._graphs[number] for number in referenced_graphs(graph, operation))
         if operation.type is OperationType.IF:
             score = self._figure(self._capabilities.if_performance) + 0.5 * inner
-        elif operation.type is OperationType.WHILE:
-            score = self._figure(self._capabilities.while_performance) + inner
         else:
-            first = next(iter((*operation.inputs, *operation.outputs)), None)
-            score = math.inf if first is None else self._of_type(graph.operands[first].type)
+            score = self._figure(self._capabilities.while_performance) + inner
         # A driver's figures are external data. NaN must not win.
         return math.inf if math.isnan(score) else score
 
@@ -251,6 +263,11 @@ class DeviceScores:
 
     def _figure(self, performance: Performance) -> float:
         return performance.power_usage if self._low_power else performance.exec_time
+
+
+def _first_operand(operation: Operation) -> int | None:
+    """Returns the operand whose type decides about the score of an operation."""
+    return next(iter(operation.inputs or operation.outputs), None)
 
 
 class _DeviceChooser:
@@ -268,8 +285,30 @@ class _DeviceChooser:
         self._constraints = constraints
         self._nesting = Nesting(model)
         self._scores = [DeviceScores(model, self._nesting, c.capabilities, preference) for c in candidates]
+        self._requested = frozenset((*constraints.demoted, *constraints.preferred))
+        self._placements: dict[tuple[object, ...], Placement] = {}
 
     def place(self, operation_id: OperationId) -> Placement:
+        """Returns the placement of an operation.
+
+        It is the same for all operations with the same score and verdicts, unless a device is
+        requested for one of them.
+        """
+        number, position = operation_id
+        graph = graph_of(self._model, number)
+        operation = graph.operations[position]
+        if is_control_flow(operation) or operation_id in self._requested:
+            return self._place(operation_id)
+        first = _first_operand(operation)
+        key = (
+            None if first is None else graph.operands[first].type,
+            *[candidate.unsupported_reason(operation_id) for candidate in self._candidates],
+        )
+        if key not in self._placements:
+            self._placements[key] = self._place(operation_id)
+        return self._placements[key]
+
+    def _place(self, operation_id: OperationId) -> Placement:
         number, position = operation_id
         graph = graph_of(self._model, number)
         operation = graph.operations[position]

@@ -9,9 +9,11 @@ condition steps, Goto, body steps, Goto}; both Gotos of a WHILE lead back to it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from neurald.hal.api_arguments import integer
 from neurald.hal.device import Device, PreparedModel
@@ -31,8 +33,7 @@ from neurald.runtime.devices.driver_faults import feature_level
 from neurald.runtime.model.branches import MAIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ExecutionStep:
+class ExecutionStep(Struct, frozen=True, kw_only=True, eq=False):
     """Operations that one device runs as one model.
 
     Attributes:
@@ -60,17 +61,16 @@ class ExecutionStep:
     outputs: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
-    input_operands: tuple[Operand, ...] = field(init=False)
-    output_operands: tuple[Operand, ...] = field(init=False)
+    input_operands: tuple[Operand, ...] = ()
+    output_operands: tuple[Operand, ...] = ()
 
     def __post_init__(self) -> None:
         graph = self.model.main
-        object.__setattr__(self, "input_operands", tuple(graph.operands[n] for n in graph.inputs))
-        object.__setattr__(self, "output_operands", tuple(graph.operands[n] for n in graph.outputs))
+        force_setattr(self, "input_operands", tuple(graph.operands[n] for n in graph.inputs))
+        force_setattr(self, "output_operands", tuple(graph.operands[n] for n in graph.outputs))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IfStep:
+class IfStep(Struct, frozen=True, kw_only=True):
     """Continues at the next position if the condition is true, otherwise at `else_position`.
 
     Attributes:
@@ -94,8 +94,7 @@ def _operation_name(graph: int, number: int, kind: str) -> str:
     return f"graph {graph} operation {number} {kind}" if graph else f"operation {number} {kind}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhileStep:
+class WhileStep(Struct, frozen=True, kw_only=True):
     """Starts a loop. Each of the loop's Gotos leads back here.
 
     The condition's steps start at the next position. Condition and body read the carried values.
@@ -130,8 +129,7 @@ class WhileStep:
         return _operation_name(self.graph, self.operation, "WHILE")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GotoStep:
+class GotoStep(Struct, frozen=True, kw_only=True):
     """Continues at `position`."""
 
     position: int
@@ -140,8 +138,7 @@ class GotoStep:
 PlanStep: TypeAlias = ExecutionStep | IfStep | WhileStep | GotoStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstantBytes:
+class ConstantBytes(Struct, frozen=True, kw_only=True):
     """Bytes of a model constant that a plan passes to a step as an input."""
 
     memory: Memory
@@ -149,8 +146,7 @@ class ConstantBytes:
     length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanValue:
+class PlanValue(Struct, frozen=True, kw_only=True):
     """An operand that steps of a plan exchange, or share with the client.
 
     Attributes:
@@ -194,8 +190,7 @@ class PlanValue:
         return f"operand {self.operand}" + (f" of graph {self.graph}" if self.graph else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SimpleBody:
+class SimpleBody(Struct, frozen=True, kw_only=True, eq=False):
     """A plan of one step, which is the application's own model."""
 
     step: ExecutionStep
@@ -206,8 +201,7 @@ class SimpleBody:
         return (self.step,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CompoundBody:
+class CompoundBody(Struct, frozen=True, kw_only=True, eq=False):
     """A plan of several steps.
 
     Attributes:
@@ -226,18 +220,17 @@ class CompoundBody:
     arena: MemoryPlan
     shares_memory: bool
     shared: frozenset[int] = frozenset()
-    steps: tuple[ExecutionStep, ...] = field(init=False)
+    steps: tuple[ExecutionStep, ...] = ()
 
     def __post_init__(self) -> None:
         steps = tuple(step for step in self.program if isinstance(step, ExecutionStep))
-        object.__setattr__(self, "steps", steps)
+        force_setattr(self, "steps", steps)
 
 
 StepRole: TypeAlias = tuple[ExecutionStep, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPreference:
+class MemoryPreference(Struct, frozen=True, kw_only=True):
     """The memory layout that a device prefers.
 
     Attributes:

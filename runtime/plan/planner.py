@@ -12,7 +12,8 @@ whose device computes only with constants.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
@@ -33,8 +34,7 @@ from neurald.runtime.plan.shared_values import values_to_share
 _LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanningResult:
+class PlanningResult(Struct, frozen=True, kw_only=True):
     """A plan and its report."""
 
     plan: ExecutionPlan

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Self
@@ -20,7 +20,7 @@ from typing import Self
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, key_parts
 from neurald.hal.cache.store import Cache, Miss, default_directory
-from neurald.hal.cache.variants import VariantCache
+from neurald.hal.cache.variants import SharedCache, VariantCache
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.device import CacheFilesNeeded, CacheRecord, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
@@ -36,8 +36,9 @@ from neurald.hal.errors import (
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.constants import seal_constants
-from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
 from neurald.runtime.devices.discovery import cpu_device
@@ -55,8 +56,6 @@ DEFERRED_COMPILATION = (
     "the shapes of its inputs are only known to executions, so it is compiled and cached for each set "
     "of shapes"
 )
-#: Stands for all models in the keys of what they share.
-_NO_MODEL = Model(main=Subgraph(operands=(), operations=(), inputs=(), outputs=()))
 #: Minimum share of the time until the deadline that is reserved for compiling.
 _MIN_COMPILE_SHARE = 0.5
 
@@ -146,7 +145,7 @@ class Preparer:
         caching: where artifacts are stored; None to disable caching.
         lock_wait_s: maximum time to wait for another process that compiles the same model.
         startup: INSTANT to return first tiers, where there are any and the cache has nothing.
-        is_apart: True to compile in another process where possible, at a low priority.
+        is_background: True for work beside executions, which have precedence.
         monitor: shows preparations that take long; None to show nothing.
     """
 
@@ -157,14 +156,14 @@ class Preparer:
         *,
         lock_wait_s: float = MAX_LOCK_WAIT_S,
         startup: Startup = Startup.OPTIMIZED,
-        is_apart: bool = False,
+        is_background: bool = False,
         monitor: ProgressMonitor | None = None,
     ) -> None:
         self._options = options
         self._caching = caching
         self._lock_wait_s = lock_wait_s
         self._startup = startup
-        self._is_apart = is_apart
+        self._is_background = is_background
         self._monitor = monitor
 
     def without_deadline(self) -> "Preparer":
@@ -181,7 +180,7 @@ class Preparer:
             replace(self._options, deadline_s=None, cancellation=cancellation),
             self._caching,
             lock_wait_s=self._lock_wait_s,
-            is_apart=True,
+            is_background=True,
             monitor=self._monitor,
         )
 
@@ -223,7 +222,7 @@ class Preparer:
             reason = loaded.reason or reason
         with convert_driver_faults(device.name):
             provider = device if device is cpu else cpu
-            options = replace(self._options, attributes=(), variants=self._library(provider))
+            options = replace(self._options, attributes=(), shared=self._shared(provider))
             prepared_model = first_tier(provider, model, options)
         if prepared_model is None:
             return None
@@ -238,23 +237,15 @@ class Preparer:
             is_first_tier=True,
         )
 
-    def _library(self, device: Device) -> VariantCache | None:
-        """Returns the cache of what a device needs for the first tiers of all models."""
-        if self._caching is None:
+    def _shared(self, device: Device) -> SharedCache | None:
+        """Returns the cache of what the models of a device share; None for one of another process."""
+        if self._caching is None or device.is_remote or not device.cache_files_needed:
             return None
         try:
-            cache = Cache(self._caching.directory)
+            return SharedCache(self._caching.directory, device, _warn_once)
         except Error as error:
-            _warn_once(f"the first tier is not cached: {error}")
+            _warn_once(f"kernels are not cached: {error}")
             return None
-        return VariantCache(
-            cache,
-            lambda: key_parts(_NO_MODEL, device, PrepareOptions()),
-            device.cache_files_needed,
-            "first tier of all models",
-            lambda: "",
-            _warn_once,
-        )
 
     def _prepare(self, device: Device, model: Model) -> PreparedStep:
         started = time.perf_counter()
@@ -265,7 +256,7 @@ class Preparer:
             reconnect(self._options.deadline_s)
         preparation = self._preparation(device, model)
         if isinstance(preparation, str):
-            prepared_model = _compiled(device, model, self._options, is_apart=self._is_apart)
+            prepared_model = _compiled(device, model, self._options, is_background=self._is_background)
             milliseconds = _since(started)
             prepared = PreparedStep(
                 prepared_model=prepared_model,
@@ -366,10 +357,10 @@ class Preparer:
             device,
             model,
             parts,
-            self._options,
+            replace(self._options, shared=self._shared(device)),
             self._lock_wait_s,
             question,
-            is_apart=self._is_apart,
+            is_background=self._is_background,
         )
 
 
@@ -379,7 +370,7 @@ class _CachedPreparation:
     Args:
         question: identifies the file state that the key's constants were read from (see
             `constants_question`); None if the model's constants are sealed.
-        is_apart: see `Preparer`.
+        is_background: see `Preparer`.
     """
 
     def __init__(
@@ -392,9 +383,9 @@ class _CachedPreparation:
         lock_wait_s: float,
         question: bytes | None = None,
         *,
-        is_apart: bool = False,
+        is_background: bool = False,
     ) -> None:
-        self._is_apart = is_apart
+        self._is_background = is_background
         self._cache = cache
         self._device = device
         self._version = device.version
@@ -477,7 +468,7 @@ class _CachedPreparation:
         # The variants object cannot be passed to another process.
         options = self._options if self._device.is_remote else replace(self._options, variants=variants)
         compiling = time.perf_counter()
-        prepared_model = _compiled(self._device, self._model, options, is_apart=self._is_apart)
+        prepared_model = _compiled(self._device, self._model, options, is_background=self._is_background)
         compile_ms = _since(compiling)
         record: CacheRecord | None = variants.record or getattr(prepared_model, "cache_record", None)
         if record is not None and record.was_there:
@@ -567,12 +558,15 @@ class _CachedPreparation:
         return PreparedStep(prepared_model=prepared_model, report=report)
 
 
-def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_apart: bool) -> PreparedModel:
+def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_background: bool) -> PreparedModel:
     cpu = cpu_device()
-    if is_apart and device is cpu and compiles_apart(device):
+    if device is cpu and compiles_apart(device):
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
 
-        options = replace(options, compiler=BackgroundCompiler(cpu.name, cpu, model))
+        options = replace(
+            options,
+            compiler=BackgroundCompiler(cpu.name, cpu, model, options.shared, is_awaited=not is_background),
+        )
     with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)
 

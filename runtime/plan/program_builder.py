@@ -1,13 +1,15 @@
 """Builds the program of a plan from groups: a list of steps and jumps, and their values."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.numbering import operand_number, operation_number
 from neurald.hal.model.types import Lifetime, Model, Operand
+from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan.arena import plan_arena
@@ -25,8 +27,7 @@ from neurald.runtime.plan.plan import (
 MakeStep: TypeAlias = Callable[[StepGroup], ExecutionStep | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanProgram:
+class PlanProgram(Struct, frozen=True, kw_only=True):
     """The parts of a `neurald.runtime.plan.plan.CompoundBody` that follow from the groups."""
 
     steps: tuple[PlanStep, ...]

@@ -5,8 +5,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from neurald.hal.sync.progress import ProgressListener
 
@@ -18,8 +19,7 @@ _LONG_S: Final = 1.0
 _INTERVAL_S: Final = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepProgress:
+class StepProgress(Struct, frozen=True, kw_only=True):
     """The progress of a preparation that takes longer than a second.
 
     Attributes:

@@ -1,12 +1,11 @@
 """Defines the report of a compilation: how its steps were prepared, and which devices failed."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from neurald.runtime.plan.preparer import PreparationReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepFailure:
+class StepFailure(Struct, frozen=True, kw_only=True):
     """A step whose device has failed since the step was prepared, even if it works again.
 
     Attributes:
@@ -22,8 +21,7 @@ class StepFailure:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompilationReport:
+class CompilationReport(Struct, frozen=True, kw_only=True):
     """How the steps of a plan were prepared, and which of their devices have failed since.
 
     Attributes:

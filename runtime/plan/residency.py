@@ -6,7 +6,8 @@ another device reads it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import Error
@@ -18,8 +19,7 @@ from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, PlanValue, StepRole, WhileStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Residence:
+class Residence(Struct, frozen=True, kw_only=True):
     """A value that may stay on a device.
 
     Attributes:

@@ -1,7 +1,8 @@
 """CompilationStatus: which code the steps of a compilation run, and what is still compiled."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from neurald.runtime.plan.startup import Startup
 
@@ -13,8 +14,7 @@ class StepTier(Enum):
     OPTIMIZED = "optimized"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepStatus:
+class StepStatus(Struct, frozen=True, kw_only=True):
     """The state of one step.
 
     Attributes:
@@ -52,8 +52,7 @@ class StepStatus:
         return f"{text}optimised code is compiled, {self.progress:.0%} in {self.elapsed_s:.1f} s"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompilationStatus:
+class CompilationStatus(Struct, frozen=True, kw_only=True):
     """The state of all steps of a compilation. `str()` formats it as one line for each step.
 
     Attributes:

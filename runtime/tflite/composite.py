@@ -5,9 +5,9 @@ tensors are added to those of the caller.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from neurald.hal.errors import BadData
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_OPERANDS, MAX_OPERATIONS
 from neurald.runtime.tflite.flatbuffer import INT32
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph

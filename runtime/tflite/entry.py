@@ -5,10 +5,11 @@ file by their numbers.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.tflite.importer import Importer
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSubgraph

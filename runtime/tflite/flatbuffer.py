@@ -11,8 +11,11 @@ limited to a small multiple of the file.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 
@@ -29,9 +32,10 @@ INT64 = NumberFormat("<q")
 FLOAT32 = NumberFormat("<f")
 
 _VTABLE_HEADER = NumberFormat("<HH")
-#: Number of fields whose offsets are read at once, and the formats of so many offsets.
-_MAX_OFFSETS = 16
-_OFFSETS = tuple(NumberFormat(f"<{count}H") for count in range(_MAX_OFFSETS + 1))
+#: Number of fields that a vtable is kept for. Kept are those of the first tables: files have a few
+#: vtables, which many tables share.
+_MAX_FIELDS = 32
+_MAX_VTABLES = 1024
 
 #: Maximum number of tables to visit, as in the format's own verifier.
 MAX_TABLES = 1_000_000
@@ -52,7 +56,7 @@ class Flatbuffer:
         BadData: the file has another identifier, or is too short for one.
     """
 
-    __slots__ = ("_bytes_left", "_tables_left", "data", "size")
+    __slots__ = ("_bytes_left", "_tables_left", "_vtables", "data", "readers", "size")
 
     def __init__(self, data: memoryview, identifier: bytes) -> None:
         self.data = data
@@ -64,6 +68,9 @@ class Flatbuffer:
             raise BadData(f"the file has the identifier {found!r}; {identifier!r} is expected")
         self._bytes_left = min(_MAX_READS_PER_BYTE * self.size, _MAX_READ_BYTES)
         self._tables_left = MAX_TABLES
+        self._vtables: dict[int, _Vtable] = {}
+        #: The readers of options, by kind.
+        self.readers: dict[str, TableReader] = {}
 
     @property
     def root(self) -> "Table":
@@ -91,6 +98,66 @@ class Flatbuffer:
             )
         return start, count
 
+    def vtable(self, table: int) -> "_Vtable":
+        """Returns the vtable of the table at a position; both lie inside the file."""
+        self._tables_left -= 1
+        if self._tables_left < 0:
+            raise BadData(f"the file has more than {MAX_TABLES} tables")
+        (distance,) = INT32.unpack_from(self.data, table)
+        position = table - distance
+        found = self._vtables.get(position)
+        if found is None:
+            found = self._read_vtable(table, position)
+            if len(self._vtables) < _MAX_VTABLES:
+                self._vtables[position] = found
+        if table + found.table_size > self.size:
+            raise BadData(
+                f"the table at byte {table} has {found.table_size} bytes; at least 4, inside the file's "
+                f"{self.size} bytes, are expected"
+            )
+        return found
+
+    def _read_vtable(self, table: int, position: int) -> "_Vtable":
+        if not 0 <= position <= self.size - 4:
+            raise BadData(f"the table at byte {table} has its vtable at byte {position}, outside the file")
+        vtable_size, size = _VTABLE_HEADER.unpack_from(self.data, position)
+        if vtable_size < 4 or vtable_size % 2 or position + vtable_size > self.size:
+            raise BadData(
+                f"the vtable at byte {position} has {vtable_size} bytes; an even size of at least 4, inside "
+                f"the file's {self.size} bytes, is expected"
+            )
+        if size < 4:
+            raise BadData(
+                f"the table at byte {table} has {size} bytes; at least 4, inside the file's {self.size} "
+                "bytes, are expected"
+            )
+        count = min((vtable_size - 4) // 2, _MAX_FIELDS)
+        return _Vtable(
+            position=position,
+            table_size=size,
+            offsets=struct.unpack_from(f"<{count}H", self.data, position + 4),
+        )
+
+    def numbers(self, position: int, kind: NumberFormat) -> tuple[Any, ...]:
+        """Reads the vector of numbers at `position`."""
+        data = self.data
+        (count,) = UINT32.unpack_from(data, position)
+        start = position + 4
+        size_bytes = count * kind.size
+        if size_bytes > self.size - start:
+            self.vector(position, kind.size)
+        self.spend_bytes(size_bytes)
+        return struct.unpack_from(f"<{count}{kind.format[-1]}", data, start)
+
+    def text(self, position: int) -> str:
+        """Reads the text at `position`."""
+        start, length = self.vector(position, 1)
+        self.spend_bytes(length)
+        try:
+            return str(self.data[start : start + length], "utf-8")
+        except UnicodeDecodeError:
+            raise BadData(f"the text at byte {start} is not UTF-8") from None
+
     def spend_bytes(self, size_bytes: int) -> None:
         """Charges bytes that are about to be read to the budget."""
         self._bytes_left -= size_bytes
@@ -99,11 +166,139 @@ class Flatbuffer:
                 "the file has too many bytes of vectors and strings, or refers to the same ones too often"
             )
 
-    def spend_table(self) -> None:
-        """Charges a table that is about to be read to the budget."""
-        self._tables_left -= 1
-        if self._tables_left < 0:
-            raise BadData(f"the file has more than {MAX_TABLES} tables")
+
+class _Vtable(Struct, frozen=True, kw_only=True):
+    """The offsets of the fields in tables of one form; 0 for absent fields.
+
+    Attributes:
+        position: its own position in the file.
+        table_size: of the tables, in bytes.
+    """
+
+    position: int
+    table_size: int
+    offsets: tuple[int, ...]
+
+    def offset(self, field: int, size_bytes: int, table: int) -> int:
+        """Returns the offset of a field in the table at `table`; 0 if it is absent."""
+        offset = self.offsets[field] if field < len(self.offsets) else 0
+        if offset and (offset < 4 or offset + size_bytes > self.table_size):
+            raise BadData(f"field {field} of the table at byte {table} lies outside the table")
+        return offset
+
+
+class FieldFormat(Struct, frozen=True, kw_only=True):
+    """A field of a table.
+
+    Attributes:
+        number: in the schema.
+        kind: of a number; None for a reference to another object.
+        default: of a number.
+    """
+
+    number: int
+    kind: NumberFormat | None = None
+    default: float = 0
+
+
+class _Layout(Struct, frozen=True, kw_only=True):
+    """Where the fields of a `TableReader` are in tables with the same vtable.
+
+    Attributes:
+        format: of the fields that are present, in the order of their offsets.
+        pick: takes these fields and all defaults, and returns all fields in the reader's order.
+        references: position among the fields, and offset in the table.
+    """
+
+    format: NumberFormat
+    pick: Callable[[tuple[Any, ...]], Sequence[Any]]
+    references: tuple[tuple[int, int], ...]
+
+
+class TableReader:
+    """Reads the same fields of many tables, all fields of a table at once.
+
+    The positions of fields are checked once for each vtable.
+
+    Args:
+        file: the file.
+        fields: the fields to read.
+    """
+
+    def __init__(self, file: Flatbuffer, fields: Sequence[FieldFormat]) -> None:
+        self._file = file
+        self._fields = tuple(fields)
+        self._defaults = tuple(field.default for field in fields)
+        self._layouts: dict[int, _Layout | None] = {}
+
+    def read(self, position: int) -> list[Any]:
+        """Reads the table at a position.
+
+        Returns:
+            The value of each field. For a reference, the position of an object that has at least
+            four bytes inside the file; 0 if it is absent.
+
+        Raises:
+            BadData: the table, one of the fields or a referenced object exceeds the file.
+        """
+        file = self._file
+        vtable = file.vtable(position)
+        key = vtable.position
+        if key in self._layouts:
+            layout = self._layouts[key]
+        else:
+            layout = self._layout(vtable, position)
+            if len(self._layouts) < _MAX_VTABLES:
+                self._layouts[key] = layout
+        if layout is None:
+            return self._one_by_one(vtable, position)
+        found = list(layout.pick(layout.format.unpack_from(file.data, position) + self._defaults))
+        size = file.size
+        for number, offset in layout.references:
+            at = position + offset
+            target = at + found[number]
+            if target == at or target + 4 > size:
+                file.follow(at)
+            found[number] = target
+        return found
+
+    def _one_by_one(self, vtable: _Vtable, position: int) -> list[Any]:
+        """Reads the table at a position whose fields overlap, as no writer lays them out."""
+        found: list[Any] = []
+        for field in self._fields:
+            kind = field.kind or UINT32
+            offset = vtable.offset(field.number, kind.size, position)
+            if not offset:
+                found.append(field.default)
+            elif field.kind is None:
+                found.append(self._file.follow(position + offset))
+            else:
+                found.append(kind.unpack_from(self._file.data, position + offset)[0])
+        return found
+
+    def _layout(self, vtable: _Vtable, position: int) -> _Layout | None:
+        """Returns the layout of tables with a vtable; None if fields overlap."""
+        present = sorted(
+            (offset, number, field.kind or UINT32)
+            for number, field in enumerate(self._fields)
+            if (offset := vtable.offset(field.number, (field.kind or UINT32).size, position))
+        )
+        text, end = ["<"], 0
+        for offset, _, kind in present:
+            if offset < end:
+                return None
+            text.append(f"{offset - end}x{kind.format[-1]}")
+            end = offset + kind.size
+        places = [len(present) + number for number in range(len(self._fields))]
+        for place, (_, number, _) in enumerate(present):
+            places[number] = place
+        return _Layout(
+            format=NumberFormat("".join(text)),
+            pick=itemgetter(*places) if len(places) > 1 else itemgetter(slice(0, len(places))),
+            references=tuple(
+                (number, offset) for offset, number, _ in present if self._fields[number].kind is None
+            ),
+        )
 
 
 class Table:
@@ -115,78 +310,55 @@ class Table:
     the file.
     """
 
-    __slots__ = ("_end", "_file", "_offsets", "_position", "_vtable", "_vtable_end")
+    __slots__ = ("_position", "_vtable", "file")
 
     def __init__(self, file: Flatbuffer, position: int) -> None:
-        file.spend_table()
-        (distance,) = INT32.unpack_from(file.data, position)
-        vtable = position - distance
-        if not 0 <= vtable <= file.size - 4:
-            raise BadData(f"the table at byte {position} has its vtable at byte {vtable}, outside the file")
-        vtable_size, size = _VTABLE_HEADER.unpack_from(file.data, vtable)
-        if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > file.size:
-            raise BadData(
-                f"the vtable at byte {vtable} has {vtable_size} bytes; an even size of at least 4, inside "
-                "the "
-                f"file's {file.size} bytes, is expected"
-            )
-        if size < 4 or position + size > file.size:
-            raise BadData(
-                f"the table at byte {position} has {size} bytes; at least 4, inside the file's {file.size} "
-                "bytes, are expected"
-            )
-        self._file = file
+        self.file = file
         self._position = position
-        self._end = position + size
-        self._vtable = vtable
-        self._vtable_end = vtable + vtable_size
-        # The offsets of the first fields, read at once.
-        count = min((vtable_size - 4) // 2, _MAX_OFFSETS)
-        self._offsets = _OFFSETS[count].unpack_from(file.data, vtable + 4)
+        self._vtable = file.vtable(position)
 
     def _find(self, field: int, size_bytes: int) -> int:
         """Returns the position of a field in the file; 0 if it is absent."""
-        if field < len(self._offsets):
-            offset = self._offsets[field]
-        elif field < _MAX_OFFSETS:
-            return 0
-        else:
-            entry = self._vtable + 4 + 2 * field
-            if entry >= self._vtable_end:
-                return 0
-            (offset,) = UINT16.unpack_from(self._file.data, entry)
-        if offset == 0:
-            return 0
-        position: int = self._position + offset
-        if offset < 4 or position + size_bytes > self._end:
-            raise BadData(f"field {field} of the table at byte {self._position} lies outside the table")
-        return position
+        offset = self._vtable.offset(field, size_bytes, self._position)
+        return self._position + offset if offset else 0
+
+    def read(self, kind: str, fields: Sequence[FieldFormat]) -> list[Any]:
+        """Reads several fields at once; see `TableReader`.
+
+        Args:
+            kind: of the table. All tables of a kind are read with the same fields.
+            fields: the fields.
+        """
+        reader = self.file.readers.get(kind)
+        if reader is None:
+            reader = self.file.readers[kind] = TableReader(self.file, fields)
+        return reader.read(self._position)
 
     def _follow(self, field: int) -> int:
         """Returns the position of the object that a field refers to; 0 if it is absent."""
         position = self._find(field, 4)
-        return self._file.follow(position) if position else 0
+        return self.file.follow(position) if position else 0
 
     def integer(self, field: int, kind: NumberFormat, default: int = 0) -> int:
         """Reads an integer or boolean field."""
         position = self._find(field, kind.size)
-        return int(kind.unpack_from(self._file.data, position)[0]) if position else default
+        return int(kind.unpack_from(self.file.data, position)[0]) if position else default
 
     def real(self, field: int, default: float = 0.0) -> float:
         """Reads a float32 field."""
         position = self._find(field, 4)
-        return float(FLOAT32.unpack_from(self._file.data, position)[0]) if position else default
+        return float(FLOAT32.unpack_from(self.file.data, position)[0]) if position else default
 
     def table(self, field: int) -> "Table | None":
         """Reads the table that the field refers to; None if it is absent."""
         position = self._follow(field)
-        return Table(self._file, position) if position else None
+        return Table(self.file, position) if position else None
 
     def tables(self, field: int) -> "TableVector":
         """Reads the field's vector of tables; empty if it is absent."""
         position = self._follow(field)
-        start, count = self._file.vector(position, 4) if position else (0, 0)
-        return TableVector(self._file, start, count)
+        start, count = self.file.vector(position, 4) if position else (0, 0)
+        return TableVector(self.file, start, count)
 
     def integers(self, field: int, kind: NumberFormat = INT32) -> tuple[int, ...]:
         """Reads the field's vector of integers; empty if it is absent."""
@@ -198,11 +370,7 @@ class Table:
 
     def _numbers(self, field: int, kind: NumberFormat) -> tuple[Any, ...]:
         position = self._follow(field)
-        if not position:
-            return ()
-        start, count = self._file.vector(position, kind.size)
-        self._file.spend_bytes(count * kind.size)
-        return struct.unpack_from(f"<{count}{kind.format[-1]}", self._file.data, start)
+        return self.file.numbers(position, kind) if position else ()
 
     def span(self, field: int) -> tuple[int, int] | None:
         """Returns the position and length of the field's byte vector in the file.
@@ -210,19 +378,12 @@ class Table:
         None if it is absent.
         """
         position = self._follow(field)
-        return self._file.vector(position, 1) if position else None
+        return self.file.vector(position, 1) if position else None
 
     def string(self, field: int) -> str | None:
         """Reads the field's text; None if it is absent."""
-        span = self.span(field)
-        if span is None:
-            return None
-        start, length = span
-        self._file.spend_bytes(length)
-        try:
-            return str(self._file.data[start : start + length], "utf-8")
-        except UnicodeDecodeError:
-            raise BadData(f"the text at byte {start} is not UTF-8") from None
+        position = self._follow(field)
+        return self.file.text(position) if position else None
 
 
 class TableVector:
@@ -238,11 +399,15 @@ class TableVector:
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, index: int) -> Table:
-        """Returns the table at `index`, from 0 to the length (exclusive)."""
+    def position(self, index: int) -> int:
+        """Returns the position of the table at `index`, from 0 to the length (exclusive)."""
         if not 0 <= index < self._count:
             raise IndexError(index)
-        return Table(self._file, self._file.follow(self._start + 4 * index))
+        return self._file.follow(self._start + 4 * index)
+
+    def __getitem__(self, index: int) -> Table:
+        """Returns the table at `index`, from 0 to the length (exclusive)."""
+        return Table(self._file, self.position(index))
 
     def __iter__(self) -> Iterator[Table]:
         return (self[index] for index in range(self._count))

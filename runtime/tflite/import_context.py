@@ -19,6 +19,10 @@ class ImportContext(Protocol):
         """The graphs that have been called so far."""
         ...
 
+    def record_acceptance(self, *, is_accepted: bool) -> None:
+        """Records whether a finished graph has the operands that definitions have accepted."""
+        ...
+
     def constant(self, operand: Operand) -> Array | None:
         """Returns the value of a constant; None for any other operand."""
         ...

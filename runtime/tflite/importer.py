@@ -7,7 +7,6 @@ assigns are the initial values of the variables.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Array
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_OPERATIONS
 from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.composite import expand_composites
@@ -71,11 +71,13 @@ class Importer:
     Attributes:
         referenced: the graphs that have been called so far.
         problems: everything found that is not supported.
+        is_accepted: whether the definitions of all operations accepted the final operands.
     """
 
     def __init__(self, file: TfliteFile, memory: Memory) -> None:
         self.referenced: list[Subgraph] = []
         self.problems: list[str] = []
+        self.is_accepted = True
         self._file = file
         self._constants = Model(main=_EMPTY, pools=(memory,))
         self._unpacking = Unpacking(memory.view())
@@ -98,6 +100,10 @@ class Importer:
     def pools(self) -> tuple[Memory, ...]:
         """The memories that hold constants."""
         return self._constants.pools
+
+    def record_acceptance(self, *, is_accepted: bool) -> None:
+        """Records whether a finished graph has the operands that definitions have accepted."""
+        self.is_accepted = self.is_accepted and is_accepted
 
     def unpacked(self, tensor: Tensor, operand: Operand) -> Operand:
         """Unpacks a packed constant into a separate pool; returns its operand.

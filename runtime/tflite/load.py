@@ -2,17 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
-from neurald.hal.api_arguments import integer
 from neurald.hal.errors import BadData
+from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model, SignatureNames
-from neurald.hal.validation.model_rules import validate_model
+from neurald.hal.model.types import Model
 from neurald.runtime.tflite.content import file_content
-from neurald.runtime.tflite.entry import with_input_shapes
-from neurald.runtime.tflite.importer import Importer
-from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
+from neurald.runtime.tflite.converted import ConvertedFile
 
 
 def load_tflite(
@@ -24,7 +20,8 @@ def load_tflite(
     """Loads the model in a `.tflite` file, or in the bytes of one.
 
     Bytes are copied. A file stays mapped as long as the model exists, and holds its constants: it
-    must not be written or truncated meanwhile (replacing it by another file is fine).
+    must not be written or truncated meanwhile (replacing it by another file is fine). What the file
+    was converted to is kept in the default cache, and used again while the file is unchanged.
 
     Each signature becomes a separate model. Variables that a signature assigns are variables of all
     signatures that read them; `CompilationBuilder.share_state` makes compilations share their
@@ -42,85 +39,20 @@ def load_tflite(
             operators; the message lists all of them.
     """
     name, memory = file_content(path_or_bytes)
-    try:
-        return _load(memory, signature, shapes or {})
-    except BadData as error:
-        raise BadData(f"{name}: {error}") from None
-
-
-def _load(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:
-    file = TfliteFile(memory.view())
-    signatures = MappingProxyType(
-        {
-            key: SignatureNames(inputs=tuple(entry.inputs), outputs=tuple(entry.outputs))
-            for key, entry in file.signatures.items()
-        }
-    )
-    importer = Importer(file, memory)
-    if name is None:
-        source = importer.subgraph(0)
-        inputs, outputs = source.inputs, source.outputs
-        names = SignatureNames(
-            inputs=tuple(source.tensors[index].name for index in inputs),
-            outputs=tuple(source.tensors[index].name for index in outputs),
-        )
-    else:
-        if name not in file.signatures:
-            known = ", ".join(shown(key) for key in sorted(file.signatures)) or "none"
-            raise BadData(f"there is no signature {shown(name)}; there are: {known}")
-        entry = file.signatures[name]
-        source = importer.subgraph(entry.subgraph)
-        inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
-        names = signatures[name]
-    source = with_input_shapes(source, _shapes_by_tensor(shapes, names.inputs, inputs))
-    main, state = importer.main(source, inputs, outputs)
-    model = Model(
-        main=main,
-        referenced=tuple(importer.referenced),
-        pools=importer.pools,
-        state=state,
-        input_names=names.inputs,
-        output_names=names.outputs,
-        signatures=signatures,
-    )
-    validate_model(model)
+    if shapes or not isinstance(memory, FileMemory):
+        return _convert(name, memory, signature, shapes or {})
+    converted = ConvertedFile(memory, signature)
+    model = converted.load()
+    if model is None:
+        model = _convert(name, memory, signature, {})
+        converted.store(model)
     return model
 
 
-def _shapes_by_tensor(
-    shapes: Mapping[str, Sequence[int]], names: Sequence[str], inputs: Sequence[int]
-) -> dict[int, tuple[int, ...]]:
-    """Returns the shapes by the numbers of the tensors.
+def _convert(name: str, memory: Memory, signature: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:
+    from neurald.runtime.tflite.conversion import convert  # Not needed for a file in the cache.
 
-    Raises:
-        BadData: there is no such input, or a shape is not valid.
-    """
-    tensors = dict(zip(names, inputs, strict=True))
-    found: dict[int, tuple[int, ...]] = {}
-    for name, shape in shapes.items():
-        if name not in tensors:
-            known = ", ".join(shown(each) for each in tensors) or "none"
-            raise BadData(f"a shape is given for {shown(str(name))}, which is no input; there are: {known}")
-        lengths = [integer(each, f"a length of input {shown(name)}") for each in shape]
-        if any(not 0 <= length < 1 << 31 for length in lengths):
-            raise BadData(
-                f"input {shown(name)}: {lengths} is no shape; lengths from 0 to 2**31 - 1 are expected"
-            )
-        found[tensors[name]] = tuple(lengths)
-    return found
-
-
-def _entry_tensors(
-    entry: TfliteSignature, source: TfliteSubgraph, what: str
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the tensors of a signature's inputs and outputs.
-
-    Its inputs must be those of the subgraph.
-    """
-    inputs, outputs = tuple(entry.inputs.values()), tuple(entry.outputs.values())
-    if sorted(inputs) != sorted(source.inputs):
-        raise BadData(f"{what} does not name each input of subgraph {entry.subgraph} exactly once")
-    for label, index in entry.outputs.items():
-        if index >= len(source.tensors):
-            raise BadData(f"{what}: output {shown(label)} is tensor {index}; there are {len(source.tensors)}")
-    return inputs, tuple(source.aliases.get(index, index) for index in outputs)
+    try:
+        return convert(memory, signature, shapes)
+    except BadData as error:
+        raise BadData(f"{name}: {error}") from None

@@ -5,9 +5,9 @@ Scalars, intermediate results, omitted arguments.
 
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 
 from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, byte_size
+from neurald.hal.records import replace
 from neurald.runtime.tflite.operands import UnsupportedFeature
 
 #: Maximum total size of the zeros for omitted biases.

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -11,6 +10,7 @@ from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import declared_shape
 from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.operand_table import OperandTable
@@ -32,6 +32,8 @@ class OperationList(OperandTable):
         super().__init__(operands)
         self.importer = importer
         self._operations: list[Operation] = []
+        #: The operands of each operation, as its definition accepted them.
+        self._accepted_operands: list[tuple[Operand, ...]] = []
 
     def value(self, index: int) -> Array | None:
         """Returns the value of a constant, None for any other operand."""
@@ -58,7 +60,21 @@ class OperationList(OperandTable):
         for index, shape in zip(outputs, shapes, strict=True):
             self._operands[index] = replace(self._operands[index], dimensions=shape)
         if not self._evaluate(operation):
+            operands = self._operands
             self._operations.append(operation)
+            self._accepted_operands.append(
+                tuple([operands[index] for index in operation.inputs + operation.outputs])
+            )
+
+    @property
+    def is_accepted(self) -> bool:
+        """True if no operand has changed since the definitions of its operations accepted it."""
+        operands = self._operands
+        return all(
+            operands[index] is before or is_interchangeable(operands[index], before)
+            for operation, accepted in zip(self._operations, self._accepted_operands, strict=True)
+            for index, before in zip(operation.inputs + operation.outputs, accepted, strict=True)
+        )
 
     def _first_accepted(
         self, candidates: Sequence[Definition], inputs: Sequence[int], outputs: Sequence[int]
@@ -191,6 +207,16 @@ class OperationList(OperandTable):
         result = self.value_like(replace(operand, dimensions=(0,)))
         self.reshape(index, (-1,), result)
         return result
+
+
+def is_interchangeable(operand: Operand, other: Operand) -> bool:
+    """Returns True if the operands are results that differ at most in being outputs of the graph."""
+    results = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+    return (
+        operand.lifetime in results
+        and other.lifetime in results
+        and replace(operand, lifetime=other.lifetime) == other
+    )
 
 
 def _takes_ranks(binding: Binding, operation: Operation, shapes: Sequence[Dimensions]) -> bool:

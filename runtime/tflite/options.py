@@ -7,10 +7,20 @@ are `i` (int32), `l` (int64), `b` (int8, all enumerations), `?` (bool), `f` (flo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from neurald.runtime.tflite.flatbuffer import BOOL, INT8, INT32, INT64, NumberFormat, Table
+from msgspec import Struct
+
+from neurald.runtime.tflite.flatbuffer import (
+    BOOL,
+    FLOAT32,
+    INT8,
+    INT32,
+    INT64,
+    FieldFormat,
+    NumberFormat,
+    Table,
+)
 from neurald.runtime.tflite.schema import constant_names
 from neurald.runtime.tflite.schema_enums import BuiltinOptions
 
@@ -87,11 +97,11 @@ _TABLE = {
     "WhileOptions": "cond_subgraph:i body_subgraph:i",
 }
 
-_KINDS: dict[str, NumberFormat] = {"i": INT32, "l": INT64, "b": INT8, "?": BOOL}
+_KINDS: dict[str, NumberFormat] = {"i": INT32, "l": INT64, "b": INT8, "?": BOOL, "f": FLOAT32}
+_ITEM_KINDS: dict[str, NumberFormat] = {"[i]": INT32, "[f]": FLOAT32}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Struct, frozen=True, kw_only=True):
     """One field.
 
     Its number in the schema, its kind (see the module's docstring) and its default.
@@ -101,24 +111,22 @@ class Field:
     kind: str
     default: float
 
-    def read(self, table: Table) -> Any:
-        """Reads the field from an options table."""
-        if self.kind == "[i]":
-            return table.integers(self.number)
-        if self.kind == "[f]":
-            return table.reals(self.number)
-        if self.kind == "f":
-            return table.real(self.number, self.default)
-        return table.integer(self.number, _KINDS[self.kind], int(self.default))
+    @property
+    def format(self) -> FieldFormat:
+        """The format of the field in an options table."""
+        if self.kind in _ITEM_KINDS:
+            return FieldFormat(number=self.number)
+        default = self.default if self.kind == "f" else int(self.default)
+        return FieldFormat(number=self.number, kind=_KINDS[self.kind], default=default)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionsKind:
+class OptionsKind(Struct, frozen=True, kw_only=True):
     """A kind of options table: its number in the union `BuiltinOptions`, and its fields."""
 
     name: str
     number: int
     fields: Mapping[str, Field]
+    formats: tuple[FieldFormat, ...]
 
     def read(self, table: Table | None) -> Options:
         """Reads all fields by name; returns the defaults if the file omits the options."""
@@ -127,7 +135,12 @@ class OptionsKind:
                 name: () if field.kind.startswith("[") else field.default
                 for name, field in self.fields.items()
             }
-        return {name: field.read(table) for name, field in self.fields.items()}
+        found: dict[str, Any] = dict(zip(self.fields, table.read(self.name, self.formats), strict=True))
+        for name, field in self.fields.items():
+            items = _ITEM_KINDS.get(field.kind)
+            if items is not None:
+                found[name] = table.file.numbers(found[name], items) if found[name] else ()
+        return found
 
 
 def _parse(name: str, line: str) -> OptionsKind:
@@ -137,7 +150,12 @@ def _parse(name: str, line: str) -> OptionsKind:
             label, kind = word.split(":")
             kind, _, default = kind.partition("=")
             fields[label] = Field(number=number, kind=kind, default=float(default or 0))
-    return OptionsKind(name=name, number=getattr(BuiltinOptions, name), fields=fields)
+    return OptionsKind(
+        name=name,
+        number=getattr(BuiltinOptions, name),
+        fields=fields,
+        formats=tuple(field.format for field in fields.values()),
+    )
 
 
 #: Name → kind.

@@ -6,8 +6,9 @@ Fields are numbered as in TFLite's schema, version 3.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.flatbuffer import (
@@ -18,8 +19,10 @@ from neurald.runtime.tflite.flatbuffer import (
     UINT8,
     UINT32,
     UINT64,
+    FieldFormat,
     Flatbuffer,
     Table,
+    TableReader,
 )
 from neurald.runtime.tflite.schema_enums import BuiltinOperator, TensorType
 
@@ -55,8 +58,7 @@ def shown(name: str) -> str:
     return repr(name if len(name) <= 80 else name[:77] + "...")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantization:
+class Quantization(Struct, frozen=True, kw_only=True):
     """Quantisation parameters of a tensor.
 
     Attributes:
@@ -69,8 +71,7 @@ class Quantization:
     dimension: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockQuantization:
+class BlockQuantization(Struct, frozen=True, kw_only=True):
     """Blockwise quantisation of the rows of a matrix, with one scale per block.
 
     Zero points of blocks are treated as 0 even if the file has others, as LiteRT does.
@@ -84,8 +85,7 @@ class BlockQuantization:
     length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
+class Tensor(Struct, frozen=True, kw_only=True):
     """A tensor of a subgraph.
 
     Attributes:
@@ -170,8 +170,7 @@ class Tensor:
         return f"tensor {self.index} {shown(self.name)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class Operator(Struct, frozen=True, kw_only=True):
     """An operator of a subgraph.
 
     Attributes:
@@ -209,8 +208,7 @@ class Operator:
         return f"{self.scope}operator {self.index} {self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TfliteSubgraph:
+class TfliteSubgraph(Struct, frozen=True, kw_only=True):
     """Tensors and operators in execution order; `inputs` and `outputs` are tensor indexes.
 
     Attributes:
@@ -226,13 +224,43 @@ class TfliteSubgraph:
     aliases: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TfliteSignature:
+class TfliteSignature(Struct, frozen=True, kw_only=True):
     """A named entry point: name → tensor index, ordered by name."""
 
     subgraph: int
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
+
+
+_TENSOR_FIELDS = (
+    FieldFormat(number=0),  # shape
+    FieldFormat(number=1, kind=INT8),  # type
+    FieldFormat(number=2, kind=UINT32),  # buffer
+    FieldFormat(number=3),  # name
+    FieldFormat(number=4),  # quantization
+    FieldFormat(number=5, kind=BOOL),  # is_variable
+    FieldFormat(number=6),  # sparsity
+    FieldFormat(number=7),  # shape_signature
+    FieldFormat(number=8, kind=BOOL),  # has_rank
+)
+_BUFFER_FIELDS = (
+    FieldFormat(number=0),  # data
+    FieldFormat(number=1, kind=UINT64),  # offset
+    FieldFormat(number=2, kind=UINT64),  # size
+)
+_OPERATOR_FIELDS = (
+    FieldFormat(number=0, kind=UINT32),  # opcode_index
+    FieldFormat(number=1),  # inputs
+    FieldFormat(number=2),  # outputs
+    FieldFormat(number=3, kind=UINT8),  # builtin_options_type
+    FieldFormat(number=4),  # builtin_options
+    FieldFormat(number=5),  # custom_options
+    FieldFormat(number=8),  # intermediates
+    FieldFormat(number=9, kind=UINT64),  # large_custom_options_offset
+    FieldFormat(number=10, kind=UINT64),  # large_custom_options_size
+    FieldFormat(number=11, kind=UINT8),  # builtin_options_2_type
+    FieldFormat(number=12),  # builtin_options_2
+)
 
 
 class TfliteFile:
@@ -254,6 +282,9 @@ class TfliteFile:
             raise BadData(f"the file has schema version {version}; {_VERSION} is expected")
         self._file = file
         self._size = file.size
+        self._tensor_reader = TableReader(file, _TENSOR_FIELDS)
+        self._buffer_reader = TableReader(file, _BUFFER_FIELDS)
+        self._operator_reader = TableReader(file, _OPERATOR_FIELDS)
         self._codes = tuple(_code(table) for table in root.tables(1))
         self._subgraphs = root.tables(2)
         self._buffers = root.tables(4)
@@ -277,15 +308,22 @@ class TfliteFile:
         """Reads the subgraph at `index`; `scope` is a prefix for messages about its operators."""
         _check_index(index, len(self._subgraphs), "an operator or a signature", "subgraph")
         table = self._subgraphs[index]
-        tensors = tuple(self._tensor(number, t) for number, t in enumerate(table.tables(0)))
+        found = table.tables(0)
+        tensors = tuple([self._tensor(number, found.position(number)) for number in range(len(found))])
         inputs, outputs = table.integers(1), table.integers(2)
         for indexes, what in ((inputs, "input"), (outputs, "output")):
             for position, tensor in enumerate(indexes):
                 _check_index(tensor, len(tensors), f"{what} {position}", "tensor")
+        operators = table.tables(3)
         return TfliteSubgraph(
             index=index,
             tensors=tensors,
-            operators=tuple(self._operator(i, t, len(tensors), scope) for i, t in enumerate(table.tables(3))),
+            operators=tuple(
+                [
+                    self._operator(number, operators.position(number), len(tensors), scope)
+                    for number in range(len(operators))
+                ]
+            ),
             inputs=inputs,
             outputs=outputs,
         )
@@ -299,93 +337,125 @@ class TfliteFile:
             outputs=_tensor_map(table, 1, f"an output of {what}"),
         )
 
-    def _tensor(self, index: int, table: Table) -> Tensor:
-        name = table.string(3) or ""
-        what = f"tensor {index} {shown(name)}"
-        shape, signature = table.integers(0), table.integers(7)
-        if min(shape, default=0) < 0:
-            raise BadData(f"{what} has shape {_format_lengths(shape)}; no length may be negative")
+    def _tensor(self, index: int, position: int) -> Tensor:
+        file = self._file
+        (
+            shape_at,
+            kind,
+            buffer,
+            name_at,
+            quantization_at,
+            is_variable,
+            sparsity_at,
+            signature_at,
+            has_rank,
+        ) = self._tensor_reader.read(position)
+        name = file.text(name_at) if name_at else ""
+        shape = file.numbers(shape_at, INT32) if shape_at else ()
+        signature = file.numbers(signature_at, INT32) if signature_at else ()
+        if shape and min(shape) < 0:
+            raise BadData(
+                f"tensor {index} {shown(name)} has shape {_format_lengths(shape)}; no length may be negative"
+            )
         if signature and (len(signature) != len(shape) or min(signature) < -1):
             raise BadData(
-                f"{what} has shape signature {_format_lengths(signature)}, which does not go with shape {_format_lengths(shape)}"
+                f"tensor {index} {shown(name)} has shape signature {_format_lengths(signature)}, which does not go "
+                f"with shape {_format_lengths(shape)}"
             )
         return Tensor(
             index=index,
             name=name,
-            type=table.integer(1, INT8),
+            type=kind,
             shape=shape,
             shape_signature=signature,
-            has_rank=bool(table.integer(8, BOOL)),
-            data=self._buffer(table.integer(2, UINT32), what),
-            is_variable=bool(table.integer(5, BOOL)),
-            sparsity=table.table(6),
-            _quantization=table.table(4),
+            has_rank=bool(has_rank),
+            data=self._buffer(buffer, index, name) if buffer else None,
+            is_variable=bool(is_variable),
+            sparsity=Table(file, sparsity_at) if sparsity_at else None,
+            _quantization=Table(file, quantization_at) if quantization_at else None,
         )
 
-    def _buffer(self, index: int, what: str) -> tuple[int, int] | None:
-        """Returns the position of a buffer's bytes.
+    def _buffer(self, buffer: int, index: int, name: str) -> tuple[int, int] | None:
+        """Returns the position of the bytes of a tensor's buffer; None if it is empty.
 
-        None for buffer 0 and empty buffers, which mean no value.
+        Buffer 0 means that there is no value, without being read.
         """
-        if index == 0:
-            return None
-        _check_index(index, len(self._buffers), what, "buffer")
-        table = self._buffers[index]
-        data = table.span(0)
-        if data is None:
+        if not 0 <= buffer < len(self._buffers):
+            what = f"tensor {index} {shown(name)}"
+            _check_index(buffer, len(self._buffers), what, "buffer")
+        data_at, offset, length = self._buffer_reader.read(self._buffers.position(buffer))
+        if data_at:
+            data = self._file.vector(data_at, 1)
+        else:
             # Files beyond 2 GB store values after the flatbuffer; offsets 0 and 1 mean that this
             # one does not.
-            offset, length = table.integer(1, UINT64), table.integer(2, UINT64)
             if offset <= 1:
                 return None
             if offset + length > self._size:
                 raise BadData(
-                    f"{what}: its {length} bytes at offset {offset} do not lie inside the file's "
-                    f"{self._size} bytes"
+                    f"tensor {index} {shown(name)}: its {length} bytes at offset {offset} do not lie inside "
+                    f"the file's {self._size} bytes"
                 )
             data = offset, length
         return data if data[1] else None
 
-    def _operator(self, index: int, table: Table, tensors: int, scope: str) -> Operator:
-        opcode = table.integer(0, UINT32)
-        _check_index(opcode, len(self._codes), f"operator {index}", "operator code")
+    def _operator(self, index: int, position: int, tensors: int, scope: str) -> Operator:
+        file = self._file
+        (
+            opcode,
+            inputs_at,
+            outputs_at,
+            options_type,
+            options_at,
+            custom_at,
+            intermediates_at,
+            custom_offset,
+            custom_length,
+            options2_type,
+            options2_at,
+        ) = self._operator_reader.read(position)
+        if opcode >= len(self._codes):
+            _check_index(opcode, len(self._codes), f"operator {index}", "operator code")
         code, custom_code = self._codes[opcode]
-        inputs, outputs, intermediates = table.integers(1), table.integers(2), table.integers(8)
+        inputs = file.numbers(inputs_at, INT32) if inputs_at else ()
+        outputs = file.numbers(outputs_at, INT32) if outputs_at else ()
+        intermediates = file.numbers(intermediates_at, INT32) if intermediates_at else ()
         for tensor in inputs:
-            if tensor != OMITTED:
+            if not OMITTED <= tensor < tensors:
                 _check_index(tensor, tensors, f"{scope}operator {index} (input)", "tensor")
-        for tensor in (*outputs, *intermediates):
-            _check_index(tensor, tensors, f"{scope}operator {index} (output)", "tensor")
+        for tensor in outputs + intermediates:
+            if not 0 <= tensor < tensors:
+                _check_index(tensor, tensors, f"{scope}operator {index} (output)", "tensor")
         return Operator(
             index=index,
             code=code,
             custom_code=custom_code,
             inputs=inputs,
             outputs=outputs,
-            options_type=table.integer(3, UINT8),
-            options=table.table(4),
-            options2_type=table.integer(11, UINT8),
-            options2=table.table(12),
-            custom_options=self._custom_options(table, f"{scope}operator {index}"),
+            options_type=options_type,
+            options=Table(file, options_at) if options_at else None,
+            options2_type=options2_type,
+            options2=Table(file, options2_at) if options2_at else None,
+            custom_options=(
+                self._custom_options(custom_at, custom_offset, custom_length, f"{scope}operator {index}")
+                if custom_at or custom_offset > 1
+                else b""
+            ),
             intermediates=intermediates,
             scope=scope,
         )
 
-    def _custom_options(self, table: Table, what: str) -> bytes:
-        span = table.span(5)
-        if span is None:
-            # As for buffers, the bytes may be after the flatbuffer.
-            start, length = table.integer(9, UINT64), table.integer(10, UINT64)
-            if start <= 1:
-                return b""
-            if start + length > self._size:
-                raise BadData(
-                    f"{what}: {length} bytes of options at offset {start} do not lie inside the file's "
-                    f"{self._size} bytes"
-                )
-            span = start, length
-        self._file.spend_bytes(span[1])
-        return bytes(self._file.data[span[0] : span[0] + span[1]])
+    def _custom_options(self, position: int, start: int, length: int, what: str) -> bytes:
+        """Returns the options at a position, or, as for buffers, after the flatbuffer."""
+        if position:
+            start, length = self._file.vector(position, 1)
+        elif start + length > self._size:
+            raise BadData(
+                f"{what}: {length} bytes of options at offset {start} do not lie inside the file's "
+                f"{self._size} bytes"
+            )
+        self._file.spend_bytes(length)
+        return bytes(self._file.data[start : start + length])
 
 
 def _code(table: Table) -> tuple[int, str]:

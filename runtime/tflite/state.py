@@ -7,7 +7,8 @@ it touches as additional inputs, and returns those that it assigns as additional
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.model.types import Operand
 from neurald.runtime.tflite.flatbuffer import INT32
@@ -36,8 +37,7 @@ STATEFUL = frozenset(
 _HANDLES = frozenset((TensorType.RESOURCE, TensorType.VARIANT))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
+class Effects(Struct, frozen=True, kw_only=True):
     """The effects of running a subgraph on variables.
 
     Attributes:
@@ -55,8 +55,7 @@ class Effects:
         return tuple(key for key in self.touched if (key in self.assigned) is assigned)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallArguments:
+class CallArguments(Struct, frozen=True, kw_only=True):
     """Arguments of a call of a subgraph.
 
     Attributes:

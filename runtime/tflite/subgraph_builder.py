@@ -11,7 +11,6 @@ operation infers, possibly with unknown dimensions.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -20,8 +19,10 @@ from neurald.hal.model.types import (
     Lifetime,
     Operand,
     OperandType,
+    Operation,
     Subgraph,
 )
+from neurald.hal.records import replace
 from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.operands import (
     BLOCKWISE_TYPES,
@@ -398,6 +399,7 @@ class SubgraphBuilder(OperationList):
             outputs.append(self._output(self._read(tensor), outputs))
         for key in leaving:
             outputs.append(self._output(self.variable(key), outputs))
+        self.importer.record_acceptance(is_accepted=self.is_accepted)
         inputs = (*self._inputs, *self._variable_inputs)
         used = {*inputs, *outputs}
         for operation in self._operations:
@@ -406,10 +408,10 @@ class SubgraphBuilder(OperationList):
         return Subgraph(
             operands=tuple(self._operands[index] for index in renumbered),
             operations=tuple(
-                replace(
-                    operation,
-                    inputs=tuple(renumbered[index] for index in operation.inputs),
-                    outputs=tuple(renumbered[index] for index in operation.outputs),
+                Operation(
+                    type=operation.type,
+                    inputs=tuple([renumbered[index] for index in operation.inputs]),
+                    outputs=tuple([renumbered[index] for index in operation.outputs]),
                 )
                 for operation in self._operations
             ),

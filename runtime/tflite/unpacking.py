@@ -7,9 +7,9 @@ could represent any number of zeros, their total size is limited by the size of 
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -40,8 +40,7 @@ _VECTORS: dict[int, NumberFormat] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Level:
+class _Level(Struct, frozen=True, kw_only=True):
     """One level of the tree of a sparse tensor, see `neurald.hal.operations.movement.densify`."""
 
     format: int

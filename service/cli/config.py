@@ -29,11 +29,14 @@ def config(
     values: dict[str, object] = {
         name: value
         for name, value in msgspec.to_builtins(found).items()
-        if name not in ("drivers", "sources")
+        if name not in ("drivers", "remotes", "sources")
     }
     values["drivers"] = list(found.drivers)
     for name, settings in found.drivers.items():
         for field, value in msgspec.to_builtins(settings).items():
             values[f"drivers.{name}.{field}"] = value
+    for name, remote in found.remotes.items():
+        named = {field: value for field, value in msgspec.to_builtins(remote).items() if value}
+        values[f"remotes.{name}"] = ", ".join(f"{field} {value}" for field, value in named.items())
     rows = [(name, str(value), found.sources[name]) for name, value in values.items()]
     write_table(("setting", "value", "source"), rows)

@@ -36,7 +36,7 @@ def devices(
 def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
     from neurald.hal.device import declared_extensions
     from neurald.hal.errors import Error
-    from neurald.service.console.device_choice import address, daemon, performance
+    from neurald.service.console.device_choice import address, daemon, link, performance
 
     description: dict[str, Any] = {
         "name": device.name,
@@ -55,6 +55,7 @@ def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
     }
     try:
         description["performance"] = performance(device)
+        description["link"] = link(device)
         description["daemon"] = daemon(device)
     except Error as error:
         # A daemon that dies in the meantime must not prevent the others from being listed.
@@ -98,6 +99,11 @@ def _show(found: list[dict[str, Any]]) -> None:
             note(f"{device['name']}: its driver starts when a model is prepared for it")
         if "error" in device:
             note(f"{device['name']}: {device['error']}")
+        if found_link := device.get("link"):
+            note(
+                f"{device['name']}: on another host, {found_link['latency_s'] * 1e3:.3g} ms and "
+                f"{found_link['bytes_per_s'] / 1e6:.3g} MB/s away"
+            )
         for weakness in _weaknesses(device.get("daemon")):
             note(f"{device['name']}: {weakness}")
         for extension in device["declared_extensions"]:

@@ -61,7 +61,9 @@ def explain(
         raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(html))
     with status(f"explaining {model}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)
-        candidates = find_candidates(loaded, find_devices(device or ()) or nd.devices())
+        candidates = find_candidates(
+            loaded, find_devices(device or ()) or nd.devices(), weighs_links=not device
+        )
         partitioning = Partitioning(policy=policy)
         result = partition(loaded, candidates, Preference.FAST_SINGLE_ANSWER, partitioning)
         explained = explanation.explain(loaded, candidates, result)

@@ -9,12 +9,13 @@ of the cases that pass also run between guard pages.
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.hal.device import Artifact, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import DeadObject, Error
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import operation_levels
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate
 from neurald.service.conformance.cases.runner import (

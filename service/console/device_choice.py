@@ -115,6 +115,14 @@ def daemon(device: nd.Device) -> dict[str, Any] | None:
     }
 
 
+def link(device: nd.Device) -> dict[str, float] | None:
+    """Returns the measured link to a device on another host; None for other devices."""
+    from neurald.hal.rpc.client.device import RemoteDevice
+
+    found = device.link() if device.is_remote and isinstance(device, RemoteDevice) else None
+    return None if found is None else {"latency_s": found.latency_s, "bytes_per_s": found.bytes_per_s}
+
+
 def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
     """Returns time and power of a device relative to the CPU device (1.0), by operand type.
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -10,6 +9,7 @@ import neurald as nd
 from neurald.hal.device import KernelTime
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 from neurald.runtime.execution.profile import StepProfile
 from neurald.runtime.model.branches import graph_of
 from neurald.service.console.output import printable, write_line, write_table

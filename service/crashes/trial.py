@@ -19,7 +19,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +42,7 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.process.parent import die_with
+from neurald.hal.records import replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.wire.model import decode_model
 from neurald.hal.validation.model_rules import validate_model

@@ -30,7 +30,8 @@ from neurald.hal.crashes.breadcrumbs import Breadcrumbs
 from neurald.hal.crashes.guard import CrashGuard
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.crashes.watch import CrashWatch
-from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, UnavailableDevice, error_for
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import GarbageCollector
 from neurald.hal.process.heap import HeapTrimmer
@@ -45,6 +46,7 @@ from neurald.service.daemon.memory_limit import limited_memory
 from neurald.service.daemon.notifications import (
     HANGING,
     HELPER_DEATHS,
+    LOST,
     READY,
     SANDBOX,
     SANDBOX_MISSING,
@@ -122,6 +124,8 @@ class Daemon:
         # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted
         # thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
+        self._reporting = threading.Lock()
+        self._is_healthy = True
         self._garbage = GarbageCollector()
         self._breadcrumbs = Breadcrumbs.inherited()
         self._cleanup = contextlib.ExitStack()
@@ -149,7 +153,7 @@ class Daemon:
                     cleanup.callback(release_socket, lock_socket(path))
                     remove_stale(path)
                     remove_stale(self._address.memory_path)
-            device = self._device = create_device(self._driver)
+            device = self._device = self._create_device()
             # Some devices measure themselves at the first call, which must not make clients wait.
             device.capabilities()
             watch = self._crash_watch(device.version)
@@ -171,6 +175,7 @@ class Daemon:
             self._server.start()
             self._address = self._server.address
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
+            self._server.handler.admission.report = self._report
             self._cleanup = cleanup.pop_all()
         self._notifier.send(
             **{
@@ -182,13 +187,23 @@ class Daemon:
         )
         logger.info("%s listens at %s", device.name, self.address)
 
+    def _create_device(self) -> Device:
+        """Creates the device; an error says so if the sandbox may be the reason."""
+        try:
+            return create_device(self._driver)
+        except UnavailableDevice as error:
+            if not self._sandbox.parts or not isinstance(error.__cause__, PermissionError | ImportError):
+                raise
+            raise UnavailableDevice(
+                f"{error}; the sandbox hides the files of users from drivers, and --readable PATH shows them"
+            ) from error.__cause__
+
     def serve(self) -> None:
         """Waits until `stop` is called.
 
         In the meantime it reports to the health service and to a supervisor whether the device
         completes its executions, and returns memory that clients have released to the system.
         """
-        was_hanging = False
         heap = HeapTrimmer()
         while True:
             # The wait has a timeout, because a signal that arrives just before it, or in another
@@ -198,21 +213,32 @@ class Daemon:
             if not self._server.is_serving:
                 _exit_at_once()
             self._server.check_certificates()
-            is_hanging = self._server.handler.admission.is_hanging
-            self._notifier.send(
-                **{
-                    WATCHDOG: 1,
-                    SESSIONS: len(self._server.handler.sessions.all()),
-                    HANGING: int(is_hanging),
-                    HELPER_DEATHS: self._breadcrumbs.helper_deaths,
-                }
-            )
-            if is_hanging != was_hanging:
-                states = health_pb2.HealthCheckResponse
-                self._set_health(states.NOT_SERVING if is_hanging else states.SERVING)
-                was_hanging = is_hanging
+            self._report()
             self._garbage.collect_if_due()
             heap.trim_if_due()
+
+    def _report(self) -> None:
+        """Reports to the health service and to the supervisor how the device is.
+
+        The watchdog of executions calls this, too.
+        """
+        admission = self._server.handler.admission
+        is_hanging, is_lost = admission.is_hanging, admission.is_lost
+        states = health_pb2.HealthCheckResponse
+        with self._reporting:
+            if self._is_healthy == (is_hanging or is_lost):
+                self._is_healthy = not self._is_healthy
+                self._set_health(states.SERVING if self._is_healthy else states.NOT_SERVING)
+        sessions = len(self._server.handler.sessions.all())
+        self._notifier.send(
+            **{
+                WATCHDOG: 1,
+                SESSIONS: sessions,
+                HANGING: int(is_hanging),
+                LOST: int(is_lost),
+                HELPER_DEATHS: self._breadcrumbs.helper_deaths,
+            }
+        )
 
     def _crash_watch(self, version: str) -> CrashWatch:
         """Creates the watch for models that may kill the driver."""

@@ -21,12 +21,14 @@ READY: Final = "READY"
 STOPPING: Final = "STOPPING"
 WATCHDOG: Final = "WATCHDOG"
 STATUS: Final = "STATUS"
-#: The number of open sessions, and 1 while an execution exceeds its time limit.
+#: The number of open sessions, 1 while an execution exceeds its time limit, and 1 once the device is
+#: lost.
 SESSIONS: Final = "X_NEURALD_SESSIONS"
 #: What restricts the process: "full", "partial" or "off", and the missing parts.
 SANDBOX: Final = "X_NEURALD_SANDBOX"
 SANDBOX_MISSING: Final = "X_NEURALD_SANDBOX_MISSING"
 HANGING: Final = "X_NEURALD_HANGING"
+LOST: Final = "X_NEURALD_LOST"
 #: How many processes that compiled models have died.
 HELPER_DEATHS: Final = "X_NEURALD_HELPER_DEATHS"
 

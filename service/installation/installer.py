@@ -35,7 +35,7 @@ def unit_files(configuration: Configuration, *, is_system: bool, file: Path | No
         command.append("--system")
     if file is not None:
         command += ["--config", str(file.absolute())]
-    for argument in (*command, str(configuration.group), configuration.socket_mode):
+    for argument in (*command, configuration.group, configuration.socket_mode):
         if not argument.isprintable():
             raise BadData(f"{argument!r} cannot be written into a unit file: it has control characters")
     units = Units(
@@ -44,7 +44,7 @@ def unit_files(configuration: Configuration, *, is_system: bool, file: Path | No
         drivers=tuple(configuration.drivers),
         drain_s=max((each.drain_s or 0.0 for each in configuration.drivers.values()), default=0.0),
         is_system=is_system,
-        group=str(configuration.group),
+        group=configuration.group,
         socket_mode=configuration.socket_mode,
     )
     texts = (units.socket, units.service, units.users, units.directories)

@@ -24,6 +24,12 @@ from neurald.hal.process.configuration_file import (
     read_configuration,
 )
 from neurald.hal.registry import default_drivers
+from neurald.runtime.devices.remotes import (
+    REMOTES_VARIABLE,
+    RemoteSettings,
+    read_remotes,
+    remotes_of_environment,
+)
 from neurald.service.daemon.admitted_users import group_number, sharing_of
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.manager.setting_choice import DEFAULT, SettingChoice, member_of, number_of_seconds
@@ -86,6 +92,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     group: str | int | None = None
     socket_mode: str | None = None
     drivers: dict[str, DriverSettings] | None = None
+    remotes: dict[str, dict[str, str]] = {}
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +124,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         group: of the sockets of the machine's service.
         socket_mode: permissions of the sockets, in octal.
         drivers: by name, complete: no value is None and no `driver` is empty.
+        remotes: the daemons of other hosts that applications of this user find.
         sources: for the name of each setting, where its value comes from.
     """
 
@@ -124,9 +132,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     log_level: LogLevel
     log_format: LogFormat
     system: bool
-    group: str | int
+    group: str
     socket_mode: str
     drivers: dict[str, DriverSettings]
+    remotes: dict[str, RemoteSettings]
     sources: dict[str, str]
 
 
@@ -173,7 +182,7 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         LogFormat.AUTO,
     )
     choice.sources["system"] = "--system" if flags.system else DEFAULT
-    group: str | int = choice.of_file("group", content.group, SERVICE_GROUP)
+    group = choice.of_file("group", None if content.group is None else str(content.group), SERVICE_GROUP)
     socket_mode = choice.of_file("socket_mode", content.socket_mode, "0660" if flags.system else "0600")
     shared |= {
         "log_level": level or LogLevel.NOTICE,
@@ -199,8 +208,19 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         group=group,
         socket_mode=socket_mode,
         drivers=complete,
+        remotes=_chosen_remotes(content, path, choice.sources),
         sources=choice.sources,
     )
+
+
+def _chosen_remotes(content: _File, path: Path, sources: dict[str, str]) -> dict[str, RemoteSettings]:
+    found = remotes_of_environment()
+    source = REMOTES_VARIABLE
+    if found is None:
+        found, source = read_remotes({"remotes": content.remotes}, str(path)), str(path)
+    for name in found:
+        sources[f"remotes.{name}"] = source
+    return found
 
 
 def load_for_this_machine(file: Path | None = None, flags: Flags | None = None) -> Configuration:

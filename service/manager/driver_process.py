@@ -36,7 +36,7 @@ _MAX_LINE_BYTES: Final = 2000
 _SANDBOX_STATES: Final = ("full", "partial", "off")
 _READ_BYTES: Final = 1 << 16
 #: Time between the signal that writes stack traces to the log and the one that ends any process.
-_TRACEBACK_S: Final = 0.5
+_TRACEBACK_S: Final = 0.25
 
 
 class DriverProcess:
@@ -150,6 +150,9 @@ class DriverProcess:
         """Ends a process that hangs. If it still can, it writes the stacks of its threads first."""
         self._was_aborted = True
         self._was_stopped = is_stopped(self._process.pid)
+        if self._was_stopped:
+            self.kill()  # it would write nothing
+            return
         self._signal(signal.SIGABRT)
         self._kill_later(_TRACEBACK_S)
 

@@ -313,7 +313,7 @@ class Manager:
         except msgspec.DecodeError as error:
             return Done(f"the request is not understood: {error}")
         if isinstance(request, StatusRequest):
-            return self.status() if may_control else _without_patterns(self.status())
+            return self.status() if may_control else _for_clients(self.status())
         if not may_control:
             # `Forgiven` has the same field.
             return Done(
@@ -333,9 +333,9 @@ class Manager:
         return Done()
 
 
-def _without_patterns(status: ManagerStatus) -> ManagerStatus:
-    """Leaves out the patterns, which reveal something of other users' models."""
-    drivers = tuple(msgspec.structs.replace(each, patterns=()) for each in status.drivers)
+def _for_clients(status: ManagerStatus) -> ManagerStatus:
+    """Leaves out the patterns and the lines of logs, which may reveal something of other users."""
+    drivers = tuple(msgspec.structs.replace(each, patterns=(), last_lines=()) for each in status.drivers)
     return msgspec.structs.replace(status, drivers=drivers)
 
 

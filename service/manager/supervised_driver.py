@@ -164,6 +164,8 @@ class SupervisedDriver:
             self.sharing = sharing
             self._standby.set_mode(sharing.socket_mode)
         self._policy.forget()
+        if self._abort_reason:
+            return  # its end follows at once
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
             self._enter(DriverState.STOPPED, "an operator restarted it")
@@ -180,11 +182,16 @@ class SupervisedDriver:
         if notifications.READY in values and process.ready_s is None:
             process.describe_sandbox(values)
             self._became_ready(process)
-        if process is not self._process or process.ready_s is None:
+        if process is not self._process or process.ready_s is None or self._abort_reason:
             return True
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if values.get(notifications.HANGING) == "1":
+            # The sessions that have just ended with it were in use.
             self._abort("an execution exceeds its time limit")
+            return True
+        if values.get(notifications.LOST) == "1":
+            self._abort("its device is lost")
+            return True
         helpers = values.get(notifications.HELPER_DEATHS, "")
         if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
             self._count_helper_deaths(process)
@@ -227,6 +234,9 @@ class SupervisedDriver:
             return _refusal("the service manager stops")
         if self._state is DriverState.QUARANTINED:
             return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
+        if self._abort_reason and self._process is not None:
+            # It hangs, and its end follows at once.
+            return _refusal(self._abort_reason)
         if self._state is DriverState.BACKOFF:
             left_s = self._resumes_at_s - self._loop.time()
             if left_s > _MAX_WAIT_S:
@@ -318,10 +328,15 @@ class SupervisedDriver:
         self._abort(f"it was silent for {self.settings.watchdog_s:g} s")
 
     def _abort(self, reason: str) -> None:
-        """Ends a process that hangs; `_ended` sees to the rest."""
+        """Ends a process that hangs; `_ended` sees to the rest.
+
+        Until then its state says that it does not serve, and new clients are refused in its place.
+        """
         self._cancel_timer("watchdog")
         self._abort_reason = reason
         self._log(f"{reason}; its process is ended", logging.WARNING)
+        self._enter(DriverState.BACKOFF, reason)
+        self._run(self._stand_in())
         if self._process is not None:
             self._process.abort()
 

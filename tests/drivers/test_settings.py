@@ -103,5 +103,5 @@ def test_threads_decide_nothing_of_what_is_compiled(monkeypatch: pytest.MonkeyPa
 
 
 def test_importing_neurald_reads_no_sources() -> None:
-    code = "import sys, neurald; sys.exit('neurald.drivers.sources' in sys.modules)"
+    code = "import sys, neurald; sys.exit('neurald.hal.cache.sources' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,7 +12,6 @@ import os
 import random
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from support.devices.faulty import Execute, Faulty
@@ -21,6 +20,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Pre
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Request
+from neurald.hal.records import replace
 
 FAULT_VARIABLE = "NEURALD_FAULT"
 DELAY_S = 0.3

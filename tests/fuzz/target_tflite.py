@@ -23,6 +23,7 @@ from random_graphs.graph import RandomGraph
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.model.types import Model, OperandType
+from neurald.hal.validation.model_rules import validate_model
 
 Array = np.ndarray[Any, Any]
 
@@ -94,6 +95,7 @@ class TfliteTarget:
         before = tracemalloc.get_traced_memory()[0]
         try:
             model = nd.load_tflite(self._path)
+            _check_valid(model)
             compilation = _compilation(model, self._references)
         except nd.Error as error:
             _check_peak(before, len(content))
@@ -206,6 +208,14 @@ def _with_equal_overflows(output: Array, expected: Array) -> Array:
     if output.dtype.kind not in "fc" or output.shape != expected.shape:
         return output
     return np.where(np.isfinite(output) | np.isfinite(expected), output, expected)
+
+
+def _check_valid(model: Model) -> None:
+    """Checks all rules, of which loading checks those of operations when it adds them."""
+    try:
+        validate_model(model)
+    except nd.Error as error:
+        raise Finding(f"the loaded model is not valid: {error}") from None
 
 
 def _check_peak(before: int, size_bytes: int) -> None:

@@ -1,7 +1,6 @@
 """Generates IF and WHILE in random graphs, with nested random graphs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from random_graphs.conversion import CONVERTIBLE, converted
@@ -10,6 +9,7 @@ from random_graphs.growing import Growing
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Operand, OperandType, Subgraph
+from neurald.hal.records import replace
 
 #: Adds approximately this many operations to a graph.
 Grow = Callable[[Growing, int], None]

@@ -1,7 +1,6 @@
 """Converts a value to another type, quantisation and shape with operations."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from random_graphs.growing import Growing
@@ -10,6 +9,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.machinery.call import Shape
+from neurald.hal.records import replace
 
 _T = OperandType
 _FLOATS = (_T.TENSOR_FLOAT32, _T.TENSOR_FLOAT16)

@@ -7,7 +7,7 @@ if type or shape do not fit. Android's TestRandomGraph does the same with constr
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -19,6 +19,7 @@ from neurald.hal.memory.pool import HostMemory, Memory, align
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
 from neurald.hal.operations.machinery.call import Array
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate, signatures
 

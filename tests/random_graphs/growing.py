@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from random_graphs.reference import Evaluation, call_of
@@ -12,6 +12,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph, array_to_store
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
+from neurald.hal.records import replace
 
 #: Values with more elements are not used further.
 _MOST_ELEMENTS = 4000

@@ -1,13 +1,13 @@
 """Shrinks a graph with a mismatch: fewer outputs, and only the necessary operations."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from random_graphs.graph import RandomGraph
 from random_graphs.growing import REFUSALS
 from random_graphs.reference import Evaluation
 
 from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 
 

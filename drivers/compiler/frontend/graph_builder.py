@@ -5,7 +5,6 @@ operations.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, byte_
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes
 
 #: Lifetimes of operands that operations compute. If another step computes one, it is an input of

@@ -7,7 +7,6 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.shape_inference import bind_operations, declared_shape, infer_shapes
 

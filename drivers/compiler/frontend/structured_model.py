@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from neurald.drivers.compiler.ir.extent import Extent, ExtentScope, Guard
+from neurald.drivers.compiler.ir.extent import Extent, ExtentScope, Guard, has_extents
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 
@@ -134,8 +134,9 @@ class StructuredModel:
 
     @property
     def has_changing_lengths(self) -> bool:
-        """True if lengths change while the model runs."""
-        return any(
+        """True if lengths are only known while the model runs."""
+        operands = self.model.main.operands
+        return any(has_extents(each.dimensions or ()) for each in operands) or any(
             isinstance(each, LengthUpdate) and bool(each.lengths or each.stores or each.guards)
             for each in each_item(self.items)
         )

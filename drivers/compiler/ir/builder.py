@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.records import replace
 
 #: Returns the element at an index, which is given as one expression per dimension.
 Body = Callable[..., Expression]

@@ -35,8 +35,9 @@ def _linear_form(terms: Mapping[Expression, int], offset: int) -> Expression:
         return index(offset)
     if len(pairs) == 1 and pairs[0][1] == 1 and not offset:
         return pairs[0][0]
-    low = offset + sum(min(c * t.low, c * t.high) for t, c in pairs)
-    high = offset + sum(max(c * t.low, c * t.high) for t, c in pairs)
+    # Comparing factors with 0 needs no guard, unlike comparing the ends of ranges.
+    low = offset + sum(c * (t.low if c > 0 else t.high) for t, c in pairs)
+    high = offset + sum(c * (t.high if c > 0 else t.low) for t, c in pairs)
     return interned(
         ("linear", pairs, offset),
         lambda: Linear(type=Scalar.INDEX, terms=pairs, constant=offset, low=low, high=high),

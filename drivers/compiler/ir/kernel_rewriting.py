@@ -1,11 +1,11 @@
 """Rewrites the expressions and axes of kernels."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import Replace, rewrite
+from neurald.hal.records import replace
 
 
 def rewrite_kernel(kernel: Kernel, replacement: Replace, axes: Iterable[Axis]) -> Kernel:

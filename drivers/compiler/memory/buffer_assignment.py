@@ -6,12 +6,12 @@ these locations instead of the graph.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.complex_numbers import operand_shape
 from neurald.drivers.compiler.ir.extent import estimate
@@ -88,8 +88,7 @@ class Port(msgspec.Struct, frozen=True, array_like=True):
             raise BadData(f"operand offset {self.offset} is outside the arena of {arena_bytes} bytes")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BufferAssignment:
+class BufferAssignment(Struct, frozen=True, kw_only=True):
     """The locations of a step's values.
 
     Attributes:

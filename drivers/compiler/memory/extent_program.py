@@ -111,8 +111,8 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
         """Raises BadData unless every sum refers to atoms before it, and is small."""
         if len(self.bounds) + len(self.divisions) > _MAX_ATOMS:
             raise BadData(f"a program has {len(self.divisions)} divisions; at most {_MAX_ATOMS} are expected")
-        if any(low < 1 for low, _ in self.bounds):
-            raise BadData("an open dimension may be empty")
+        if any(not 0 <= low <= high for low, high in self.bounds):
+            raise BadData("the bounds of an open dimension are not valid")
         count = len(self.bounds)
         for number, division in enumerate(self.divisions, start=count):
             if division.kind not in (_QUOTIENT, _REMAINDER):

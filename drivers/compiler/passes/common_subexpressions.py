@@ -7,6 +7,7 @@ from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.node_rewriting import with_inputs
+from neurald.hal.records import replace
 
 #: Size of constants that are compared.
 _MAX_CONSTANT_BYTES = 1 << 16
@@ -40,7 +41,7 @@ def eliminate_common_subexpressions(graph: Graph) -> bool:
             continue
         first = kept[position]
         operations = tuple(sorted({*first.operations, *node.operations}))
-        kept[position] = dataclasses.replace(first, operations=operations)
+        kept[position] = replace(first, operations=operations)
         replaced[node.output] = first.output
     graph.nodes = kept
     graph.outputs = [replaced.get(value, value) for value in graph.outputs]

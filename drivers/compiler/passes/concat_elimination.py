@@ -6,7 +6,7 @@ graph, and values that occur twice in the result.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, index
 from neurald.drivers.compiler.ir.extent import Extent, integer
@@ -14,6 +14,7 @@ from neurald.drivers.compiler.ir.graph import linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import substitute
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.records import replace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

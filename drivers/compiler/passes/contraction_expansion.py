@@ -1,7 +1,5 @@
 """Expands contractions into reductions, for shapes and types without a dedicated kernel."""
 
-from dataclasses import replace
-
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import (
     Attention,
@@ -17,6 +15,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.hal.records import replace
 
 
 def expand_contraction(kernel: Kernel) -> Kernel:

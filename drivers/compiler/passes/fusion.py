@@ -20,7 +20,6 @@ The graph's outputs are always stored.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import (
     Apply,
@@ -61,6 +60,7 @@ from neurald.drivers.compiler.passes.evaluation_cost import (
     memory_order,
     range_fraction,
 )
+from neurald.hal.records import replace
 
 #: Cost of an element that is recomputed rather than stored.
 _MAX_RECOMPUTE_COST = 4

@@ -10,7 +10,7 @@ parts are computed by separate kernels. All of these kernels write to the memory
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, axis, load
 from neurald.drivers.compiler.ir.extent import Extent
@@ -21,6 +21,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import substitute
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.passes.evaluation_cost import conjuncts, index_range
+from neurald.hal.records import replace
 
 #: Kernels assemble shorter runs faster in registers.
 _MIN_RUN_BYTES = 16

@@ -7,7 +7,6 @@
 1×1 convolutions over larger images are not rewritten. Their kernels treat them as matrix products.
 """
 
-import dataclasses
 import math
 
 from neurald.drivers.compiler.ir.expression import axis, load
@@ -22,6 +21,7 @@ from neurald.drivers.compiler.ir.graph import (
 )
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.node_rewriting import reshaped, view
+from neurald.hal.records import replace
 
 
 def canonicalize_matrix_products(graph: Graph) -> bool:
@@ -96,7 +96,7 @@ def _unbatched(node: MatrixProduct) -> tuple[Node, ...] | None:
     left, of_left = reshaped(node.left, (count * height, width), node.operations)
     right, of_right = reshaped(node.right, node.right.shape[-2:], node.operations)
     shape = math.prod(node.output.shape[:-1]), node.output.shape[-1]
-    product = dataclasses.replace(
+    product = replace(
         node, output=Value(shape, node.output.type, name=node.output.name), left=left, right=right
     )
     return (*of_left, *of_right, product, view(product.output, node.output, node.operations))

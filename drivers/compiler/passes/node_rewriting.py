@@ -1,6 +1,5 @@
 """Replaces the inputs of nodes and reshapes values, for passes."""
 
-import dataclasses
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.expression import Expression, Load, axis, load
@@ -16,6 +15,7 @@ from neurald.drivers.compiler.ir.graph import (
 )
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.hal.records import replace
 
 
 def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:
@@ -25,17 +25,17 @@ def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:
     if isinstance(node, Compute):
         return _compute_with_inputs(node, replaced)
     if isinstance(node, MatrixProduct):
-        return dataclasses.replace(
+        return replace(
             node, left=replaced.get(node.left, node.left), right=replaced.get(node.right, node.right)
         )
     if isinstance(node, TopK):
-        return dataclasses.replace(node, input=replaced.get(node.input, node.input))
+        return replace(node, input=replaced.get(node.input, node.input))
     if isinstance(node, Procedure):
-        return dataclasses.replace(node, inputs=tuple(replaced.get(each, each) for each in node.inputs))
+        return replace(node, inputs=tuple(replaced.get(each, each) for each in node.inputs))
     input_, weights = replaced.get(node.input, node.input), replaced.get(node.weights, node.weights)
     if isinstance(node, DepthwiseConvolution):
-        return dataclasses.replace(node, input=input_, weights=weights)
-    return dataclasses.replace(node, input=input_, weights=weights)
+        return replace(node, input=input_, weights=weights)
+    return replace(node, input=input_, weights=weights)
 
 
 def _compute_with_inputs(node: Compute, replaced: Mapping[Value, Value]) -> Compute:
@@ -47,8 +47,8 @@ def _compute_with_inputs(node: Compute, replaced: Mapping[Value, Value]) -> Comp
     memory: dict[Expression, Expression] = {}
     limit = node.limit
     if limit is not None:
-        limit = dataclasses.replace(limit, count=replaced.get(limit.count, limit.count))
-    return dataclasses.replace(
+        limit = replace(limit, count=replaced.get(limit.count, limit.count))
+    return replace(
         node,
         limit=limit,
         body=rewrite(node.body, replacement, memory),

@@ -1,7 +1,5 @@
 """Folds explicit padding with the zero point into the convolution that follows."""
 
-import dataclasses
-
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,
@@ -10,6 +8,7 @@ from neurald.drivers.compiler.ir.graph import (
     Node,
     Pair,
 )
+from neurald.hal.records import replace
 
 
 def fold_padding(graph: Graph) -> bool:
@@ -40,7 +39,7 @@ def _folded(node: Convolution | DepthwiseConvolution, producer: Compute) -> Node
         return None
     padding = _sum(node.padding[0], height), _sum(node.padding[1], width)
     operations = tuple(sorted({*producer.operations, *node.operations}))
-    return dataclasses.replace(node, input=source, padding=padding, operations=operations)
+    return replace(node, input=source, padding=padding, operations=operations)
 
 
 def _sum(first: Pair, second: Pair) -> Pair:

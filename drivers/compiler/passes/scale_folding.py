@@ -1,7 +1,5 @@
 """Folds a per-channel scale of a contraction's result into its constant weights."""
 
-import dataclasses
-
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
@@ -19,6 +17,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.records import replace
 
 
 def fold_scaling(graph: Graph) -> bool:
@@ -51,7 +50,7 @@ def _folded(node: Contraction, reader: Compute) -> tuple[Contraction, Compute] |
     if scaled is None:
         return None
     body = rewrite(reader.body, lambda each: result if each is product else None, {})
-    return scaled, dataclasses.replace(reader, body=body)
+    return scaled, replace(reader, body=body)
 
 
 def _match_product(result: Value, reader: Compute) -> tuple[Expression, Load, Expression] | None:
@@ -107,10 +106,10 @@ def _scaled(node: Contraction, factors: Array) -> Contraction | None:
         return None
     weights = Value(value.shape, value.type, exact.astype(np.float32), value.name)
     if isinstance(node, Convolution):
-        return dataclasses.replace(node, weights=weights)
+        return replace(node, weights=weights)
     if isinstance(node, DepthwiseConvolution):
-        return dataclasses.replace(node, weights=weights)
-    return dataclasses.replace(node, right=weights)
+        return replace(node, weights=weights)
+    return replace(node, right=weights)
 
 
 def _channel_dimension(node: Contraction) -> int:

@@ -5,8 +5,6 @@ as exponents, which strength reduction uses. Other floats are not replaced, so t
 differ only in the number share code.
 """
 
-import dataclasses
-
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
@@ -14,6 +12,7 @@ from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, c
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.records import replace
 
 #: Largest magnitude of a whole float that is replaced.
 _MAX_FLOAT = 16
@@ -42,7 +41,7 @@ def replace_splat_constants(graph: Graph) -> bool:
     def replaced(node: Node) -> Node:
         if not isinstance(node, Compute) or scalars.keys().isdisjoint(_loaded(node)):
             return node
-        return dataclasses.replace(
+        return replace(
             node,
             body=rewrite(node.body, replacement, memory),
             requirements=tuple(

@@ -6,7 +6,6 @@
 - A left shift followed by a fixed-point product with a power of 2 becomes a smaller shift.
 """
 
-import dataclasses
 import math
 
 import numpy as np
@@ -16,6 +15,7 @@ from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.hal.records import replace
 
 #: Largest exponent that is replaced. Products for larger ones cost as much as a power and are less
 #: accurate.
@@ -33,7 +33,7 @@ def reduce_strength(graph: Graph) -> bool:
         if not any(_cheaper(each) is not None for each in walk(node.body)):
             return node
         changed = True
-        return dataclasses.replace(node, body=rewrite(node.body, _cheaper, {}))
+        return replace(node, body=rewrite(node.body, _cheaper, {}))
 
     graph.nodes = [reduced(node) for node in graph.nodes]
     return changed

@@ -1,10 +1,9 @@
 """Folds transpositions into matrix products, which then read the operand by columns."""
 
-import dataclasses
-
 from neurald.drivers.compiler.ir.expression import Load
 from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.records import replace
 
 
 def fold_transpositions(graph: Graph) -> bool:
@@ -21,12 +20,12 @@ def fold_transpositions(graph: Graph) -> bool:
         operations = {*node.operations}
         if left is not None:
             operations.update(producers[node.left].operations)
-            node = dataclasses.replace(node, left=left, left_transposed=not node.left_transposed)
+            node = replace(node, left=left, left_transposed=not node.left_transposed)
         if right is not None:
             operations.update(producers[node.right].operations)
-            node = dataclasses.replace(node, right=right, right_transposed=not node.right_transposed)
+            node = replace(node, right=right, right_transposed=not node.right_transposed)
         if left is not None or right is not None:
-            graph.nodes[position] = dataclasses.replace(node, operations=tuple(sorted(operations)))
+            graph.nodes[position] = replace(node, operations=tuple(sorted(operations)))
             is_changed = True
     return is_changed
 

@@ -6,12 +6,12 @@ differ in the values of their extents have the same text.
 """
 
 import re
-from dataclasses import replace
 from typing import Final
 
 from neurald.drivers.compiler.ir.extent import ExtentScope, estimate
 from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
 from neurald.drivers.cpu.target.routine import Routine
+from neurald.hal.records import replace
 
 _NAME: Final = re.compile(NAME_PATTERN)
 _HEAD: Final = re.compile(r"^(define void @KERNEL_NAME\(.*)(ptr %scratch, .*\{)$", re.MULTILINE)

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from neurald.drivers.cpu.first_tier.layout import FUNCTIONS
-from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.errors import BadData
@@ -100,12 +100,16 @@ class FirstTierLibrary:
         started = time.perf_counter()
         helper = CompileHelper(self.target)
         cancellation.call_on_cancel(helper.close)
-        with ObjectCompilation(self.target, processes=2, helper=helper) as compilation:
+        step_program = step_program_unit()
+        with ObjectCompilation(self.target, helper=helper, is_apart=True) as compilation:
             for unit in library_units(self.target):
                 compilation.add(unit)
             compilation.add(callers_unit({len(pointers) for pointers in FUNCTIONS.values()}))
-            codes = link_image(tuple(compilation.finish().values()))
-        program = process.step_program(self.target)
+            if not process.has_step_program:
+                compilation.add(step_program)
+            found = compilation.finish()
+        program = process.step_program(self.target, found.pop(step_program.name, None))
+        codes = link_image(tuple(found.values()))
         self._codes = codes
         if variants is not None:
             artifact = write_library(self.target, codes, program.code)

@@ -6,6 +6,7 @@ are alive. Later executions begin with the largest capacities so far.
 """
 
 import ctypes
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,8 @@ from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed
 from neurald.hal.sync.cancellation import Cancellation
 
+_LOG = logging.getLogger(__name__)
+
 #: Length for which there is memory in the first execution.
 _FIRST_CAPACITY: Final = 32
 
@@ -38,10 +41,12 @@ class GrowingBinding:
 
     Attributes:
         inputs: address and size of each input.
+        lengths: those of the inputs, for each symbol of the step; 0 for others.
         receive: gets the shape of each output, and the address where it is until `receive` returns.
     """
 
     inputs: Sequence[tuple[int, int]]
+    lengths: Sequence[int]
     receive: Callable[[Sequence[tuple[int, ...]], Sequence[int]], None]
 
 
@@ -50,17 +55,22 @@ class ArraysBinding:
 
     Args:
         inputs: contiguous arrays.
+        lengths: see `GrowingBinding`.
         dtypes: of the outputs.
 
     Attributes:
         results: the outputs, after the execution.
     """
 
-    def __init__(self, inputs: Sequence[Array], dtypes: Sequence["np.dtype[Any]"]) -> None:
+    def __init__(
+        self, inputs: Sequence[Array], lengths: Sequence[int], dtypes: Sequence["np.dtype[Any]"]
+    ) -> None:
         self._dtypes = dtypes
         self.results: list[Array] = []
         self.binding = GrowingBinding(
-            inputs=[(each.ctypes.data, each.nbytes) for each in inputs], receive=self._receive
+            inputs=[(each.ctypes.data, each.nbytes) for each in inputs],
+            lengths=lengths,
+            receive=self._receive,
         )
 
     def _receive(self, shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
@@ -81,7 +91,7 @@ class GrowingInstance:
     def __init__(self, opened: OpenExecutable, code: LoadedCode, constants: int, team: Team) -> None:
         self._opened = opened
         self._symbols = len(opened.program.bounds)
-        self._make = lambda grown: Instance(grown.executable, code, constants, team, has_ports=False)
+        self._memory = code, constants, team
         self._capacities = [_FIRST_CAPACITY] * self._symbols
         self._sizings = frozenset(opened.sizings)
         self._grown: Grown = opened.grown(self._capacities)
@@ -99,6 +109,9 @@ class GrowingInstance:
             OutOfMemory: there is no memory for its values.
         """
         limits = cancellation, deadline_ns, loop_timeout_ns
+        if any(length > known for length, known in zip(binding.lengths, self._capacities, strict=True)):
+            self._enlarge(binding.lengths)
+        self._instance.extents[: self._symbols] = binding.lengths
         self._set_capacities()
         self._bind(binding)
         position = 0
@@ -114,13 +127,18 @@ class GrowingInstance:
                 message = self._opened.template.calls[call].messages[reported - 1]
                 raise OpFailed(self._opened.message(message, self._lengths()))
             if reported != EXCEEDS_CAPACITY:
-                raise LengthsRefused(self._opened.template.calls[call].messages[reported - REFUSED])
+                reasons = self._opened.template.calls[call].messages
+                _LOG.info("an execution runs on references: %s", reasons[reported - REFUSED])
+                raise LengthsRefused
             self._grow(position)
             self._bind(binding, copies=False)
         outputs = self._grown.executable.outputs
         addresses = [instance.arena + (port.offset or 0) for port in outputs]
         binding.receive(self._opened.output_shapes(self._lengths()), addresses)
         return None
+
+    def _make(self, grown: Grown) -> Instance:
+        return Instance(grown.executable, *self._memory, has_ports=False)
 
     def _lengths(self) -> list[int]:
         found: list[int] = self._instance.extents[: self._symbols].tolist()
@@ -148,13 +166,8 @@ class GrowingInstance:
         """Replaces the instance by a larger one, in which the step continues at a position."""
         before, old = self._instance, self._grown
         words = before.extents.copy()
-        wanted = words[self._symbols : 2 * self._symbols].tolist()
-        self._capacities = [
-            max(length, 2 * capacity) if length > capacity else capacity
-            for length, capacity in zip(wanted, self._capacities, strict=True)
-        ]
-        self._grown = self._opened.grown(self._capacities)
-        after = self._make(self._grown)
+        self._enlarge(words[self._symbols : 2 * self._symbols].tolist())
+        after = self._instance
         after.extents[:] = words
         ctypes.memmove(after.loop_deadlines, before.loop_deadlines, ctypes.sizeof(before.loop_deadlines))
         for value, (offset, size), (new, new_size) in zip(
@@ -163,8 +176,17 @@ class GrowingInstance:
             # Positions of values are counted from 1; inputs are alive at 0.
             if value.first <= position + 1 <= value.last:
                 ctypes.memmove(after.arena + new, before.arena + offset, min(size, new_size))
-        self._instance = after
         self._set_capacities()
+
+    def _enlarge(self, lengths: Sequence[int]) -> None:
+        """Replaces the instance by one with memory for these lengths, and twice what there was."""
+        capacities = [
+            max(length, 2 * capacity) if length > capacity else capacity
+            for length, capacity in zip(lengths, self._capacities, strict=True)
+        ]
+        grown = self._opened.grown(capacities)
+        self._instance = self._make(grown)
+        self._grown, self._capacities = grown, capacities
 
     def profile(self) -> tuple[KernelTime, ...]:
         """Returns nothing: kernels have no sizes before the step runs."""

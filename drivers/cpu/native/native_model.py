@@ -6,11 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
-from neurald.drivers.cpu.native.growing_instance import ArraysBinding, GrowingBinding, GrowingInstance
+from neurald.drivers.cpu.native.growing_instance import (
+    ArraysBinding,
+    GrowingBinding,
+    GrowingInstance,
+    LengthsRefused,
+)
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
@@ -126,7 +131,8 @@ class NativeModel:
         """Runs the step.
 
         Args:
-            binding: addresses of inputs and outputs; inputs may be read until it ends.
+            binding: addresses of inputs and outputs; inputs may be read until it ends. Steps whose
+                lengths change while they run take a `GrowingBinding`.
             deadline_s: time limit on the clock of `time.monotonic()`; None for no limit.
             cancellation: stops it.
             taken: receives the time at which it stopped waiting for other executions, on the clock
@@ -145,12 +151,15 @@ class NativeModel:
             taken.append(time.monotonic_ns())
         self._cancellations[instance] = cancellation
         try:
-            stopped = instance.run(
-                binding,
+            limits = (
                 (cancellation or NEVER_CANCELLED).address,
                 0 if deadline_s is None else nanoseconds(deadline_s),
                 nanoseconds(min(loop_timeout_s, MAX_LOOP_TIMEOUT_S)),
             )
+            if isinstance(instance, Instance):
+                stopped = instance.run(cast("ArgumentBinding", binding), *limits)
+            else:
+                stopped = instance.run(cast("GrowingBinding", binding), *limits)
         finally:
             self._instances.give_back(instance)
         if stopped is not None:
@@ -176,7 +185,10 @@ class NativeModel:
         sources = [np.ascontiguousarray(each) for each in inputs]
         if self.opened is not None:
             kinds = [port.operand.type.dtype for port in self.executable.outputs]
-            growing = ArraysBinding(sources, kinds)
+            lengths = self.opened.input_lengths([each.shape for each in sources])
+            if lengths is None:
+                raise LengthsRefused
+            growing = ArraysBinding(sources, lengths, kinds)
             self.run(growing.binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
             return growing.results
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
@@ -214,7 +226,7 @@ class NativeModel:
         Returns:
             None if the interpreter does not support it.
         """
-        if not python_table():
+        if not python_table() or self.opened is not None:
             return None
         instance = self._for_short_calls()
         if instance is not None:
@@ -225,7 +237,7 @@ class NativeModel:
         instance = self._instances.take()
         self._cancellations[instance] = instance.cancellation
         try:
-            return instance.run_arrays(binding, arrays)
+            return instance.run_arrays(binding, arrays) if isinstance(instance, Instance) else None
         finally:
             self._instances.give_back(instance)
 
@@ -239,7 +251,7 @@ class NativeModel:
             with suppress(OutOfMemory, ResourceExhaustedTransient, ResourceExhaustedPersistent):
                 if self._may_be_short():
                     instance = self._new_instance()
-                    if instance.time_ns(_SHORT_RUNS) <= _MAX_SHORT_NS:
+                    if isinstance(instance, Instance) and instance.time_ns(_SHORT_RUNS) <= _MAX_SHORT_NS:
                         self._short_instance = instance
             self._is_measured = True
         return self._short_instance

@@ -28,12 +28,12 @@ import ctypes
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.target.routine import ALIGNMENT
@@ -269,8 +269,7 @@ def _method(function: int, flags: int) -> _Method:
     return _Method(b"neurald", function, flags, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepPort:
+class StepPort(Struct, frozen=True, kw_only=True):
     """An input or output of a step.
 
     Attributes:

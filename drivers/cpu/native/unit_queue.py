@@ -83,13 +83,19 @@ class UnitQueue:
                 self._returned.append(unit)
                 self._changed.notify_all()
 
-    def wait(self, patience_s: float) -> bool:
+    def wait(self, patience_s: float, *, for_waiting: bool = False) -> bool:
         """Waits until no unit is being compiled.
 
-        Returns False if nothing changed for `patience_s` seconds.
+        Args:
+            patience_s: how long to wait without any change.
+            for_waiting: whether to wait until helpers have taken the waiting units, too, unless a
+                helper has failed.
+
+        Returns:
+            False if nothing changed for `patience_s` seconds.
         """
         with self._changed:
-            while self._taken:
+            while self._taken or (for_waiting and self._waiting and not self._returned):
                 if not self._changed.wait(patience_s):
                     return False
             return True

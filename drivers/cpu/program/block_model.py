@@ -1,7 +1,7 @@
 """Makes a model of each block of a structured model."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
@@ -16,6 +16,7 @@ from neurald.drivers.compiler.frontend.structured_model import (
 )
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 from neurald.hal.operations.machinery.call import Array
+from neurald.hal.records import replace
 
 _VARIABLES = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
 

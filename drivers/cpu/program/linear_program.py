@@ -1,7 +1,7 @@
 """Turns the items of a structured model into instructions that run one after another."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
@@ -15,6 +15,7 @@ from neurald.drivers.compiler.frontend.structured_model import (
 from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.executable import Opcode
+from neurald.hal.records import replace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
 """Assembles a step from the kernels of its blocks and the instructions between them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,6 +36,7 @@ from neurald.drivers.cpu.target.executable import (
 )
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.hal.errors import BadData
+from neurald.hal.records import replace
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
@@ -140,7 +141,7 @@ class Step:
 
         def sized(number: int) -> SizedCall:
             routine = self.calls[number].routine
-            cells = []
+            cells: list[tuple[int, Value, int | Extent]] = []
             for position, value in enumerate(routine.arguments):
                 start = self.graph.starts.get(value, 0) * value.type.size_bytes
                 if isinstance(start, Extent):

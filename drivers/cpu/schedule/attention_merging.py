@@ -12,7 +12,6 @@ elements are read where they come from; nor are those that only move elements of
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce, axis, index, load
 from neurald.drivers.compiler.ir.extent import Extent
@@ -23,6 +22,7 @@ from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.target.offsets import offset_of, stride_along
+from neurald.hal.records import replace
 
 
 def merge_attention(graph: FusedGraph, fits: Callable[[Kernel], bool]) -> FusedGraph:

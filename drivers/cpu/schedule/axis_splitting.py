@@ -5,7 +5,6 @@ along an axis, it is constant between two points, and elements there can be read
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
 from neurald.drivers.compiler.ir.extent import estimate
@@ -16,6 +15,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: More sections or expressions take longer to compile than they save.
 _MAX_SECTIONS, _MAX_EXPRESSIONS = 8, 120

@@ -6,7 +6,6 @@ constants in the same way.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TypeGuard
 
 import numpy as np
@@ -21,6 +20,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _ENTRIES = 256

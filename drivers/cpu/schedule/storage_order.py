@@ -7,7 +7,7 @@ are stored in the order of the input instead.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, axis, load
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
@@ -21,6 +21,7 @@ from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.schedule.vectorization import schedule_loops
 from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Smallest relative saving of the producer's cost that justifies another order; estimates are
 #: rough.

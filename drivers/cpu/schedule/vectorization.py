@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import Extent, estimate
@@ -18,6 +18,7 @@ from neurald.drivers.cpu.schedule.axis_rewriting import join_axes, split_axis
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Target time of a work item: short enough to balance threads, long enough to hide the cost of a
 #: call.

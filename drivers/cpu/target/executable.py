@@ -6,7 +6,6 @@ suitably aligned.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 
@@ -14,6 +13,7 @@ import msgspec
 
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 from neurald.hal.model.types import Operand
+from neurald.hal.records import replace
 
 #: Size of an extent that kernels read, and of other words in the memory of a step.
 WORD_BYTES: Final = 8

@@ -111,6 +111,33 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             found += lengths
         return tuple(found)
 
+    def input_lengths(self, shapes: Sequence[Sequence[int] | None]) -> tuple[int, ...] | None:
+        """Returns the lengths that given shapes of the inputs have, and 0 for those that are set later.
+
+        Returns None if the step has no such inputs, or its code does not support them.
+        """
+        if len(shapes) != len(self.inputs):
+            return None
+        lengths = []
+        for places, (low, high) in zip(self.symbols, self.program.bounds, strict=True):
+            found = {
+                shape[dimension]
+                for number, dimension in places
+                if (shape := shapes[number]) is not None and dimension < len(shape)
+            }
+            if places and (len(found) != 1 or not low <= min(found) <= high):
+                return None
+            lengths.append(min(found, default=0))
+        known = self.input_shapes(lengths)
+        if any(shape is None or tuple(shape) != each for shape, each in zip(shapes, known, strict=True)):
+            return None
+        return tuple(lengths)
+
+    def input_shapes(self, lengths: Sequence[int]) -> list[tuple[int, ...]]:
+        """Returns the shapes of the inputs for these lengths."""
+        numbers = self.program.at(lengths)
+        return [tuple(numbers[length] for length in port.dimensions) for port in self.inputs]
+
     def message(self, text: str, lengths: Sequence[int]) -> str:
         """Returns a message about extents with their numbers."""
         numbers = self.program.at(lengths)
@@ -259,12 +286,20 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             (len(template.calls), len(self.locations)),
             (len(template.inputs), len(self.inputs)),
             (len(template.outputs), len(self.outputs)),
-            (len(template.extents), len(self.extents)),
+            (len(template.extents), len(self.extents) + (3 * len(self.symbols) if self.sizings else 0)),
+            (len(template.instructions), len(self.instructions)),
             *zip((len(call.locations) for call in template.calls), map(len, self.locations), strict=False),
         ]
+        shapes += zip(
+            (len(each.locations) for each in template.instructions), map(len, self.instructions), strict=False
+        )
         if any(one != other for one, other in shapes):
             raise BadData("the open parts of an executable do not match its calls and ports")
-        places = [place for each in self.locations for place in each if place is not None]
+        places = [
+            place for each in (*self.locations, *self.instructions) for place in each if place is not None
+        ]
+        if any(not 0 <= number < len(template.calls) for number in self.sizings):
+            raise BadData(f"a call that sets lengths is not among the {len(template.calls)} of the step")
         ports = (*self.inputs, *self.outputs)
         numbers = [
             *self.work_items,
@@ -284,7 +319,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             for number, dimension in each:
                 if not 0 <= number < len(self.inputs) or dimension < 0:
                     raise BadData(f"an open dimension is that of input {number}, dimension {dimension}")
-            if not each:
+            if not each and not self.sizings:
                 raise BadData("an open dimension has no input")
         for call in template.calls:
             for message in call.messages:

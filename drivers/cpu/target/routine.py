@@ -1,8 +1,9 @@
 """Routines: the LLVM IR of a kernel, and the properties that are needed to run it."""
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.ir.extent import Extent
@@ -14,8 +15,7 @@ NAME = "KERNEL_NAME"
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Subroutine:
+class Subroutine(Struct, frozen=True, kw_only=True):
     """A function shared by many routines, compiled once.
 
     Attributes:
@@ -39,8 +39,7 @@ class Subroutine:
         return f"declare void @{self.name}({', '.join(self.parameters)})"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Routine:
+class Routine(Struct, frozen=True, kw_only=True):
     """An LLVM function that computes a range of a kernel's work items.
 
     A work item is an independent part of the output. The function is `define void @KERNEL_NAME(ptr

@@ -2,8 +2,9 @@
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
@@ -12,8 +13,7 @@ from neurald.hal.errors import BadData
 TARGET_VARIABLE = "NEURALD_CPU_TARGET"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """A family of processors.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind, version_of
@@ -22,6 +22,7 @@ from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.fork import keep_in_children
+from neurald.hal.records import replace
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -17,7 +17,6 @@ of its result plus the effect of the errors of its operands. All other types are
 without these modes.
 """
 
-from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -28,6 +27,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.hal.records import replace
 
 
 class Precision(Enum):

@@ -3,10 +3,10 @@
 Its values are platform-independent.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.operations.machinery.call import Array
 
@@ -109,8 +109,7 @@ def _up_to_64(keys: Array) -> _Words:
     )
 
 
-@dataclass(slots=True)
-class _HashState:
+class _HashState(Struct):
     """The hash state between blocks of long keys."""
 
     x: _Words

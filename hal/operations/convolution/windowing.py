@@ -4,8 +4,9 @@ All pairs are (height, width).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import FeatureLevel, PaddingScheme
@@ -29,8 +30,7 @@ _AXES = ("height", "width")
 _SIDES = (("padding_top", "padding_bottom"), ("padding_left", "padding_right"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class Window(Struct, frozen=True, kw_only=True):
     """A window and its positions on an image.
 
     Attributes:

@@ -4,10 +4,10 @@ A box is [x1, y1, x2, y2], the upper left and the lower right corner. Quantised 
 of 1/8 pixel.
 """
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -19,6 +19,7 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
+from neurald.hal.records import replace
 
 #: Size of one unit of a quantised coordinate, in pixels.
 _COORDINATE_SCALE = 0.125
@@ -168,8 +169,7 @@ def _transform(call: Call) -> tuple[Array, ...]:
         return (store(moved.reshape(shape), call.operand("output")),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Selection:
+class _Selection(Struct, frozen=True, kw_only=True):
     """Selected boxes, in order of selection.
 
     Attributes:

@@ -3,9 +3,8 @@
 Converts scores and anchor deltas to a fixed number of detections per image.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -42,8 +41,7 @@ _FORM = Form(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Detections:
+class _Detections(Struct, frozen=True, kw_only=True):
     """The detections of one image: anchor index, class (0 is the background) and score of each."""
 
     anchors: Array

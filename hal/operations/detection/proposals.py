@@ -1,7 +1,5 @@
 """GENERATE_PROPOSALS, HEATMAP_MAX_KEYPOINT: regions from score maps."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from neurald.hal.errors import BadData
@@ -24,6 +22,7 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.layout import is_nchw, shape_from_nhwc, shape_to_nhwc, to_nhwc
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
+from neurald.hal.records import replace
 
 _NCHW = scalar("nchw", OperandType.BOOL, level=FeatureLevel.LEVEL_3)
 

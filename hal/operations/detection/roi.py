@@ -4,9 +4,9 @@ Resample regions of images to one size, by averaging samples or taking maxima.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -133,8 +133,7 @@ def _reference(region: RegionReference) -> Callable[[Call], tuple[Array, ...]]:
     return reference
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Samples:
+class _Samples(Struct, frozen=True, kw_only=True):
     """Sampling positions along an axis, (samples per output element, output elements).
 
     Attributes:

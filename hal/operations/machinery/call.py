@@ -20,6 +20,10 @@ Shape = tuple[int, ...]
 RuleResult = TypeVar("RuleResult")
 
 
+_ACTIVATIONS = {int(member): member for member in FusedActivation}
+_PADDING_SCHEMES = {int(member): member for member in PaddingScheme}
+
+
 class GraphRunner(Protocol):
     """Executes referenced graphs for control flow."""
 
@@ -130,12 +134,13 @@ class Call:
     def shapes(self, name: str) -> tuple[Shape, ...]:
         """Returns the shapes of a variadic input, see `shape`."""
         shapes = []
+        parameter = self._defaults.get(name)
         for index in self.indexes(name):
             shape = self._shape_of(index)
             if shape is None:
                 raise UnknownValue(name)
-            low, high = self._defaults[name].ranks if name in self._defaults else (0, len(shape))
-            if self._operands[index].type.is_tensor and not low <= len(shape) <= high:
+            low, high = (0, len(shape)) if parameter is None else parameter.ranks
+            if not low <= len(shape) <= high and self._operands[index].type.is_tensor:
                 ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
                 raise BadData(
                     f"{self.operand_label(index)} ({name} of {self.binding.type.name}) has rank "
@@ -224,13 +229,13 @@ class Call:
             BadData: the number is not an activation.
         """
         value = self.scalar("activation")
-        try:
-            return FusedActivation(value)
-        except ValueError:
+        found = _ACTIVATIONS.get(value)
+        if found is None:
             raise BadData(
                 f"{self.name('activation')} is {value}; 0 (NONE), 1 (RELU), 2 (RELU1) or 3 (RELU6) is "
                 "expected"
-            ) from None
+            )
+        return found
 
     @property
     def padding_scheme(self) -> PaddingScheme:
@@ -240,12 +245,10 @@ class Call:
             BadData: the number is not a padding scheme.
         """
         value = self.scalar("padding_scheme")
-        try:
-            return PaddingScheme(value)
-        except ValueError:
-            raise BadData(
-                f"{self.name('padding_scheme')} is {value}; 1 (SAME) or 2 (VALID) is expected"
-            ) from None
+        found = _PADDING_SCHEMES.get(value)
+        if found is None:
+            raise BadData(f"{self.name('padding_scheme')} is {value}; 1 (SAME) or 2 (VALID) is expected")
+        return found
 
     def graph(self, name: str) -> Subgraph:
         """Returns the graph that an operand of type MODEL refers to.

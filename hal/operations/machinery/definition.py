@@ -1,7 +1,9 @@
 """The definition of an operation: signature, checks, shape rule and reference."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -14,13 +16,13 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.machinery.signature import MAX_RANK, Binding, Form, Row, bind
+from neurald.hal.operations.machinery.signature import MAX_RANK, Binding, Form, Match, MatchKey, Row, bind
+from neurald.hal.records import replace
 
 Check = Callable[[Call], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class Definition(Struct, frozen=True, kw_only=True):
     """An operation.
 
     Attributes:
@@ -49,12 +51,19 @@ class Definition:
     widens: OperationType | None = None
     arithmetic: frozenset[str] = frozenset()
     is_random: bool = False
+    _matches: dict[MatchKey, Match] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A copy with another signature gets a cache of its own.
+        force_setattr(self, "_matches", {})
 
     def bind(
         self, operation: Operation, operands: Sequence[Operand], *, values_known: bool = True
     ) -> Binding:
         """Matches an operation of a model against the signature, see `signature.bind`."""
-        binding = bind(operation, operands, self.forms, self.rows, values_known=values_known)
+        binding = bind(
+            operation, operands, self.forms, self.rows, values_known=values_known, known=self._matches
+        )
         if self.level is None:
             return binding
         call = Call(binding, operands, lambda _: None, lambda _: None)
@@ -100,14 +109,17 @@ def _symmetric16(call: Call) -> None:
     binding = call.binding
     if binding.row.zero_points16:
         return
-    for name, indexes in (*binding.inputs.items(), *binding.outputs.items()):
-        for index in indexes:
-            operand = call.operand_at(index)
-            is_wrong = operand.type is OperandType.TENSOR_QUANT16_SYMM and operand.zero_point
-            if is_wrong and (name in binding.outputs or call.has(name)):
+    for names in (binding.inputs, binding.outputs):
+        for name, indexes in names.items():
+            for index in indexes:
+                operand = call.operand_at(index)
+                if not operand.zero_point or operand.type is not OperandType.TENSOR_QUANT16_SYMM:
+                    continue
+                if names is binding.inputs and not call.has(name):
+                    continue
                 raise BadData(
-                    f"operand {index} ({name} of {binding.type.name}) has zero point {operand.zero_point}; "
-                    f"0 is expected of {operand.type.name}"
+                    f"operand {index} ({name} of {binding.type.name}) has zero point "
+                    f"{operand.zero_point}; 0 is expected of {operand.type.name}"
                 )
 
 

@@ -7,7 +7,9 @@ the signature gives a `Binding`, from which shape rule and reference read their 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name
@@ -18,15 +20,16 @@ from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType
 MAX_RANK = 16
 #: The ranks of a tensor without restriction.
 ANY_RANK = (0, MAX_RANK)
-#: Forms keep the assignments of their parameters to at most so many operands.
+#: Forms and operations keep what they have found for at most so many operands, and operations for
+#: at most so many combinations of operands.
 _MAX_KEPT_OPERANDS = 32
+_MAX_KEPT_MATCHES = 1024
 
 ScalarValue = int | float | bool
 TypeRow = Mapping[str, OperandType]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """One input or output of a form.
 
     Attributes:
@@ -101,8 +104,7 @@ def layout(level: FeatureLevel = FeatureLevel.LEVEL_3) -> Parameter:
     return scalar("nchw", OperandType.BOOL, default=False, level=level)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """Operand types that are valid together, and the first feature level that accepts them.
 
     Attributes:
@@ -120,8 +122,7 @@ def row(level: FeatureLevel, *, zero_points16: bool = False, **types: OperandTyp
     return Row(level=level, types=types, zero_points16=zero_points16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Assignment:
+class _Assignment(Struct, frozen=True, kw_only=True):
     """The parameters that a form assigns to so many operands.
 
     Attributes:
@@ -136,8 +137,7 @@ class _Assignment:
     level: FeatureLevel
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Form(Struct, frozen=True, kw_only=True, eq=False):
     """One form of an operation's arguments.
 
     Attributes:
@@ -151,13 +151,13 @@ class Form:
     outputs: tuple[Parameter, ...]
     counts: tuple[int, ...] = ()
     level: FeatureLevel = FeatureLevel.LEVEL_1
-    inputs_by_name: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
-    _assignments: dict[tuple[int, int], _Assignment | None] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    inputs_by_name: Mapping[str, Parameter] = field(default_factory=dict)
+    _assignments: dict[tuple[int, int], _Assignment | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs_by_name", {each.name: each for each in self.inputs})
+        # A copy with other parameters gets caches of its own.
+        force_setattr(self, "inputs_by_name", {each.name: each for each in self.inputs})
+        force_setattr(self, "_assignments", {})
 
     def input_counts(self) -> tuple[int, ...]:
         """Returns the allowed numbers of inputs; of a variadic form only the smallest."""
@@ -197,8 +197,27 @@ class Form:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Match(Struct, frozen=True, kw_only=True):
+    """Form and row that fit operands of certain types, ranks and lifetimes.
+
+    Attributes:
+        level: the feature level that a device needs for them.
+        inputs, outputs: parameter name → positions among the operands, inputs first.
+    """
+
+    form: Form
+    row: Row
+    level: FeatureLevel
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+#: What decides about the match of an operation: its number of inputs, whether values are known, and
+#: type, rank and lifetime of each operand.
+MatchKey = tuple[int, bool, tuple[tuple[OperandType, int, Lifetime], ...]]
+
+
+class Binding(Struct, frozen=True, kw_only=True):
     """An operation of a model matched to its signature.
 
     Attributes:
@@ -221,6 +240,7 @@ def bind(
     rows: Sequence[Row],
     *,
     values_known: bool = True,
+    known: dict[MatchKey, Match] | None = None,
 ) -> Binding:
     """Matches an operation against its forms and type rows.
 
@@ -229,13 +249,56 @@ def bind(
         operands: of its graph.
         forms, rows: the operation's signature.
         values_known: False if operands without a value may still become constants.
+        known: matches of this signature that were found before; a new one is added.
 
     Raises:
         BadData: nothing matches; names the first mismatched operand of the closest form, and what
             was expected.
     """
+    indexes = operation.inputs + operation.outputs
+    facts = []
+    for index in indexes:
+        operand = operands[index]
+        dimensions = operand.dimensions
+        facts.append((operand.type, -1 if dimensions is None else len(dimensions), operand.lifetime))
+    key = len(operation.inputs), values_known, tuple(facts)
+    match = None if known is None else known.get(key)
+    if match is None:
+        match = _match(operation, indexes, operands, forms, rows, values_known)
+        if known is not None and len(indexes) <= _MAX_KEPT_OPERANDS:
+            if len(known) >= _MAX_KEPT_MATCHES:
+                known.clear()
+            known[key] = match
+    return Binding(
+        type=operation.type,
+        form=match.form,
+        row=match.row,
+        level=match.level,
+        inputs=_at(match.inputs, indexes),
+        outputs=_at(match.outputs, indexes),
+    )
+
+
+def _at(
+    positions: Sequence[tuple[str, tuple[int, ...]]], indexes: Sequence[int]
+) -> dict[str, tuple[int, ...]]:
+    """Returns the operand indexes at the positions of each parameter."""
+    return {
+        name: (indexes[places[0]],) if len(places) == 1 else tuple([indexes[each] for each in places])
+        for name, places in positions
+    }
+
+
+def _match(
+    operation: Operation,
+    indexes: Sequence[int],
+    operands: Sequence[Operand],
+    forms: Sequence[Form],
+    rows: Sequence[Row],
+    values_known: bool,
+) -> Match:
+    """Finds the form and row that fit an operation's operands; see `bind`."""
     name = operation.type.name
-    indexes = (*operation.inputs, *operation.outputs)
     candidates = [
         (form, assignment)
         for form in forms
@@ -249,7 +312,7 @@ def bind(
             continue
         for candidate in rows:
             if needed.items() <= candidate.types.items():
-                return _binding(operation, form, candidate, assignment, operands)
+                return _found(operation, form, candidate, assignment, operands)
     closest = (-1, "")
     for _, assignment in candidates:
         pairs = list(zip(assignment.parameters, indexes, strict=True))
@@ -340,27 +403,19 @@ def _mismatch(
     return len(pairs), ""
 
 
-def _binding(
+def _found(
     operation: Operation, form: Form, row: Row, assignment: _Assignment, operands: Sequence[Operand]
-) -> Binding:
+) -> Match:
     level = max(assignment.level, row.level)
     for index in operation.inputs:
         if operands[index].dimensions is None and operands[index].type.is_tensor:
             level = max(level, FeatureLevel.LEVEL_3)
-    indexes = (*operation.inputs, *operation.outputs)
-    return Binding(
-        type=operation.type,
+    return Match(
         form=form,
         row=row,
         level=level,
-        inputs={
-            name: tuple([indexes[each] for each in positions])
-            for name, positions in assignment.inputs.items()
-        },
-        outputs={
-            name: tuple([indexes[each] for each in positions])
-            for name, positions in assignment.outputs.items()
-        },
+        inputs=tuple(assignment.inputs.items()),
+        outputs=tuple(assignment.outputs.items()),
     )
 
 

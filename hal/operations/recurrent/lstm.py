@@ -14,9 +14,9 @@ and deviation of a row.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -52,8 +52,7 @@ NORM_EPSILON = 1e-8
 GATES = ("input", "forget", "cell", "output")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LstmGate:
+class LstmGate(Struct, frozen=True, kw_only=True):
     """The parameters of one gate; arrays are float32 of shape (units,).
 
     Attributes:
@@ -71,8 +70,7 @@ class LstmGate:
     norm: Array | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LstmCell:
+class LstmCell(Struct, frozen=True, kw_only=True):
     """A floating-point cell, see the module's docstring.
 
     Attributes:

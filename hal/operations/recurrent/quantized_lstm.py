@@ -5,7 +5,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -39,6 +38,7 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     run_quantized_lstm,
 )
 from neurald.hal.operations.recurrent.recurrent import expect_elements, expect_shapes, is_given
+from neurald.hal.records import replace
 
 
 def _cell_bits(call: Call) -> int:

@@ -6,9 +6,9 @@ integer bits of the cell state.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding, multiply
 from neurald.hal.operations.arithmetic.gemmlowp import (
@@ -41,16 +41,14 @@ _MAX_EXPONENT = 30
 Multiplier = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaledWeights:
+class ScaledWeights(Struct, frozen=True, kw_only=True):
     """Raw weights without zero point, and the multiplier that rescales sums of their products."""
 
     values: Array
     multiplier: Multiplier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantizedGate:
+class QuantizedGate(Struct, frozen=True, kw_only=True):
     """The parameters of one gate.
 
     Attributes:
@@ -73,8 +71,7 @@ class QuantizedGate:
     variance_guard: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantizedLstmCell:
+class QuantizedLstmCell(Struct, frozen=True, kw_only=True):
     """A cell with 8-bit inputs and outputs.
 
     Attributes:

@@ -4,9 +4,8 @@ A cell's output is also its next state: activation(input × weights + state × r
 bias).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
@@ -45,8 +44,7 @@ from neurald.hal.operations.recurrent.recurrent import (
 _AUXILIARY_WEIGHTS = ("fw_aux_weights", "bw_aux_weights")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RnnCell:
+class RnnCell(Struct, frozen=True, kw_only=True):
     """A basic cell.
 
     Attributes:

@@ -4,7 +4,6 @@ A table consists of three tensors: its distinct keys, their values, and whether 
 happens once.
 """
 
-from dataclasses import replace
 from itertools import repeat
 from typing import Any
 from weakref import ref
@@ -20,6 +19,7 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter
 from neurald.hal.operations.movement import gather
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS_AND_STRINGS, element_rows
 from neurald.hal.operations.tflite.machinery.widening import widen
+from neurald.hal.records import replace
 
 _LOOKUP = next(d for d in gather.DEFINITIONS if d.type is OperationType.HASHTABLE_LOOKUP)
 

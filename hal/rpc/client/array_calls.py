@@ -6,10 +6,10 @@ returns are in shared memory, which is used again once none of them is reference
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import Error
@@ -40,8 +40,7 @@ class _LocalModel(Protocol):
     def model(self) -> RemoteModel: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Place(Struct, frozen=True, kw_only=True):
     """The place of an input or output in its memory."""
 
     dtype: "np.dtype[Any]"

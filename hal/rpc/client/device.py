@@ -8,16 +8,17 @@ because it may have been the cause.
 """
 
 import contextlib
+import logging
 import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from neurald._proto import device_pb2
 from neurald.hal.buffers.staging import ArenaPool, Staged, output_types, stage
@@ -33,6 +34,7 @@ from neurald.hal.device import (
     ExecutionResult,
     FencedExecution,
     KernelTime,
+    Link,
     PrepareOptions,
     Verdict,
 )
@@ -40,6 +42,7 @@ from neurald.hal.errors import (
     AnotherDevice,
     BadData,
     DeadObject,
+    Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
     OpFailed,
@@ -56,8 +59,10 @@ from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
+from neurald.hal.process.activation import is_standing_by
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, require_grpc
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.array_calls import create_array_function
 from neurald.hal.rpc.client.artifacts import fetch_artifact, sealed_memory, send_artifact
 from neurald.hal.rpc.client.buffer import RemoteBuffer, send_pools
@@ -65,6 +70,7 @@ from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import CONNECT_TIMEOUT_S, Connection, Traffic
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
+from neurald.hal.rpc.client.link_speed import measure_link
 from neurald.hal.rpc.client.reach import is_replaced, require_listener, require_running
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_pool import RingPool
@@ -87,7 +93,12 @@ from neurald.hal.rpc.wire.profile import profile_from_wire
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 
+logger = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
+#: How long measuring a link may take, and how long a measurement is used.
+_LINK_S = 2.0
+_LINK_AGE_S = 60.0
 #: How many arenas a prepared model keeps for its next executions.
 _ARENA_CACHE_SIZE = 4
 #: A daemon that did not answer for so long counts as silent. Further calls fail at once for
@@ -120,8 +131,7 @@ def connect(
     return RemoteDevice(Address.parse(address), deadline_s, token_file, tls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecentSilence:
+class _RecentSilence(Struct, frozen=True, kw_only=True):
     """A daemon that did not answer a moment ago.
 
     Attributes:
@@ -158,6 +168,10 @@ class RemoteDevice:
         self.traffic = Traffic()
         self._lock = forkable_lock()
         self._silence: _RecentSilence | None = None
+        self._link_lock = forkable_lock()
+        self._link: Link | None = None
+        self._link_of: Connection | None = None
+        self._link_until = 0.0
         self._connection, self._description, self._capabilities = _open(
             address, self.traffic, deadline_s, token_file, tls
         )
@@ -210,6 +224,23 @@ class RemoteDevice:
     def capabilities(self) -> Capabilities:
         """See `Device.capabilities`; as of the last time that the daemon was connected to."""
         return self._capabilities
+
+    def link(self) -> Link | None:
+        """See `HasLink.link`; it is measured again after a minute, and after a new connection."""
+        if self._address.path is not None:
+            return None
+        with self._link_lock:
+            connection = self._connection
+            now = time.monotonic()
+            if self._link is None or self._link_of is not connection or now > self._link_until:
+                try:
+                    link = measure_link(connection, now + _LINK_S)
+                except Error as error:
+                    logger.warning("the link to %s cannot be measured: %s", self.name, error)
+                    return None
+                connection.bytes_per_s = link.bytes_per_s
+                self._link, self._link_of, self._link_until = link, connection, now + _LINK_AGE_S
+            return self._link
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         """See `Device.supported_operations`.
@@ -319,11 +350,23 @@ class RemoteDevice:
             status = status_from_wire(reply)
         except MissedDeadlineTransient:
             require_running(process, self._address)
+            self._is_succeeded(process)
             return
         except (BadData, DeadObject) as error:
             raise UnavailableDevice(f"{self.name}: {error}") from None
-        if status.device is DeviceStatus.OFFLINE and not is_replaced(process, self._address):
-            raise UnavailableDevice(f"{self.name}: the daemon is about to stop, or an execution hangs")
+        if status.device is DeviceStatus.OFFLINE and not self._is_succeeded(process):
+            raise UnavailableDevice(f"{self.name}: it hangs or is lost, or its daemon is about to stop")
+
+    def _is_succeeded(self, process: int) -> bool:
+        """Returns whether another process than `process` serves the device, or starts it if needed.
+
+        Raises:
+            UnavailableDevice: the service manager has given up the process.
+        """
+        if not is_replaced(process, self._address):
+            return False
+        is_standing_by(self._address)
+        return True
 
     @property
     def is_alive(self) -> bool:

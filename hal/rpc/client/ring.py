@@ -11,14 +11,16 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
 
 from neurald.hal.buffers.staging import ByteCopy, Staged, copy, stage
 from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
 from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import OperandType, Request
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.ring_peer import RingConnection, RingPeer
 from neurald.hal.rpc.client.ring_slots import RingSlots
 from neurald.hal.rpc.transport.ring_packet import (
@@ -40,8 +42,7 @@ _SETTLE_S = 0.5
 _RUN = ExecuteOptions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteModel:
+class RemoteModel(Struct, frozen=True, kw_only=True):
     """A prepared model in a daemon, as a ring runs it.
 
     Attributes:
@@ -53,8 +54,7 @@ class RemoteModel:
     types: tuple[OperandType, ...]
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _SentRequest:
+class _SentRequest(Struct, kw_only=True, eq=False):
     """A request that the daemon knows by number.
 
     Attributes:
@@ -72,8 +72,7 @@ class _SentRequest:
     is_sufficient: bool = False
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class RingRequest:
+class RingRequest(Struct, kw_only=True, eq=False):
     """A request of the caller, as a ring runs it. It is dropped with the request.
 
     Attributes:

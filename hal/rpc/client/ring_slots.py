@@ -4,15 +4,15 @@ import socket
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.transport.packet import send_packet
 from neurald.hal.rpc.transport.ring_packet import MAX_SLOTS, MEMORY, MEMORY_HEAD, RELEASE, RELEASE_HEAD
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MemorySlot:
+class _MemorySlot(Struct, frozen=True, kw_only=True):
     number: int
     memory: "weakref.ref[SharedMemory]"
 

@@ -14,8 +14,9 @@ import threading
 import time
 import weakref
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from neurald.hal.accounting.account import charging
 from neurald.hal.admission.admission import Admission
@@ -82,8 +83,7 @@ class _RunCancellation(Cancellation):
         return self._is_cancelled or self._ring.is_cancelled
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _ReceivedRequest:
+class _ReceivedRequest(Struct, kw_only=True, eq=False):
     """A request that the client sent.
 
     Attributes:

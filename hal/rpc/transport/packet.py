@@ -5,7 +5,8 @@ import contextlib
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 # Plain numbers: combining flags takes longer than a system call.
@@ -14,8 +15,7 @@ _RECEIVE = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
 _TRUNCATED, _DESCRIPTORS_TRUNCATED = int(socket.MSG_TRUNC), int(socket.MSG_CTRUNC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packet:
+class Packet(Struct, frozen=True, kw_only=True):
     """A received packet. The receiver owns the descriptors.
 
     Attributes:

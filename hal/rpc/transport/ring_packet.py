@@ -16,7 +16,8 @@ unless an OUTCOME was sent before.
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, ResultCode, error_for
@@ -119,8 +120,7 @@ def pack_arguments(request: Request, slots: Sequence[int]) -> bytes:
     return b"".join(parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedRequest:
+class NumberedRequest(Struct, frozen=True, kw_only=True):
     """The content of a REQUEST, which must still be validated against its prepared model.
 
     Attributes:
@@ -186,8 +186,7 @@ def require_success(packet: bytes) -> None:
         raise _error(code, reader.rest())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RingOutcome:
+class RingOutcome(Struct, frozen=True, kw_only=True):
     """The content of an OUTCOME: shapes, or an error."""
 
     number: int

@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.device import (
@@ -35,8 +36,7 @@ from neurald.hal.rpc.wire.model import member, text
 from neurald.hal.sync.deadline import deadline_in, remaining_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceDescription:
+class DeviceDescription(Struct, frozen=True, kw_only=True):
     """The properties of a device that never change."""
 
     name: str
@@ -76,8 +76,7 @@ class Access(IntEnum):
     LISTED_USERS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonStatus:
+class DaemonStatus(Struct, frozen=True, kw_only=True):
     """What a daemon holds for all its clients, and how it is protected.
 
     Attributes:

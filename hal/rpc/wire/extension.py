@@ -4,33 +4,26 @@ Types have numbers that are only valid within one message. Received declarations
 they are checked like any other, and the reader of a model says which extensions exist.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple
-from functools import lru_cache
 from typing import TypeVar
-
-import msgspec
 
 from neurald._proto import types_pb2
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.model.extension import (
+    MAX_EXTENSIONS,
     AttributeUse,
     Extension,
     ExtensionAttribute,
     ExtensionOperandType,
     ExtensionOperation,
     code_of,
+    declaration_digest,
     extension_of,
 )
 from neurald.hal.model.extension_attribute import AttributeValue, check_attributes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 
-#: How many extensions a device may declare, or a model may use.
-MAX_EXTENSIONS = 64
-
-_DECLARATION_DOMAIN = b"neurald extension 1\0"
 _PREFIX_BITS = 16
 _FIRST_PREFIX = 2
 
@@ -97,12 +90,6 @@ def _attributes(
     messages: Iterable[types_pb2.Extension.Attribute],
 ) -> tuple[ExtensionAttribute, ...]:
     return tuple(ExtensionAttribute(code=message.code, name=message.name) for message in messages)
-
-
-@lru_cache(maxsize=MAX_EXTENSIONS)
-def declaration_digest(extension: Extension) -> bytes:
-    """Returns the SHA-256 digest of a declaration, which is the same in every process."""
-    return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(astuple(extension))).digest()
 
 
 def attributes_to_wire(values: Iterable[AttributeValue]) -> Iterable[types_pb2.AttributeValue]:

@@ -1,11 +1,11 @@
 """STABLEHLO_CASE: runs one of several subgraphs, expressed as nested IFs."""
 
 import struct
-from dataclasses import replace
 from functools import reduce
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, Operation, Subgraph
+from neurald.hal.records import replace
 from neurald.runtime.tflite.callees import called_subgraphs
 from neurald.runtime.tflite.legalization.control_flow import Caller, as_argument, handles_of, results_of
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization

@@ -5,10 +5,10 @@ not passed.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Lifetime, Operand
+from neurald.hal.records import replace
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.operands import UnsupportedFeature, common_dimensions
 from neurald.runtime.tflite.options import Options

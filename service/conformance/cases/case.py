@@ -6,7 +6,7 @@ computes the expected outputs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, Row
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 from neurald.service.conformance.cases.control_values import CONTROL_VALUES
 from neurald.service.conformance.cases.elements import elements

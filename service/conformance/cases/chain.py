@@ -1,7 +1,7 @@
 """Builds long-running models that apply one operation repeatedly."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from neurald.hal.model.types import (
     Subgraph,
     byte_size,
 )
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import operation_levels, validate_model
 
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)

@@ -4,11 +4,11 @@ The models correspond to `ValidateModel.cpp` of Android's VTS.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Request
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 
 #: The type that replaces the type of an operand.

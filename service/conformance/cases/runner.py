@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -13,6 +13,7 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import Memory, align
 from neurald.hal.model.types import Argument, Model, Request, byte_size, stored_array
 from neurald.hal.operations.machinery.call import Array
+from neurald.hal.records import replace
 from neurald.service.conformance.cases.case import Case
 from neurald.service.conformance.cases.comparison import describe_difference
 from neurald.service.conformance.cases.guard_bytes import (

@@ -9,7 +9,6 @@ ignore the parameter or confuse models.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
@@ -19,6 +18,7 @@ from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import FusedActivation, Operand, OperandType, PaddingScheme
 from neurald.hal.operations.machinery.call import Array, Shape, UnknownValue
+from neurald.hal.records import replace
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate_pinned
 from neurald.service.conformance.cases.comparison import describe_difference
 from neurald.service.conformance.cases.elements import elements

@@ -1,6 +1,5 @@
 """Runs cases between guard pages, in another process that a fault may end."""
 
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from neurald.hal.device import Device, ExecutionResult, OutputShape
 from neurald.hal.errors import Error, UnavailableDevice
 from neurald.hal.model.types import Lifetime, Location, Model
+from neurald.hal.records import replace
 from neurald.hal.rpc.wire.model import encode_model
 from neurald.service.conformance.cases.case import Case
 from neurald.service.conformance.cases.runner import CALL_TIMEOUT_S, first_wrong_output, output_arrays

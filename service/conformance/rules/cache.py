@@ -1,12 +1,12 @@
 """Rules about cached artifacts."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.records import replace
 from neurald.service.conformance.cases.guard_bytes import pattern
 from neurald.service.conformance.cases.runner import bind, prepare_options
 from neurald.service.conformance.rules.rule import (

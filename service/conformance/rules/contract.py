@@ -6,7 +6,6 @@ if the rule does not apply or the device may refuse. Any other `Error` is a viol
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from neurald.hal.device import MAX_CACHE_FILES, Performance
@@ -24,6 +23,7 @@ from neurald.hal.model.types import (
     Operation,
     Subgraph,
 )
+from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence
 from neurald.service.conformance.cases.mutation import request_mutations
 from neurald.service.conformance.cases.runner import (

@@ -5,7 +5,6 @@ import gc
 import time
 import weakref
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from neurald.hal.accounting.limits import Limits
@@ -14,6 +13,7 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Request
+from neurald.hal.records import replace
 from neurald.service.conformance.cases.chain import heavy_models, supported_chains
 from neurald.service.conformance.cases.guard_bytes import pattern
 from neurald.service.conformance.cases.runner import bind, execute_options, find_error, prepare_options

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +12,7 @@ from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, Error, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.memory.pool import HostMemory, aligned_zeros
 from neurald.hal.model.types import Argument, Request, byte_size
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.conformance.cases.chain import OperationChain, supported_chains
 from neurald.service.conformance.cases.runner import bind, prepare_options, run_fenced

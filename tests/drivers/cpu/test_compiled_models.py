@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -28,6 +27,7 @@ from neurald.hal.errors import BadData, Cancelled, OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, Request
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 Array = np.ndarray[Any, np.dtype[Any]]

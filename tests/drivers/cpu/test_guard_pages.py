@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Array
+from neurald.hal.records import replace
 from neurald.hal.registry import create_device
 from neurald.service.conformance.cases.case import Case, CaseSignature, signatures
 from neurald.service.conformance.cases.variation import base_case

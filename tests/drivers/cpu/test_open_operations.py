@@ -6,7 +6,6 @@ others.
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -23,6 +22,7 @@ from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
 from neurald.hal.model.types import Model, OperandType
 from neurald.hal.operations.machinery.call import Array, Shape
+from neurald.hal.records import replace
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate, signatures
 
 #: Parts into which the operations are divided, and the number of cases of each operation.

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 COUNT = 100

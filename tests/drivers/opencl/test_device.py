@@ -1,6 +1,5 @@
 """The OpenCL device: what it supports, prepares and refuses, and the results of executions."""
 
-import dataclasses
 import threading
 import time
 
@@ -35,6 +34,7 @@ from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.model.types import DeviceType, Model, Preference
+from neurald.hal.records import replace
 
 _Op = nd.OperationType
 OPTIONS = PrepareOptions()
@@ -270,7 +270,7 @@ def test_float64_needs_device_support(opencl: DeviceContext) -> None:
     builder = GraphBuilder()
     graph = builder.finish(builder.top_k(builder.input(5, type=Scalar.FLOAT64), 1, prefers_lower_index=True))
     for has_fp64 in (False, True):
-        device = OpenClDevice(dataclasses.replace(opencl.facts, has_fp64=has_fp64))
+        device = OpenClDevice(replace(opencl.facts, has_fp64=has_fp64))
         assert ("float64" in device._unsupported_reason(graph)) != has_fp64
 
 

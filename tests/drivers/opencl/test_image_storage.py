@@ -4,7 +4,6 @@ limits.
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -34,6 +33,7 @@ from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed, UnavailableDevice
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 
 _Op = nd.OperationType
 OPTIONS = PrepareOptions(cache_key=b"k" * 32)
@@ -72,7 +72,7 @@ def changed(device: OpenClDevice, **changes: object) -> None:
     """Changes the images that a device supports."""
     facts = device.context.facts
     assert facts.images is not None
-    device.context.facts = replace(facts, images=replace(facts.images, **changes))  # type: ignore[arg-type]
+    device.context.facts = replace(facts, images=replace(facts.images, **changes))
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ from support.sweeps import sweep
 _TESTS = Path(__file__).parents[2]
 
 _PROGRAM = """
-from dataclasses import replace
 import numpy as np
 from support.opencl import sources
 from support.compiler.graphs import random_array
 from support.opencl.kernels import GRAPHS, kernels
+from neurald.hal.records import replace
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExh
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.hal.process import machine
 from neurald.hal.process.address import Address
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import MAX_MESSAGE_BYTES
@@ -73,7 +73,7 @@ def test_limits_can_be_set() -> None:
 
 def test_every_limit_is_positive_and_leaves_something_to_others() -> None:
     limits = Limits()
-    assert all(getattr(limits, each.name) > 0 for each in fields(Limits))
+    assert all(getattr(limits, name) > 0 for name in Limits.__struct_fields__)
     assert limits.user_sessions < limits.sessions
 
 

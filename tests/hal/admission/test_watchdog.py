@@ -146,9 +146,24 @@ def test_an_execution_with_a_deadline_is_late_before_it_hangs(address: str) -> N
         )
 
 
+def test_a_deadline_has_a_grace_period() -> None:
+    found: list[float] = []
+    dog: Watchdog[str] = Watchdog(60, 0.3, lambda owner, taken_s, thread: found.append(taken_s))
+    dog.begin("late", time.monotonic() + 0.1)
+    end = time.monotonic() + 10
+    while not found:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert found[0] >= 0.4
+    dog.end()
+    dog.begin("in time", time.monotonic() + 60)
+    time.sleep(0.5)
+    assert dog.end()
+
+
 def test_short_executions_are_never_found() -> None:
     found: list[str] = []
-    dog: Watchdog[str] = Watchdog(60, lambda owner, taken_s, thread: found.append(owner))
+    dog: Watchdog[str] = Watchdog(60, 1, lambda owner, taken_s, thread: found.append(owner))
     for _ in range(1000):
         dog.begin("short", None)
         assert dog.end()
@@ -158,7 +173,7 @@ def test_short_executions_are_never_found() -> None:
 
 def test_an_execution_is_found_once() -> None:
     found: list[str] = []
-    dog: Watchdog[str] = Watchdog(0.05, lambda owner, taken_s, thread: found.append(owner))
+    dog: Watchdog[str] = Watchdog(0.05, 1, lambda owner, taken_s, thread: found.append(owner))
     dog.begin("long", None)
     end = time.monotonic() + 10
     while not found:

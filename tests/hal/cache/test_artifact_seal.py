@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,7 @@ from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.process.address import Address
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server.server import DeviceServer
 

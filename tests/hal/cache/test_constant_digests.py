@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from neurald.hal.memory import mapped_file
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 
 VALUES = np.arange(6, dtype=np.float32)
 

@@ -4,7 +4,6 @@ import mmap
 import os
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from neurald.hal.cache.file_attestation import ATTESTATIONS
 from neurald.hal.cache.store import Cache, Loaded, Miss
 from neurald.hal.memory import mapped_file
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.records import replace
 
 PARTS = entry_parts()
 CONTENT = bytes(range(256)) * 1200

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +27,7 @@ from neurald.hal.model.types import (
     Preference,
     Priority,
 )
+from neurald.hal.records import replace
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -38,7 +38,7 @@ def parts(model: Model | None = None, **options: object) -> KeyParts:
 
 def with_operand(model: Model, index: int, **changes: object) -> Model:
     operands = list(model.main.operands)
-    operands[index] = replace(operands[index], **changes)  # type: ignore[arg-type]
+    operands[index] = replace(operands[index], **changes)
     return replace(model, main=replace(model.main, operands=tuple(operands)))
 
 

@@ -5,7 +5,6 @@ import random
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache, Loaded, Miss, def
 from neurald.hal.device import CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import HostMemory, SharedMemory
+from neurald.hal.records import replace
 
 PARTS = entry_parts()
 KEY = PARTS.key()

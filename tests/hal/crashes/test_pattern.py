@@ -1,7 +1,5 @@
 """Patterns of operations."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from support.models.addition import addition
@@ -12,6 +10,7 @@ from neurald.hal.crashes.pattern import MAX_OPERATIONS, CrashPattern, ModelSigna
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 
 ADD, MUL, RELU = OperationType.ADD, OperationType.MUL, OperationType.RELU
 

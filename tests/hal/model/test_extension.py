@@ -9,6 +9,7 @@ from neurald.drivers.sample.device import create_all
 from neurald.drivers.sample.extension import EXTENSION, TENSOR_PIXELS
 from neurald.hal.errors import BadData, Error, ResourceExhaustedPersistent
 from neurald.hal.model.extension import (
+    MAX_EXTENSIONS,
     Extension,
     ExtensionAttribute,
     ExtensionOperandType,
@@ -16,7 +17,7 @@ from neurald.hal.model.extension import (
     extension_of,
     vendor_extensions,
 )
-from neurald.hal.rpc.wire.extension import MAX_EXTENSIONS, extension_to_wire, extensions_from_wire
+from neurald.hal.rpc.wire.extension import extension_to_wire, extensions_from_wire
 from neurald.hal.rpc.wire.model import decode_model, encode_model, model_from_wire, model_to_wire
 from neurald.hal.validation.model_rules import validate_model
 

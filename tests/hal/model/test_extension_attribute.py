@@ -1,7 +1,5 @@
 """Attributes of vendor extensions: checks of received ones, and their part in cache keys."""
 
-from dataclasses import replace
-
 import pytest
 from support.models.small import add_model
 from support.sweeps import sweep
@@ -12,7 +10,7 @@ from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.cache.key import key_parts
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData
-from neurald.hal.model.extension import AttributeUse, Extension, ExtensionAttribute
+from neurald.hal.model.extension import AttributeUse, Extension, ExtensionAttribute, declaration_digest
 from neurald.hal.model.extension_attribute import (
     MAX_VALUE_BYTES,
     MAX_VALUES,
@@ -20,13 +18,14 @@ from neurald.hal.model.extension_attribute import (
     attribute_value,
     check_attributes,
 )
+from neurald.hal.records import replace
 from neurald.hal.rpc.wire.device import (
     execute_options_from_wire,
     execute_options_to_wire,
     prepare_options_from_wire,
     prepare_options_to_wire,
 )
-from neurald.hal.rpc.wire.extension import declaration_digest, extension_to_wire, extensions_from_wire
+from neurald.hal.rpc.wire.extension import extension_to_wire, extensions_from_wire
 
 WIDE = Extension(
     name="com.vendor.attributes",

@@ -6,7 +6,7 @@ that must not be omitted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import pytest
@@ -31,6 +31,7 @@ from neurald.hal.model.types import (
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, Row
+from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL

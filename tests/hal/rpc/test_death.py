@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from neurald.hal.errors import (
     DeadObject,
 )
 from neurald.hal.model.types import OperandType
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import connect
 
 NOW = PrepareOptions()

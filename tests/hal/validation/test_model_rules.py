@@ -1,7 +1,6 @@
 """Every rule of `validate_model` and `validate_request`, on models that are built directly."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,8 @@ from neurald.hal.model.types import (
     Request,
     Subgraph,
 )
-from neurald.hal.validation.model_rules import MAX_DEPTH, validate_model
+from neurald.hal.records import replace
+from neurald.hal.validation.model_rules import MAX_DEPTH, validate_accepted, validate_model
 from neurald.hal.validation.request_rules import merge_dimensions, validate_request
 
 T = OperandType
@@ -151,6 +151,19 @@ QUANT = ChannelQuant(dimension=0, scales=(0.5, 0.5))
 def test_broken_models(broken: Model, message: str) -> None:
     with pytest.raises(BadData, match=message):
         validate_model(broken)
+
+
+def test_rules_that_do_not_concern_single_operations_are_checked_for_accepted_models() -> None:
+    validate_accepted(model())
+    for broken in (
+        with_operand(0, dimensions=(-1, 3)),
+        with_operand(1, location=replace(POOL, offset=41)),
+        with_operation(0, inputs=(3, 1, 2)),
+        with_operation(0, type=OperationType.IF),
+        with_graph(model(), outputs=()),
+    ):
+        with pytest.raises(BadData):
+            validate_accepted(broken)
 
 
 def negation(operation_type: OperationType, *, zero_point: int) -> Model:

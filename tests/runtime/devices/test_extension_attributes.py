@@ -3,7 +3,6 @@ daemon.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from neurald.drivers.sample.extension import EXTENSION, GRAY_TO_PIXELS, ORIENTAT
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.model.extension_attribute import AttributeValue
+from neurald.hal.records import replace
 from neurald.runtime.cache_warming import warm
 
 NAME = "org.neurald.sample"

@@ -3,7 +3,6 @@ caches.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from neurald.hal.device import Performance, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, DeadObject, OpFailed
 from neurald.hal.model.extension import Extension, ExtensionOperandType, ExtensionOperation
 from neurald.hal.model.types import FeatureLevel
+from neurald.hal.records import replace
 
 NAME = "org.neurald.sample"
 FLOAT = nd.OperandType.TENSOR_FLOAT32

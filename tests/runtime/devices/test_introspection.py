@@ -7,7 +7,6 @@ Restates TestIntrospectionControl.
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from neurald.hal.device import MAX_DURATION_NS, ExecuteOptions, ExecutionResult,
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.model.types import FeatureLevel, Model, Request
 from neurald.hal.process.address import Address
+from neurald.hal.records import replace
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.wire.device import description_from_wire, description_to_wire
 from neurald.hal.validation.model_rules import operation_levels, validate_model

@@ -1,6 +1,5 @@
 """What is remembered about devices: every byte of a file is checked before it is used."""
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from support.sweeps import sweep
 from neurald.drivers.sample.device import create_all
 from neurald.hal.device import Capabilities, Performance
 from neurald.hal.process.address import Address
+from neurald.hal.records import replace
 from neurald.runtime.devices import kept_file, measurements
 from neurald.runtime.devices.measurements import (
     RETRY_S,
@@ -52,9 +52,7 @@ def test_a_device_comes_back_with_all_its_properties() -> None:
     ours, theirs = found.capabilities, device.capabilities()
     for kind, performance in ours.operand_performance.items():
         assert theirs.operand_performance[kind] == performance
-    assert dataclasses.replace(ours, operand_performance={}) == dataclasses.replace(
-        theirs, operand_performance={}
-    )
+    assert replace(ours, operand_performance={}) == replace(theirs, operand_performance={})
     assert load(Address(path=Path("/run/other.sock"))) is None
 
 
@@ -86,7 +84,7 @@ def test_nothing_new_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             return getattr(self._all, name)
 
         def capabilities(self) -> Capabilities:
-            return dataclasses.replace(self._all.capabilities(), operand_performance={})
+            return replace(self._all.capabilities(), operand_performance={})
 
     store(_ADDRESS, Plain())
     written: list[str] = []

@@ -7,7 +7,6 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from neurald.hal.device import (
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.types import Argument, Request, StateVariable
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.executor import plan_executor
 from neurald.runtime.execution.fallback import Recovery

@@ -1,7 +1,6 @@
 """Kernel times of steps, mapped to the operations of the whole model."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.types import Request
+from neurald.hal.records import replace
 from neurald.runtime.execution import fallback
 from neurald.runtime.execution.fallback import RetryPolicy
 

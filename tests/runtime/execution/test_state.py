@@ -1,7 +1,6 @@
 """Stateful models: the compilation keeps their variables from one execution to the next."""
 
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import neurald as nd
 from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.types import Request, StateVariable
+from neurald.hal.records import replace
 from neurald.runtime.execution import variables_in_place
 
 INITIAL = np.full((2, 3), 10, np.float32)

@@ -3,7 +3,6 @@
 import json
 import random
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 from support.models.graphs import all_but, candidate, chain, model, only, random_graph
@@ -11,6 +10,7 @@ from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference
+from neurald.hal.records import replace
 from neurald.runtime.explain.explanation import Explanation, explain
 from neurald.runtime.partitioning.options import Partitioning
 from neurald.runtime.partitioning.overrides import pin

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -12,6 +11,7 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference
+from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.groups import IfGroup, StepGroup
 from neurald.runtime.partitioning.limits import step_groups

@@ -6,7 +6,6 @@ import os
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 from neurald.runtime.plan import preparer
 from neurald.runtime.plan.preparer import CacheOutcome, Caching
 

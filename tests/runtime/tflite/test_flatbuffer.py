@@ -5,7 +5,18 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.runtime.tflite.flatbuffer import BOOL, FLOAT32, INT8, INT32, INT64, UINT32, Flatbuffer, Table
+from neurald.runtime.tflite.flatbuffer import (
+    BOOL,
+    FLOAT32,
+    INT8,
+    INT32,
+    INT64,
+    UINT32,
+    FieldFormat,
+    Flatbuffer,
+    Table,
+    TableReader,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -178,3 +189,63 @@ def test_float_vectors() -> None:
     assert FLOAT32.size == 4
     content = with_vector(1)[:-4] + struct.pack("<f", -2.5)
     assert opened(content).reals(0) == (-2.5,)
+
+
+def reader(content: bytes, *fields: tuple[int, object]) -> TableReader:
+    file = Flatbuffer(memoryview(content), MAGIC)
+    return TableReader(file, [FieldFormat(number=n, kind=kind, default=9) for n, kind in fields])  # type: ignore[arg-type]
+
+
+def root_position(content: bytes) -> int:
+    return int.from_bytes(content[:4], "little")
+
+
+def test_fields_read_together_are_those_read_one_by_one() -> None:
+    content = everything()
+    file = Flatbuffer(memoryview(content), MAGIC)
+    kinds = ((5, None), (0, INT8), (8, INT32), (2, FLOAT32), (1, BOOL), (3, None), (30_000, UINT32))
+    fields = [FieldFormat(number=number, kind=kind, default=9) for number, kind in kinds]
+    numbers, small, absent, real, flag, text, beyond = TableReader(file, fields).read(root_position(content))
+    assert (small, absent, real, flag, beyond) == (-5, 9, 0.5, True, 9)
+    assert file.numbers(numbers, INT64) == (2**40, -1)
+    assert file.text(text) == "für"
+
+
+@sweep("fields", [(), ((0, INT8),), ((8, UINT32),), ((6, None),)])
+def test_few_fields(fields: tuple[tuple[int, object], ...]) -> None:
+    content = everything()
+    root = opened(content)
+    found = reader(content, *fields).read(root_position(content))
+    expected = [root.table(6) is not None if kind is None else root.integer(n, kind, 9) for n, kind in fields]  # type: ignore[arg-type]
+    assert [
+        bool(value) if kind is None else value for value, (_, kind) in zip(found, fields, strict=True)
+    ] == expected
+
+
+def test_fields_that_overlap_are_read_one_by_one() -> None:
+    # A vtable of two fields at the same offset.
+    content = struct.pack("<I4sHHHHiI", 16, MAGIC, 8, 8, 4, 4, 8, 0x01020304)
+    found = reader(content, (0, UINT32), (1, INT8)).read(16)
+    assert found == [0x01020304, 4]
+
+
+@sweep("size", range(8, 24))
+def test_a_table_that_is_cut_off(size: int) -> None:
+    content = struct.pack("<I4sHHHHiI", 16, MAGIC, 8, 8, 4, 0, 8, 0x01020304)[:size]
+    file = Flatbuffer(memoryview(content), MAGIC)
+    with pytest.raises(BadData):
+        TableReader(file, [FieldFormat(number=0, kind=UINT32)]).read(file.follow(0))
+
+
+@sweep("offset", [1, 3, 5, 8, 0xFFFF])
+def test_a_field_outside_of_its_table(offset: int) -> None:
+    content = struct.pack("<I4sHHHHiI", 16, MAGIC, 8, 8, offset, 0, 8, 0)
+    with pytest.raises(BadData, match="field 0 of the table at byte 16 lies outside the table"):
+        reader(content, (0, UINT32), (1, UINT32)).read(16)
+
+
+@sweep("distance", [0, 1, 1 << 20, (1 << 32) - 1])
+def test_a_reference_out_of_the_file(distance: int) -> None:
+    content = struct.pack("<I4sHHHHiI", 16, MAGIC, 8, 8, 4, 0, 8, distance)
+    with pytest.raises(BadData, match="the offset at byte 20 leads to"):
+        reader(content, (0, None), (1, UINT32)).read(16)

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from support.daemon.command_line import invoke, invoke_json
 
@@ -7,6 +5,7 @@ import neurald as nd
 from neurald.drivers.sample.device import create_all
 from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.errors import DeadObject
+from neurald.hal.records import replace
 
 
 def test_json() -> None:

@@ -108,8 +108,8 @@ def test_users_of_the_machine(file: Path) -> None:
     file.write_text(text)
     found = load_for_this_machine(file, Flags(system=True))
     gpu, cpu = found.drivers.values()
-    assert (found.system, found.group, found.socket_mode) == (True, 44, "0660")
-    assert (gpu.users, gpu.groups) == ((1001,), (44,))
+    assert (found.system, found.group, found.socket_mode) == (True, "44", "0660")
+    assert (gpu.users, gpu.groups) == ((1001,), ("44",))
     assert driver_sharing(cpu, "0666") == Sharing(
         users=frozenset({1001}), groups=frozenset({0, 7}), socket_mode=0o666
     )

@@ -213,14 +213,18 @@ def test_the_manager_starts_drivers_for_those_whom_it_admits(managed: MachineMan
 def test_other_users_see_the_status_and_control_nothing(managed: MachineManaged, machine: Path) -> None:
     program = """
 from neurald.service.manager.control import manager_status, restart_driver
-print([each.name for each in manager_status().drivers])
+print([(each.name, each.last_lines) for each in manager_status().drivers])
 try:
     restart_driver("adder")
 except nd.Error as error:
     print(error)
 """
+    connect(str(managed.address)).close()
+    wait_until(lambda: managed.status().last_lines)
     out, _ = run_as(MEMBER, [MEMBER], program, environment=environment(machine))
-    assert out == ("['adder']\npermission denied: only user 0 and root may control the service manager\n")
+    assert out == (
+        "[('adder', ())]\npermission denied: only user 0 and root may control the service manager\n"
+    )
     assert managed.command("restart", "adder", "--system").returncode == 0
     assert managed.command("status", "--system", "--check").returncode == 0
 

@@ -100,6 +100,28 @@ def test_it_says_what_protects_others(folder: Path) -> None:
         assert "note: cpu@cpu: the daemon's process is not in a sandbox" in process.communicate(timeout=60)[1]
 
 
+def test_a_driver_that_reads_files_of_users_is_told_why_it_cannot(folder: Path) -> None:
+    secret = folder / "home" / "weights"
+    secret.parent.mkdir()
+    secret.write_text("w")
+    work = folder / "work"
+    work.mkdir()
+    (work / "reader.py").write_text(
+        "from pathlib import Path\nfrom neurald.drivers.reference.device import create as create_reference\n\n"
+        f"def create():\n    Path({str(secret)!r}).read_text()\n    return create_reference()\n"
+    )
+    process = start("driver", "reader:create", env=environment(folder), cwd=work)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "PermissionError" in err
+    assert "--readable PATH shows them" in err
+    process = start("driver", "reader:create", "--readable", secret, env=environment(folder), cwd=work)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("serving reader:create on ")
+    process.terminate()
+    process.communicate(timeout=60)
+
+
 def test_an_opencl_daemon_runs_models(folder: Path) -> None:
     pytest.importorskip("pyopencl")
     from neurald.hal.errors import Error

@@ -1,7 +1,6 @@
 """Compares the interpreted lowering of one operation with its reference."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from support.operations.single_operation import Given, call_of, evaluate_all
@@ -17,6 +16,7 @@ from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Operand
 from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.records import replace
 
 
 def lowered_all(

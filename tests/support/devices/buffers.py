@@ -1,7 +1,6 @@
 """A device with device memory."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from support.devices.fakes import FakePreparedModel
 from support.devices.misbehaving import SampleDevice
@@ -18,6 +17,7 @@ from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Model, Request
+from neurald.hal.records import replace
 
 #: Capacity of a buffer in bytes.
 ROOM_BYTES = 4096

@@ -4,7 +4,6 @@ Their names as drivers have the form `support.devices.faulty:create_adding_one`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from support.devices.misbehaving import SampleDevice
@@ -26,6 +25,7 @@ from neurald.hal.execution.in_process import InProcessBurst, start_fenced
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Request
+from neurald.hal.records import replace
 
 Execute = Callable[[PreparedModel, Request, ExecuteOptions], ExecutionResult]
 

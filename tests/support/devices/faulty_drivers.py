@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,7 @@ from neurald.hal.model.types import (
     Operand,
     Request,
 )
+from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence
 from neurald.hal.validation.shape_inference import bind_operations
 

@@ -5,7 +5,6 @@ import mmap
 import os
 import time
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from neurald.hal.model.types import (
     OperandType,
     Request,
 )
+from neurald.hal.records import replace
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -3,12 +3,11 @@
 Their names as drivers have the form `support.devices.vendors:create_measured`.
 """
 
-from dataclasses import replace
-
 from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice
 from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.device import Performance
+from neurald.hal.records import replace
 
 
 def create_without_tflite() -> SampleDevice:

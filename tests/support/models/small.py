@@ -1,12 +1,12 @@
 """Small models for tests of the runtime."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 import neurald as nd
 from neurald.hal.model.types import StateVariable
+from neurald.hal.records import replace
 from neurald.runtime.execution.compiled_model import CompiledModel
 
 FLOAT = nd.OperandType.TENSOR_FLOAT32

@@ -1,13 +1,12 @@
 """Sources of different speeds, and faulty ones, for tests of tuning."""
 
-from dataclasses import replace
-
 from support.opencl.kernels import GRAPHS, kernels
 
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
+from neurald.hal.records import replace
 
 
 def good() -> Source:

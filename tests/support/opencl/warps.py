@@ -1,11 +1,11 @@
 """Replaces NVIDIA's warp instructions in kernel texts by exchanges through local memory."""
 
 import re
-from dataclasses import replace
 
 from support.opencl.adding import without_ptx
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.hal.records import replace
 
 #: Local memory after that of the kernels: six words of each work-item.
 _AT, _BYTES = 48 * 1024, 256 * 6 * 4

@@ -10,6 +10,7 @@ from support.tflite.builder import TfliteModel
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operand
 from neurald.hal.operations.machinery.call import Array
+from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.tflite import load_tflite
 
 #: Numbers of fused activations and paddings in the schema.
@@ -57,7 +58,10 @@ def load_operator(
         if fields is not None and "data" not in fields
     ]
     graph.outputs = (result,)
-    return load_tflite(file.write(folder / "model.tflite"))
+    model = load_tflite(file.write(folder / "model.tflite"))
+    # Loading checks the rules of operations when it adds them, not for the whole model.
+    validate_model(model)
+    return model
 
 
 def shaped(*shape: int, **fields: Any) -> dict[str, Any]:

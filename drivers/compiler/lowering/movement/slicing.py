@@ -42,7 +42,8 @@ def _slice_from(call: Call, builder: Builder, source: Value, shape: Shape) -> Va
     def limit(at: Expression) -> Expression:
         if limits is not None:
             return load(limits, (at,))
-        *others, found = (index(length) for length in last)
+        others: list[Expression] = [index(length) for length in last]
+        found = others.pop()
         for axis, length in enumerate(others):
             found = select(at.equals(axis), length, found)
         return found

@@ -1,6 +1,6 @@
 """Division of an attention: blocks of rows, tiles of both products, and scratch memory."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, load
 from neurald.drivers.compiler.ir.graph import Attention
@@ -14,6 +14,7 @@ from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.row_wise.rows import RowWiseKernel, rows_along
 from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _LINE_BYTES = 64

@@ -1,7 +1,6 @@
 """Initialises accumulators with the bias, so that the epilogue need not add it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -12,6 +11,7 @@ from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 
 def split_bias(kernel: Kernel) -> tuple[Kernel, Expression | None]:

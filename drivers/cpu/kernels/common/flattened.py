@@ -1,12 +1,11 @@
 """Flattens contraction kernels to two axes: positions and channels."""
 
-from dataclasses import replace
-
 from neurald.drivers.compiler.ir.expression import Expression, axis, index
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel, element_count
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.cpu.target.offsets import stride_along
+from neurald.hal.records import replace
 
 
 def pitch_of(kernel: Kernel) -> int:

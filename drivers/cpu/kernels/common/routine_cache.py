@@ -4,7 +4,7 @@ Such kernels have the same text, which need not be generated again.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
 from neurald.drivers.compiler.ir.graph import Attention
@@ -14,6 +14,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import arguments_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Number of cached routines.
 _CACHE_SIZE = 128

@@ -1,12 +1,13 @@
 """Choice of the register tile of a product."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import estimated, tile_runs
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Assumed clock of processors under wide vector load.
 CYCLES_PER_NS = 2.2

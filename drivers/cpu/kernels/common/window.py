@@ -1,10 +1,11 @@
 """Positions of a convolution's window along a dimension of an image, and the taps on the image."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
+from neurald.hal.records import replace
 
 #: Length of tiles if there are too few positions for long ones.
 _SHORT_TILE = 4

@@ -7,7 +7,7 @@ the next panel is prefetched meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -24,6 +24,7 @@ from neurald.drivers.cpu.kernels.common.window import TapSegment, TileRun, tap_s
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: With at most this many terms, a tile is faster than its output lines arrive, so these are
 #: prefetched.

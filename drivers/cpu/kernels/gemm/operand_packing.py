@@ -1,7 +1,6 @@
 """Packs operands into thread-local scratch memory in the layout that the register tiles read."""
 
 import math
-from dataclasses import replace
 
 from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -13,6 +12,7 @@ from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile, lanes_for
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 #: Addresses at multiples of this distance map to the same few lines of the first-level cache.

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from neurald.drivers.cpu.kernels.gemm.operand_packing import (
 )
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Inputs beyond this size would come from the last-level cache again for each panel. Weights up to
 #: this size come from the second-level cache instead for each tile.

@@ -1,6 +1,5 @@
 """Epilogue of a quantised kernel: a rescaling, a rescaling with a residual, or any other body."""
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +10,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling
 from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
+from neurald.hal.records import replace
 
 
 class QuantizedEpilogue:

@@ -1,13 +1,14 @@
 """Division of a quantised product: vectors, tiles, panels, units of rows, and blocks of units."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
 from neurald.drivers.cpu.kernels.int8.scheme import TILE_ROWS, TILE_WORDS, Scheme
+from neurald.hal.records import replace
 
 #: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if
 #: weights are small too.

@@ -19,7 +19,7 @@ as many instructions.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.int8 import float_scale
 from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale, RescalingRule
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Added to sums to make them non-negative.
 _BIAS = 1 << 31

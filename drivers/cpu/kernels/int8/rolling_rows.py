@@ -7,7 +7,6 @@ shared by all kernels with the same window.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from typing import TypeAlias
 
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -22,6 +21,7 @@ from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.interleaving import Addresses, Interleaving
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.target.routine import Subroutine
+from neurald.hal.records import replace
 
 #: Returns the addresses of the window at a position's index.
 Windows: TypeAlias = Callable[[str], Addresses]

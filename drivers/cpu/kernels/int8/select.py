@@ -1,7 +1,6 @@
 """Quantised kernels with constant weights: 8-bit inputs and weights, or 16-bit inputs."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tiled_product import TiledProductWriter
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _MAX_INT32 = (1 << 31) - 1

@@ -8,7 +8,7 @@ others.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from neurald.drivers.compiler.ir.expression import (
@@ -41,6 +41,7 @@ from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Longer rows are better shared among threads, and exceed the first-level cache.
 _MAX_ROW_LENGTH = 1 << 13

@@ -6,7 +6,6 @@ few channels.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -20,6 +19,7 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4
 from neurald.drivers.opencl.kernels.gemm import tile
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view, is_supported, loads, reader
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.hal.records import replace
 
 _TEMPLATES = templates(__name__, "pair.cl")
 #: Larger windows are better computed once.

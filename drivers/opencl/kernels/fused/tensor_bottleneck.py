@@ -15,7 +15,6 @@ latencies.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -49,6 +48,7 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
 from neurald.drivers.opencl.kernels.gemm.int8_dot import dot_text, instruction_of
 from neurald.drivers.opencl.kernels.gemm.tensor_core import MULTIPLY, PART_BYTES, SPLITTING
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.hal.records import replace
 
 _TEMPLATES = templates(__name__, "tensor_bottleneck.cl")
 #: Maximum number of candidates: their functions are large and slow to compile.

@@ -4,8 +4,6 @@ The zero point of the left matrix adds the same amount to a column's sums in all
 subtracted from the sums, or from a constant bias if they are only added to it.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from neurald.drivers.compiler.analysis.integer_ranges import range_of_accumulator, range_of_type
@@ -18,6 +16,7 @@ from neurald.drivers.compiler.ir.traversal import substitute
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.kernels.gemm.packing import packed
+from neurald.hal.records import replace
 
 
 def corrected(kernel: Kernel, product: GemmView, right: Value) -> Kernel:

@@ -19,7 +19,7 @@ they still fit in 8 bits then.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.hal.records import replace
 
 _TEMPLATES = templates(__name__, "tensor_core.cl")
 _COPY_TEMPLATES = templates(__name__, "async_copy.cl")

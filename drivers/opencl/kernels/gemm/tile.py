@@ -12,7 +12,7 @@ output (see `split_k`). A group requests the first steps of constants before the
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -36,6 +36,7 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
 )
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, readers
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.hal.records import replace
 
 _TEMPLATES = templates(__name__, "tile.cl")
 _COPY_TEMPLATES = templates(__name__, "async_copy.cl")

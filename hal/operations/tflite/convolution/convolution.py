@@ -5,7 +5,6 @@ weights.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from neurald.hal.operations.machinery.layout import from_nhwc, is_nchw, shape_fr
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import row
 from neurald.hal.operations.tflite.convolution import hybrid
+from neurald.hal.records import replace
 
 #: Types with 16-bit activations.
 INT16_ROWS = tuple(

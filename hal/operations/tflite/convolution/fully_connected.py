@@ -6,7 +6,6 @@ of a row, as in language models.
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.convolution import hybrid
 from neurald.hal.operations.tflite.convolution.convolution import INT16_ROWS, MAX_INT16_MAGNITUDE, is_int16
+from neurald.hal.records import replace
 
 _INT16, _UINT8 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM
 

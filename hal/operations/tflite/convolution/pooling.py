@@ -1,12 +1,11 @@
 """AVERAGE_POOL_2D and MAX_POOL_2D, including 16-bit quantised values, without scale checks."""
 
-from dataclasses import replace
-
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.convolution import pooling
 from neurald.hal.operations.machinery.rules import data_rows, known_activation
 from neurald.hal.operations.machinery.signature import row
+from neurald.hal.records import replace
 
 _ROWS = (
     *data_rows(quant8=FeatureLevel.LEVEL_1),

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter
 from neurald.hal.operations.tflite.arithmetic.activation16 import logistic16, tanh16
 from neurald.hal.operations.tflite.arithmetic.error_function import erfc
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, lookup, typed_rows, unary_form
+from neurald.hal.records import replace
 
 _INT8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 _INT16 = OperandType.TENSOR_QUANT16_SYMM

@@ -1,7 +1,6 @@
 """Arithmetic on two tensors with broadcasting, and ADD_N."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from neurald.hal.operations.tflite.machinery.tables import (
     binary_shape,
     typed_rows,
 )
+from neurald.hal.records import replace
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _PLAIN = (*FLOATS, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)

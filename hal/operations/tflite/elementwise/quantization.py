@@ -4,7 +4,6 @@ For 32-bit integers, whose operands have no scale, QUANTIZE has scale and zero p
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import Form, row, scalar
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANTIZED_TYPES, typed_rows, unary_form
 from neurald.hal.operations.tflite.machinery.widening import widen
+from neurald.hal.records import replace
 
 _LEVEL = FeatureLevel.LEVEL_1
 _BITS = (2, 16)

@@ -1,7 +1,6 @@
 """Common parts of operations that only move elements: they accept all types and copy raw values."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, Parameter, Row, row
+from neurald.hal.records import replace
 
 #: Types of elements that are moved as raw values.
 ELEMENTS = (

@@ -1,11 +1,11 @@
 """Extends Android's operations to more types and ranks."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, Row
+from neurald.hal.records import replace
 
 
 def widen(

@@ -26,7 +26,7 @@ def _range_shape(call: Call) -> tuple[Shape, ...]:
     first, last, step = start.item(), limit.item(), delta.item()
     if step == 0 or (first > last and step > 0) or (first < last and step < 0):
         raise BadData(f"{call.name('delta')} is {step}; a step that leads from {first} to {last} is expected")
-    if start.dtype.kind == "i":
+    if call.operand("start").type.dtype.kind == "i":
         return ((-(-abs(last - first) // abs(step)),),)
     with np.errstate(all="ignore"):
         count = float(np.ceil(np.abs((limit - start) / delta)))

@@ -1,7 +1,5 @@
 """GATHER for every type and with batches, GATHER_ND."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from neurald.hal.errors import BadData
@@ -19,6 +17,7 @@ from neurald.hal.operations.tflite.machinery.elements import (
     extend_movement,
     indexes,
 )
+from neurald.hal.records import replace
 
 _GATHER = next(d for d in gather.DEFINITIONS if d.type is OperationType.GATHER)
 

@@ -5,8 +5,6 @@ in fixed point with 10-bit weights, unsigned ones in float32. Scales of inputs a
 ignored.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
@@ -19,6 +17,7 @@ from neurald.hal.operations.machinery.signature import Form, row, tensor
 from neurald.hal.operations.movement import resizing
 from neurald.hal.operations.movement.resizing import FLAGS, flags, flags_fit, neighbours, output_size
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
+from neurald.hal.records import replace
 
 #: The weight 1 for signed quantised values.
 ONE = 1 << 10

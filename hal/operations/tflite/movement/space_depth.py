@@ -1,7 +1,6 @@
 """Space and depth operations with TFLite's types; batch variants also along one axis."""
 
 import math
-from dataclasses import replace
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -14,6 +13,7 @@ from neurald.hal.operations.machinery.signature import Form, tensor
 from neurald.hal.operations.movement import space_depth
 from neurald.hal.operations.movement.padding import pad, paddings
 from neurald.hal.operations.tflite.machinery.elements import element_rows
+from neurald.hal.records import replace
 
 _RANKS = (3, 4)
 

@@ -5,8 +5,6 @@ of its sums upwards. Inputs and outputs have scale 1/128 and zero point 128, and
 4 integer bits, regardless of their scales; the bias has the scale of the products.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from neurald.hal.errors import BadData
@@ -20,6 +18,7 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     LOG2_TOLERANCE,
     run_quantized_16bit_lstm,
 )
+from neurald.hal.records import replace
 
 #: 4 integer bits.
 _CELL_SCALE = 2.0**-11

@@ -9,7 +9,6 @@ hyperbolic tangent, regardless of its number. An input of rank 2 is one step.
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +39,7 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     run_quantized_lstm,
 )
 from neurald.hal.operations.recurrent.recurrent import is_given, swap_batch
+from neurald.hal.records import replace
 
 #: A variance below 1 is replaced by the scale of the norm's weights times this, to avoid overflow.
 _GUARD = 10000

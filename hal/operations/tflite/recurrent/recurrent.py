@@ -7,8 +7,6 @@ floating-point operations and, last, whether rows have a zero point. States, bia
 of layer normalisation are floats.
 """
 
-from dataclasses import replace
-
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.definition import Definition
@@ -16,6 +14,7 @@ from neurald.hal.operations.machinery.signature import Form, Parameter, row, sca
 from neurald.hal.operations.recurrent import lstm, rnn, sequence_lstm
 from neurald.hal.operations.tflite.recurrent.basic_lstm import with_basic_cell
 from neurald.hal.operations.tflite.recurrent.integer_lstm import with_integers
+from neurald.hal.records import replace
 
 _ROWS = (
     row(

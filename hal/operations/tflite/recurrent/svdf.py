@@ -5,8 +5,6 @@ a zero point. The integer variant has a 16-bit state, 16-bit time weights, and n
 saturation.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
@@ -17,6 +15,7 @@ from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import Form, row, scalar
 from neurald.hal.operations.recurrent import svdf
 from neurald.hal.operations.recurrent.recurrent import is_given
+from neurald.hal.records import replace
 
 _INT8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 _INT16 = OperandType.TENSOR_QUANT16_SYMM

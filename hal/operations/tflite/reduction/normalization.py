@@ -1,7 +1,6 @@
 """L2_NORMALIZATION of any rank, with TFLite's arithmetic on quantised values."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.reduction.normalization import DEFINITIONS as NORMALIZATIONS
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, typed_rows
 from neurald.hal.operations.tflite.machinery.widening import widen
+from neurald.hal.records import replace
 
 #: Results are fractions of 2^7.
 FRACTION_BITS = 7

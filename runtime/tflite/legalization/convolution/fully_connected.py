@@ -1,10 +1,9 @@
 """FULLY_CONNECTED."""
 
-from dataclasses import replace
-
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.records import replace
 from neurald.runtime.tflite.legalization.convolution.weighted_sum import convert_bias, convert_weights
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,

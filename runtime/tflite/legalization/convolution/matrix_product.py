@@ -1,10 +1,9 @@
 """BATCH_MATMUL."""
 
-from dataclasses import replace
-
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import ChannelQuant, Dimensions
+from neurald.hal.records import replace
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

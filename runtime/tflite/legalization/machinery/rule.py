@@ -6,9 +6,9 @@ the definition cannot check.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
@@ -123,8 +123,7 @@ def covers(axes: Sequence[int], rank: int) -> bool:
     return {axis + rank if axis < 0 else axis for axis in axes} >= set(range(rank))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Legalization:
+class Legalization(Struct, frozen=True, kw_only=True):
     """The legalization of an operator.
 
     Attributes:

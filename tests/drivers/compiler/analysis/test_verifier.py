@@ -1,6 +1,5 @@
 """Invalid graphs are detected, with a description of what is wrong."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.records import replace
 
 pytestmark = pytest.mark.quick
 
@@ -49,7 +49,7 @@ def test_a_graph_with_every_kind_of_node_is_valid() -> None:
 
 def changed(position: int, **fields: Any) -> Graph:
     graph = whole_graph()
-    graph.nodes[position] = dataclasses.replace(graph.nodes[position], **fields)
+    graph.nodes[position] = replace(graph.nodes[position], **fields)
     return graph
 
 
@@ -132,41 +132,37 @@ NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
 @sweep(
     ("node", "text"),
     [
-        (dataclasses.replace(NODE, axes=(OTHER,)), r"axes have extents \[4\]; expected"),
-        (dataclasses.replace(NODE, axes=(axis(3),)), "an axis that is neither"),
-        (dataclasses.replace(NODE, body=ELEMENT.to(Scalar.FLOAT16)), "the body has type FLOAT16"),
-        (dataclasses.replace(NODE, requirements=((ELEMENT, ""),)), "requirement is not a BOOL"),
-        (dataclasses.replace(NODE, body=accumulator(Scalar.FLOAT32)), "without a contraction"),
-        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG, ALONG))), "with 2 indices"),
-        (dataclasses.replace(NODE, body=load(SOURCE, (ELEMENT,))), "1 indices of type FLOAT32"),
-        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG,), ELEMENT)), "guard is not a BOOL"),
-        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG,), ALONG < 2, index(0))), "falls back to INDEX"),
+        (replace(NODE, axes=(OTHER,)), r"axes have extents \[4\]; expected"),
+        (replace(NODE, axes=(axis(3),)), "an axis that is neither"),
+        (replace(NODE, body=ELEMENT.to(Scalar.FLOAT16)), "the body has type FLOAT16"),
+        (replace(NODE, requirements=((ELEMENT, ""),)), "requirement is not a BOOL"),
+        (replace(NODE, body=accumulator(Scalar.FLOAT32)), "without a contraction"),
+        (replace(NODE, body=load(SOURCE, (ALONG, ALONG))), "with 2 indices"),
+        (replace(NODE, body=load(SOURCE, (ELEMENT,))), "1 indices of type FLOAT32"),
+        (replace(NODE, body=load(SOURCE, (ALONG,), ELEMENT)), "guard is not a BOOL"),
+        (replace(NODE, body=load(SOURCE, (ALONG,), ALONG < 2, index(0))), "falls back to INDEX"),
         (
-            dataclasses.replace(NODE, body=apply(Op.ADD, ELEMENT.to(Scalar.FLOAT16), ELEMENT)),
+            replace(NODE, body=apply(Op.ADD, ELEMENT.to(Scalar.FLOAT16), ELEMENT)),
             "ADD of FLOAT16, FLOAT32 gives FLOAT32",
         ),
         (
-            dataclasses.replace(NODE, body=apply(Op.SELECT, ELEMENT, ELEMENT, ELEMENT)),
+            replace(NODE, body=apply(Op.SELECT, ELEMENT, ELEMENT, ELEMENT)),
             "SELECT of FLOAT32, FLOAT32, FLOAT32",
         ),
         (
-            dataclasses.replace(NODE, body=ELEMENT.equals(ALONG.to(Scalar.INT32)).to(Scalar.FLOAT32)),
+            replace(NODE, body=ELEMENT.equals(ALONG.to(Scalar.INT32)).to(Scalar.FLOAT32)),
             "EQUAL of FLOAT32, INT32",
         ),
         (
-            dataclasses.replace(NODE, body=load(SOURCE, (ALONG + ALONG.to(Scalar.INT32),))),
+            replace(NODE, body=load(SOURCE, (ALONG + ALONG.to(Scalar.INT32),))),
             "a term that is not an INDEX",
         ),
         (
-            dataclasses.replace(
-                NODE, body=apply(Op.REINTERPRET, ALONG.to(Scalar.INT64), type=Scalar.FLOAT32)
-            ),
+            replace(NODE, body=apply(Op.REINTERPRET, ALONG.to(Scalar.INT64), type=Scalar.FLOAT32)),
             "REINTERPRET of INT64",
         ),
         (
-            dataclasses.replace(
-                NODE, body=reduce(ReductionOp.SUM, (OTHER,), ELEMENT) + OTHER.to(Scalar.FLOAT32)
-            ),
+            replace(NODE, body=reduce(ReductionOp.SUM, (OTHER,), ELEMENT) + OTHER.to(Scalar.FLOAT32)),
             "an axis that is neither",
         ),
     ],

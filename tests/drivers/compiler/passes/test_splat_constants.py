@@ -1,7 +1,5 @@
 """Loads from splat constants are replaced by their scalars."""
 
-from dataclasses import replace
-
 import numpy as np
 from support.compiler.graphs import GraphBuilder, changes
 from support.sweeps import sweep
@@ -10,6 +8,7 @@ from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, l
 from neurald.drivers.compiler.ir.graph import Compute, RowLimit
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.passes.splat_constants import replace_splat_constants
+from neurald.hal.records import replace
 
 
 @sweep("dtype", ["float32", "float16", "int8", "uint8", "int32", "bool"])

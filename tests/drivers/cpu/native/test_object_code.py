@@ -182,3 +182,25 @@ def test_a_helper_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatc
     helper.close()
     assert helper._process is not None
     assert helper._process.has_ended
+
+
+def test_helpers_can_compile_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_code, "_code", None)  # would be called to compile here
+    units = [answering(number) for number in range(700, 710)]
+    with ObjectCompilation(TARGET, helper=CompileHelper(TARGET), is_apart=True) as compilation:
+        for unit in units:
+            compilation.add(unit)
+        found = compilation.finish()
+    assert [answer(found[unit.name], unit.name) for unit in units] == list(range(700, 710))
+
+
+def test_what_a_failing_helper_leaves_is_compiled_here() -> None:
+    helper = CompileHelper(TARGET)
+    process = helper._process
+    assert process is not None
+    process.kill()
+    with ObjectCompilation(TARGET, helper=helper, is_apart=True) as compilation:
+        for number in range(710, 714):
+            compilation.add(answering(number))
+        found = compilation.finish()
+    assert [answer(code, name) for name, code in found.items()] == list(range(710, 714))

@@ -1,11 +1,10 @@
 """The names of sources are derived from their texts."""
 
-from dataclasses import replace
-
 from support.opencl.kernels import GRAPHS, kernels
 
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import render
+from neurald.hal.records import replace
 
 
 def of(name: str) -> Source:

@@ -1,7 +1,5 @@
 """Programs contain each function once, and a kernel for each combination of buffers."""
 
-from dataclasses import replace
-
 import pytest
 
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -9,6 +7,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.program_text import function_text, kernel_name, program_text
+from neurald.hal.records import replace
 
 pytestmark = pytest.mark.quick
 

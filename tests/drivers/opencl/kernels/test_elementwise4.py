@@ -1,7 +1,6 @@
 """Kernels of four elements per work-item equal those of single elements exactly."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels import elementwise4
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.storage import ImageSupport
+from neurald.hal.records import replace
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

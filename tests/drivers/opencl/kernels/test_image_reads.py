@@ -5,7 +5,6 @@ NEURALD_UPDATE_GOLDEN=1 rewrites the files in `golden/images` instead of compari
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from neurald.drivers.opencl.kernels.fused import pair
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.storage import ImageSupport
+from neurald.hal.records import replace
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from neurald.drivers.opencl.platform.discovery import (
     flush_every,
 )
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.records import replace
 
 
 def facts(name: str, kind: DeviceKind, *, platform_index: int = 0, device_index: int = 0) -> DeviceFacts:

@@ -2,8 +2,6 @@
 kernels wrote.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -13,6 +11,7 @@ from neurald.drivers.opencl.codegen.dialect import texel_text, texel_vector
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over, images_of
 from neurald.drivers.opencl.platform.storage import ImageSupport, Storage
+from neurald.hal.records import replace
 
 #: What OpenCL asks of every device that has images.
 TYPES = frozenset(
@@ -61,7 +60,7 @@ def test_images_of_open_devices(opencl: DeviceContext, images: ImageSupport) -> 
 def test_the_reason_for_buffers_is_logged(
     changes: dict[str, int], reason: str, opencl: DeviceContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)  # type: ignore[arg-type]
+    facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)
     with caplog.at_level("INFO"):
         assert images_of(opencl.context, facts) is None
     assert caplog.messages == [f"{facts.name}: kernels read buffers instead of images: {reason}"]

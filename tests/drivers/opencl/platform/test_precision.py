@@ -1,6 +1,5 @@
 """Relaxed models: which values are stored as FLOAT16, and the error of results."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 
 FLOAT16_MODES = [Precision.F32_F16, Precision.F16]
 #: Of a half, relative to what it stands for.

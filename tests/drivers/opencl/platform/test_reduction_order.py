@@ -1,13 +1,12 @@
 """The order in which partial sums are added."""
 
-from dataclasses import replace
-
 import pytest
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE, ReductionOrder, wanted_order
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.records import replace
 
 
 def settings(text: str) -> Settings:

@@ -1,7 +1,5 @@
 """What kernels of a device read from, and the limits on images."""
 
-from dataclasses import replace
-
 import pytest
 from support.sweeps import sweep
 
@@ -16,6 +14,7 @@ from neurald.drivers.opencl.platform.storage import (
 )
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.records import replace
 
 pytestmark = pytest.mark.quick
 

@@ -1,6 +1,5 @@
 """Native code runs commands in order, for several threads; errors name the kernel."""
 
-import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,6 +11,7 @@ from neurald.drivers.opencl.platform.errors import DeviceState
 from neurald.drivers.opencl.runtime.launcher import Command, CommandList, HostTransfer, Launch
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.errors import DeadObject, OpFailed
+from neurald.hal.records import replace
 
 SOURCE = """
 kernel void twice(global int* a) { a[get_global_id(0)] *= 2; }
@@ -156,7 +156,7 @@ def test_a_lost_device_launches_nothing(opencl: DeviceContext, monkeypatch: pyte
 def test_a_failure_while_kernels_run_loses_an_nvidia_device(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nvidia = DeviceContext(dataclasses.replace(opencl.facts, is_nvidia=True))
+    nvidia = DeviceContext(replace(opencl.facts, is_nvidia=True))
     this = Fixture(nvidia)
     commands = CommandList(nvidia, [this.launch("twice")])
 

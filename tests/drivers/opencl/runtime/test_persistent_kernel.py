@@ -2,8 +2,6 @@
 its phases.
 """
 
-import dataclasses
-
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -29,6 +27,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     local_size,
     resident_groups,
 )
+from neurald.hal.records import replace
 
 FACTS = opencl_facts()
 
@@ -65,10 +64,10 @@ def test_a_barrier_covers_all_earlier_phases() -> None:
 
 def test_phases_need_the_same_work_group_size() -> None:
     plain = Source(text="", arguments=(), groups=1, local_size=64)
-    large = dataclasses.replace(plain, local_size=128, has_barriers=True)
+    large = replace(plain, local_size=128, has_barriers=True)
     assert local_size([plain, large]) == 128
     assert local_size([plain]) == 256
-    assert local_size([large, dataclasses.replace(large, local_size=256)]) is None
+    assert local_size([large, replace(large, local_size=256)]) is None
 
 
 @pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
@@ -97,7 +96,7 @@ def test_the_kernel_computes_the_same_as_its_phases(has_barriers: bool) -> None:
     cases.append(
         Cases(3).convolution(Scalar.FLOAT32) if has_barriers else Cases(3).matrix_product(Scalar.INT8, rows=2)
     )
-    facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, is_nvidia=False) if has_barriers else FACTS
+    facts = replace(FACTS, kind=DeviceKind.GPU, is_nvidia=False) if has_barriers else FACTS
     first = MemoryRange(base="all", start=0, stop=1) if has_barriers else None
     phases: list[Phase] = []
     parameters: list[str] = []

@@ -1,6 +1,5 @@
 """Programs are built, saved and loaded, and damage is detected before a runtime sees it."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import BufferRange, Staging
 from neurald.hal.errors import DeadObject, OpFailed
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.records import replace
 
 SOURCE = """
 kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }
@@ -88,7 +88,7 @@ def test_a_damaged_binary_is_refused(opencl: DeviceContext, damage: str) -> None
 def test_a_binary_of_another_driver_is_refused(opencl: DeviceContext) -> None:
     program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     results(opencl, program)
-    newer = DeviceContext(dataclasses.replace(opencl.facts, driver_version="another one"))
+    newer = DeviceContext(replace(opencl.facts, driver_version="another one"))
     with pytest.raises(OpFailed, match="built for another device"):
         BuiltProgram.from_binary(newer, program.binary)
 

@@ -1,6 +1,5 @@
 """Inputs and outputs are transferred through pinned memory or directly."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,13 @@ from neurald.drivers.opencl.platform.errors import DeviceState
 from neurald.drivers.opencl.runtime.launcher import CommandList
 from neurald.drivers.opencl.runtime.staging import BufferRange, Staging, upload
 from neurald.hal.errors import OpFailed, OutOfMemory
+from neurald.hal.records import replace
 
 
 @pytest.fixture(params=[DeviceKind.CPU, DeviceKind.GPU], ids=["direct", "pinned"])
 def device(request: pytest.FixtureRequest, opencl: DeviceContext) -> DeviceContext:
     """Returns the device as a CPU, whose transfers are direct, or as a GPU."""
-    return DeviceContext(dataclasses.replace(opencl.facts, kind=request.param))
+    return DeviceContext(replace(opencl.facts, kind=request.param))
 
 
 def region(device: DeviceContext, size_bytes: int, offset_bytes: int = 0) -> BufferRange:

@@ -1,7 +1,6 @@
 """Helper processes: their number, and a program that one of them builds."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning import build_helper
 from neurald.drivers.opencl.tuning.build_helper import build_in_helper, process_count
+from neurald.hal.records import replace
 
 GOOD = "kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }\n"
 BROKEN = "kernel void twice(global float* a) {\n"

@@ -3,7 +3,6 @@ function.
 """
 
 import random
-from dataclasses import replace
 
 from support.opencl.kernels import GRAPHS, kernels
 from support.sweeps import sweep
@@ -11,6 +10,7 @@ from support.sweeps import sweep
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
+from neurald.hal.records import replace
 
 
 def shared(number: int, size: int) -> str:

@@ -3,7 +3,6 @@ next one.
 """
 
 import math
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -17,6 +16,7 @@ from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning import trials
 from neurald.drivers.opencl.tuning.trials import Bench, Trials, trials_of
 from neurald.hal.errors import DeadObject
+from neurald.hal.records import replace
 
 
 def ones() -> Source:

@@ -3,7 +3,6 @@ selected.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pytest
 from support.opencl.trials import broken, good, slowed
@@ -18,6 +17,7 @@ from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Preference
+from neurald.hal.records import replace
 
 
 def settings(text: str = "") -> Settings:

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from support.operations.single_operation import (
@@ -33,6 +31,7 @@ from neurald.hal.model.types import ChannelQuant, FeatureLevel, Operand, Operand
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.convolution import convolution
 from neurald.hal.operations.machinery.call import UnknownValue
+from neurald.hal.records import replace
 
 CONV_2D = OperationType.CONV_2D
 

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from neurald.hal.model.types import ChannelQuant, FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.convolution import grouped_convolution
 from neurald.hal.operations.machinery.call import Array
+from neurald.hal.records import replace
 
 GROUPED = OperationType.GROUPED_CONV_2D
 IDS = [f"{data.name}-{weights.name}" for data, weights in TYPES]

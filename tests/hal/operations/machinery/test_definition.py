@@ -1,7 +1,5 @@
 """Rules of all definitions: limits of outputs, numbers of enumerations."""
 
-from dataclasses import replace
-
 import pytest
 from support.operations.single_operation import call_of, given, ints, scalars, wanted
 from support.sweeps import sweep
@@ -11,6 +9,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.records import replace
 
 FLOAT = OperandType.TENSOR_FLOAT32
 CALL = call_of(OperationType.TILE, [given(FLOAT, [[1.0, 2.0]]), ints(1, 1)], wanted(FLOAT))

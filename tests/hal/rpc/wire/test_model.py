@@ -4,7 +4,6 @@ import math
 import random
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
@@ -47,6 +46,7 @@ from neurald.hal.model.types import (
     SignatureNames,
     Subgraph,
 )
+from neurald.hal.records import replace
 from neurald.hal.rpc.transport.status import parse
 from neurald.hal.validation.model_rules import validate_model
 

@@ -2,11 +2,23 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import constant
+from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.indexing import constant_results
+from neurald.drivers.compiler.lowering.movement.indexing import constant_results, output_shapes
 from neurald.drivers.compiler.lowering.movement.tiling import fill
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
+
+
+def _range(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers RANGE, of constants or of lengths that are not known."""
+    first, limit, step = (call.array(name).item() for name in ("start", "limit", "delta"))
+    if not has_extents((first, limit, step)):
+        return constant_results(call, builder)
+    kind = Scalar.of(call.operand("output").type.dtype)
+    (shape,) = output_shapes(call)
+    return (builder.compute(shape, lambda at: (at * step + first).to(kind)),)
 
 
 def _zeros_like(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -16,7 +28,7 @@ def _zeros_like(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 LOWERINGS = {
-    OperationType.TFLITE_RANGE: constant_results,
+    OperationType.TFLITE_RANGE: _range,
     OperationType.TFLITE_FILL: fill,
     OperationType.TFLITE_ZEROS_LIKE: _zeros_like,
 }

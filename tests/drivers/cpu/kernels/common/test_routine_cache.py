@@ -1,7 +1,5 @@
 """The cache of routines for equivalent kernels."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from support.compiler.contractions import Case
@@ -17,6 +15,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common import routine_cache
 from neurald.drivers.cpu.kernels.select import generate, routine_for
 from neurald.drivers.cpu.target.routine import Routine
+from neurald.hal.records import replace
 
 TARGET = next(iter(TARGETS.values()))
 WEIGHTS = ((24, 1, 1, 12), (3, 3, 12))

@@ -1,6 +1,5 @@
 """Float scales give the integers of the fixed-point reference for every sum, or none is found."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, find_rescaling
 from neurald.drivers.cpu.target.target import TARGETS, Target
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multipliers
+from neurald.hal.records import replace
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -1,6 +1,5 @@
 """Epilogues of integers equal the interpreter's results exactly, vectorized and element by element."""
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -35,6 +34,7 @@ from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.hal.records import replace
 
 FACTS = opencl_facts()
 on_device = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
@@ -53,8 +53,8 @@ def _as_gpu(*, is_nvidia: bool) -> DeviceFacts:
     run on CPUs.
     """
     assert FACTS is not None
-    facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, compute_units=16)
-    return dataclasses.replace(facts, is_nvidia=True, compute_capability=(6, 0)) if is_nvidia else facts
+    facts = replace(FACTS, kind=DeviceKind.GPU, compute_units=16)
+    return replace(facts, is_nvidia=True, compute_capability=(6, 0)) if is_nvidia else facts
 
 
 def rescaled(op: Op | None, value: Expression, mantissa: Expression, exponent: Expression) -> Expression:
@@ -133,7 +133,7 @@ def test_quantised_layers(form: str, kind: Scalar, bench: Bench) -> None:
         text = source.text
         if FACTS is None or not FACTS.is_nvidia:
             text = text.replace("__attribute__((noinline))", "").replace("asm volatile", "//")
-        result, _ = bench.run(dataclasses.replace(source, text=text), case.arrays)
+        result, _ = bench.run(replace(source, text=text), case.arrays)
         case.assert_equal(result, source.label)
         texts += text
     assert "const int4 v1 " in texts

@@ -1,7 +1,5 @@
 """Blocks of three layers as one kernel: which are supported, and that results are the same."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from support.opencl.adding import without_ptx
@@ -17,11 +15,12 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.hal.device import PrepareOptions
+from neurald.hal.records import replace
 
 
 def facts_of(opencl: DeviceContext) -> DeviceFacts:
     """Returns a GPU that adds floats in memory, one at a time."""
-    return dataclasses.replace(
+    return replace(
         opencl.facts, kind=DeviceKind.GPU, compute_units=16, is_nvidia=True, compute_capability=(7, 0)
     )
 
@@ -87,9 +86,9 @@ def test_unsupported_blocks(block: Block, opencl: DeviceContext) -> None:
 def test_devices_without_atomic_addition(opencl: DeviceContext) -> None:
     facts = facts_of(opencl)
     for other in (
-        dataclasses.replace(facts, reduction_order=ReductionOrder.ORDERED),
-        dataclasses.replace(facts, is_nvidia=False),
-        dataclasses.replace(facts, kind=DeviceKind.CPU),
-        dataclasses.replace(facts, local_memory_bytes=512),
+        replace(facts, reduction_order=ReductionOrder.ORDERED),
+        replace(facts, is_nvidia=False),
+        replace(facts, kind=DeviceKind.CPU),
+        replace(facts, local_memory_bytes=512),
     ):
         assert not sources_of(Block(), other)

@@ -1,6 +1,5 @@
 """Chains of kernels that become one: which are found, and that results are the same."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +21,7 @@ from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.hal.device import PrepareOptions
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 
 _Op = nd.OperationType
 _RELU6 = 3
@@ -29,7 +29,7 @@ _RELU6 = 3
 
 def facts_of(opencl: DeviceContext) -> DeviceFacts:
     """Returns a GPU with the other properties of the device."""
-    return dataclasses.replace(opencl.facts, kind=DeviceKind.GPU, compute_units=16)
+    return replace(opencl.facts, kind=DeviceKind.GPU, compute_units=16)
 
 
 class Networks(Models):
@@ -118,9 +118,9 @@ def test_pairs_compute_the_same(opencl: DeviceContext, seed: int) -> None:
 @pytest.mark.parametrize("seed", one_in(2, range(6)))
 def test_split_k_outputs_are_cleared(opencl: DeviceContext, seed: int) -> None:
     model = chain(seed, channels=144)
-    facts = dataclasses.replace(facts_of(opencl), compute_units=64)
+    facts = replace(facts_of(opencl), compute_units=64)
     if not facts.is_nvidia:
-        facts = dataclasses.replace(facts, is_nvidia=True, compute_capability=(7, 0))
+        facts = replace(facts, is_nvidia=True, compute_capability=(7, 0))
 
     def choose(kernels, chains):  # type: ignore[no-untyped-def]
         chosen = [sources[0] for sources in kernels]
@@ -149,7 +149,7 @@ def test_split_k_outputs_are_cleared(opencl: DeviceContext, seed: int) -> None:
 
 @sweep(("outputs", "is_supported"), [(24, True), (18, False)])
 def test_outputs_are_added_to_as_vectors(opencl: DeviceContext, outputs: int, is_supported: bool) -> None:
-    facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
+    facts = replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
     models = Networks()
     _, after, _ = models.separable(models.input(FLOAT, (1, 6, 6, 144)), (1, 6, 6, 144), outputs)
     (pair,) = pairs(models.finish(after), facts)
@@ -157,9 +157,9 @@ def test_outputs_are_added_to_as_vectors(opencl: DeviceContext, outputs: int, is
 
 
 def test_ordered_reductions_do_not_add_in_memory(opencl: DeviceContext) -> None:
-    facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
+    facts = replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
     for sums in ReductionOrder:
-        found = pairs(chain(0, channels=144), dataclasses.replace(facts, reduction_order=sums))
+        found = pairs(chain(0, channels=144), replace(facts, reduction_order=sums))
         assert any(source.adds for pair in found for source in pair.sources) is (sums is ReductionOrder.FAST)
 
 
@@ -186,5 +186,5 @@ def test_pairs_with_few_columns_are_likely(opencl: DeviceContext) -> None:
 
 
 def test_cpus_have_no_chains(opencl: DeviceContext) -> None:
-    facts = dataclasses.replace(opencl.facts, kind=DeviceKind.CPU)
+    facts = replace(opencl.facts, kind=DeviceKind.CPU)
     assert not pairs(chain(0), facts)

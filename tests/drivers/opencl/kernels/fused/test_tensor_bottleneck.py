@@ -2,7 +2,6 @@
 results are the same.
 """
 
-import dataclasses
 import itertools
 from typing import Any
 
@@ -29,6 +28,7 @@ from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.hal.device import PrepareOptions
+from neurald.hal.records import replace
 
 
 def facts_of(opencl: DeviceContext) -> DeviceFacts:
@@ -115,7 +115,7 @@ def test_results_are_not_constant(opencl: DeviceContext) -> None:
     ],
 )
 def test_unsupported_blocks(change: dict[str, Any], opencl: DeviceContext) -> None:
-    facts = dataclasses.replace(facts_of(opencl), reduction_order=opencl.facts.reduction_order)
+    facts = replace(facts_of(opencl), reduction_order=opencl.facts.reduction_order)
     labels = [source.label for source in sources_of(Block(**{"type": INT8, **change}), facts)]
     assert not any("tensor cores" in label for label in labels)
 
@@ -123,9 +123,9 @@ def test_unsupported_blocks(change: dict[str, Any], opencl: DeviceContext) -> No
 def test_devices_without_tensor_cores(opencl: DeviceContext) -> None:
     facts = facts_of(opencl)
     for other in (
-        dataclasses.replace(facts, compute_capability=(7, 5)),
-        dataclasses.replace(facts, is_nvidia=False),
-        dataclasses.replace(facts, kind=DeviceKind.CPU),
-        dataclasses.replace(facts, local_memory_bytes=512),
+        replace(facts, compute_capability=(7, 5)),
+        replace(facts, is_nvidia=False),
+        replace(facts, kind=DeviceKind.CPU),
+        replace(facts, local_memory_bytes=512),
     ):
         assert not sources_of(Block(type=INT8), other)

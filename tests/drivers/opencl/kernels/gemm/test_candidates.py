@@ -1,6 +1,5 @@
 """Every candidate for a contraction computes the same as the interpreter."""
 
-import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +11,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels.fused import pair
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.hal.records import replace
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
@@ -36,7 +36,7 @@ def bench() -> Bench:
 
 def _as_gpu(facts: DeviceFacts) -> DeviceFacts:
     """Returns facts for which GPU kernels are generated; they also run on CPUs."""
-    return dataclasses.replace(facts, kind=DeviceKind.GPU, compute_units=16)
+    return replace(facts, kind=DeviceKind.GPU, compute_units=16)
 
 
 @pytest.mark.parametrize("is_integer", [False, True])
@@ -66,13 +66,13 @@ def test_gpu(form: str, kind: Scalar, bench: Bench) -> None:
     case = MAKE[form](Cases(seed), kind)
     facts = _as_gpu(FACTS)
     if TYPES.index(kind) % 2 == 0:
-        facts = dataclasses.replace(facts, is_nvidia=True, compute_capability=(7, 0))
+        facts = replace(facts, is_nvidia=True, compute_capability=(7, 0))
     sources = candidates(case.kernel, facts, relaxed=False)
     source = sources[seed % len(sources)]
     # Not every runtime can call a function with barriers, and none but NVIDIA's runs PTX: it only
     # fetches here.
     text = source.text.replace("__attribute__((noinline))", "").replace("asm volatile", "//")
-    source = dataclasses.replace(source, text=text)
+    source = replace(source, text=text)
     result, _ = bench.run(source, case.arrays)
     case.assert_equal(result)
 
@@ -91,7 +91,7 @@ def test_candidates_are_deterministic() -> None:
 def test_tensor_cores_need_permission_to_round_floats() -> None:
     """FLOAT32 is rounded only in relaxed models and otherwise split; float16 is always exact."""
     assert FACTS is not None
-    nvidia = dataclasses.replace(_as_gpu(FACTS), is_nvidia=True, compute_capability=(9, 0))
+    nvidia = replace(_as_gpu(FACTS), is_nvidia=True, compute_capability=(9, 0))
     for kind, relaxed, is_exact in (
         (Scalar.FLOAT32, False, True),
         (Scalar.FLOAT32, True, False),
@@ -106,7 +106,7 @@ def test_tensor_cores_need_permission_to_round_floats() -> None:
 
 def test_workspaces_are_used_only_if_provided() -> None:
     assert FACTS is not None
-    nvidia = dataclasses.replace(_as_gpu(FACTS), is_nvidia=True, compute_capability=(9, 0))
+    nvidia = replace(_as_gpu(FACTS), is_nvidia=True, compute_capability=(9, 0))
     kernel = _aligned(Scalar.FLOAT32).kernel
     assert not any(each.workspace_bytes for each in candidates(kernel, nvidia, relaxed=False))
 

@@ -1,7 +1,5 @@
 """Batches of products whose right matrices are broadcast constants."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from support.compiler.graphs import GraphBuilder, random_array
@@ -19,6 +17,7 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
+from neurald.hal.records import replace
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
@@ -52,9 +51,7 @@ def test_every_kernel_uses_the_matrix_of_the_batch(kind: Scalar, transposed: boo
     assert FACTS is not None
     bench = Bench(FACTS.handle)
     # NVIDIA's have dot products of their own.
-    as_gpu = dataclasses.replace(
-        FACTS, kind=DeviceKind.GPU, compute_units=16, has_dot_product=not FACTS.is_nvidia
-    )
+    as_gpu = replace(FACTS, kind=DeviceKind.GPU, compute_units=16, has_dot_product=not FACTS.is_nvidia)
     for left_batch, right_batch in BATCHES:
         graph = graph_of(left_batch, right_batch, kind, transposed=transposed)
         array = random_array(np.random.default_rng(0), graph.inputs[0].shape, kind)
@@ -77,4 +74,4 @@ def test_large_broadcasts_are_not_copied() -> None:
     right = Value((2, 1 << 10, 1 << 10), Scalar.INT8, np.zeros((1, 1, 1), np.int8))
     left, output = (Value((1 << 8, 2, 1, 1 << 10), each) for each in (Scalar.INT8, Scalar.INT32))
     long = MatrixProduct(output=output, left=left, right=right)
-    assert gemm_view(dataclasses.replace(kernel, contraction=long, output=output)) is None
+    assert gemm_view(replace(kernel, contraction=long, output=output)) is None

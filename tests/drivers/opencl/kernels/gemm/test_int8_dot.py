@@ -7,7 +7,6 @@ NEURALD_UPDATE_GOLDEN=1 rewrites the golden files instead of comparing with them
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.kernels.gemm.int8_dot import DotInstruction, instruction_of
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.hal.records import replace
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

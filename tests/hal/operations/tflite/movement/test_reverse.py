@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from support.operations.single_operation import (
@@ -19,6 +17,7 @@ from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
+from neurald.hal.records import replace
 
 FLOAT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT64
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from neurald.drivers import sources
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.sources import digest_of_directory, digest_of_resources, sources_digest
+from neurald.hal.cache import sources
+from neurald.hal.cache.sources import digest_of_directory, digest_of_resources, sources_digest
 
 pytestmark = pytest.mark.quick
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = "neurald"
 #: Location of the package, if it is a directory.
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parent.parent.parent
 #: Length of a digest in hexadecimal digits.
 _DIGITS = 16
 

@@ -1,0 +1,366 @@
+"""Measures how soon a new process has its first answer, compared with other runtimes.
+
+    python benchmarks/startup/run.py --models FOLDER [--only NAME,...] [--rounds 5] [--json FILE]
+        [--second FIRST:SECOND ...]
+
+Each figure is of a new process, which imports the runtime, loads a `.tflite` file, prepares it with
+one thread and runs it once. Processes of all runtimes alternate, and medians count. neurald starts
+in two ways: *cold* with an empty cache, and *warm* when an earlier process has filled the cache.
+Warm starts and other runtimes are compared by the processor time of their process, which other
+programs disturb least; cold starts, which compile in other processes, by elapsed time. *Peak* is
+the largest resident memory of the application's process; a cold process is measured until the
+compiled code has replaced the first tier. `--second` compiles SECOND with a cache that has FIRST,
+another model of the same family.
+
+The other runtimes are those of the environment `build/peers` (or `NEURALD_PEERS`) that
+`benchmarks/cpu/peers.sh` creates. ONNX Runtime is measured where there is an `.onnx` file of the
+same name; OpenVINO reads the `.tflite` file.
+"""
+
+import argparse
+import json
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from result_file import Cell, Column, Result, Table, circumstances, write
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: A compiled model of any runtime.
+Prepared: TypeAlias = Any
+_PEERS = ("litert", "openvino", "onnxruntime")
+_TIMEOUT_S = 600
+#: How long a file must be unmodified to be recognised, in seconds.
+_REST_S = 3.0
+#: Variables that the measured processes must not inherit.
+_CHANGED = ("NEURALD_CPU_COMPILER", "NEURALD_STARTUP", "PYTHONDONTWRITEBYTECODE")
+
+
+def _clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def _since(start: tuple[float, float]) -> tuple[float, float]:
+    """Returns elapsed and processor time in milliseconds."""
+    now = _clocks()
+    return (now[0] - start[0]) * 1e3, (now[1] - start[1]) * 1e3
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _neurald(path: str) -> Callable[[], Prepared]:
+    import neurald as nd
+
+    def prepare() -> Prepared:
+        return nd.CompilationBuilder(nd.load_tflite(path), threads=1).finish()
+
+    return prepare
+
+
+def _litert(path: str) -> Callable[[], Prepared]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    def prepare() -> Prepared:
+        interpreter = Interpreter(path, num_threads=1)
+        interpreter.allocate_tensors()
+        return interpreter
+
+    return prepare
+
+
+def _openvino(path: str) -> Callable[[], Prepared]:
+    import openvino
+
+    def prepare() -> Prepared:
+        return openvino.Core().compile_model(path, "CPU", {"INFERENCE_NUM_THREADS": 1})
+
+    return prepare
+
+
+def _onnxruntime(path: str) -> Callable[[], Prepared]:
+    import onnxruntime
+
+    def prepare() -> Prepared:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        return onnxruntime.InferenceSession(str(Path(path).with_suffix(".onnx")), options)
+
+    return prepare
+
+
+_ENGINES = {"neurald": _neurald, "litert": _litert, "openvino": _openvino, "onnxruntime": _onnxruntime}
+
+
+def worker(engine: str, path: str, *, optimizes: bool) -> None:
+    """Prepares a model in this new process and prints the figures."""
+    start = _clocks()
+    prepare = _ENGINES[engine](path)
+    import_ms, import_cpu_ms = _since(start)
+    begin = _clocks()
+    prepared = prepare()
+    ready_ms, ready_cpu_ms = _since(begin)
+    found = {
+        "import_ms": import_ms,
+        "import_cpu_ms": import_cpu_ms,
+        "ready_ms": ready_ms,
+        "ready_cpu_ms": ready_cpu_ms,
+        "ready_peak_mib": _peak_mib(),
+    }
+    if optimizes:
+        prepared.wait_until_optimized(_TIMEOUT_S)
+        found["optimized_ms"] = _since(begin)[0]
+    found["peak_mib"] = _peak_mib()
+    print(json.dumps(found), flush=True)  # noqa: T201 - the parent reads it
+    os._exit(0)  # What ends the process is not measured.
+
+
+class Machine:
+    """Starts the processes that are measured.
+
+    Args:
+        folder: for caches.
+        peers: interpreter of the other runtimes.
+    """
+
+    def __init__(self, folder: Path, peers: Path) -> None:
+        self._folder, self._peers = folder, peers
+        (folder / "run").mkdir(mode=0o700)
+
+    def run(self, engine: str, path: Path, cache: str, *, optimizes: bool = False) -> dict[str, float]:
+        """Returns the figures of a new process.
+
+        Raises:
+            RuntimeError: it fails; the message ends with what it printed last.
+        """
+        python = sys.executable if engine == "neurald" else str(self._peers)
+        command = [python, __file__, "--worker", engine, str(path)]
+        environment = {
+            **{name: value for name, value in os.environ.items() if name not in _CHANGED},
+            "XDG_CACHE_HOME": str(self._folder / cache),
+            # Daemons of this machine are no part of the measurement.
+            "XDG_RUNTIME_DIR": str(self._folder / "run"),
+            "NEURALD_AUTOSTART": "0",
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        if optimizes:
+            command.append("--optimizes")
+        done = subprocess.run(  # noqa: S603 - constant arguments
+            command, capture_output=True, text=True, env=environment, timeout=_TIMEOUT_S, check=False
+        )
+        try:
+            found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        except (IndexError, ValueError):
+            raise RuntimeError(done.stderr.strip()[-300:]) from None
+        return found
+
+
+def medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Returns the median of each figure."""
+    return {name: statistics.median(sample[name] for sample in samples) for name in samples[0]}
+
+
+def measure(machine: Machine, path: Path, rounds: int) -> dict[str, dict[str, float]]:
+    """Returns the figures of a model: of cold and warm starts, and of each other runtime."""
+    found: dict[str, list[dict[str, float]]] = {}
+    failed: dict[str, str] = {}
+
+    def add(name: str, engine: str, cache: str, *, optimizes: bool = False) -> None:
+        if name in failed:
+            return
+        try:
+            found.setdefault(name, []).append(machine.run(engine, path, cache, optimizes=optimizes))
+        except RuntimeError as error:
+            failed[name] = str(error)
+            print(f"{path.name}: {name} fails: {error}", file=sys.stderr)  # noqa: T201
+
+    peers = [each for each in _PEERS if each != "onnxruntime" or path.with_suffix(".onnx").exists()]
+    for number in range(rounds):
+        add("cold", "neurald", f"{path.stem}-{number}", optimizes=True)
+        add("warm", "neurald", f"{path.stem}-0")
+        for peer in peers:
+            add(peer, peer, "peers")
+    # The first warm start also records what is known only once a file has been at rest.
+    return {name: medians(samples[1:] or samples) for name, samples in found.items() if name not in failed}
+
+
+def second_of_family(machine: Machine, first: Path, second: Path, rounds: int) -> list[Cell]:
+    """Returns how long the second model takes to compile, without and with the first one's code."""
+    alone, after = [], []
+    for number in range(rounds):
+        caches = f"alone-{second.stem}-{number}", f"after-{second.stem}-{number}"
+        alone.append(machine.run("neurald", second, caches[0], optimizes=True)["optimized_ms"])
+        machine.run("neurald", first, caches[1], optimizes=True)
+        after.append(machine.run("neurald", second, caches[1], optimizes=True)["optimized_ms"])
+    before_ms, after_ms = statistics.median(alone), statistics.median(after)
+    return [f"{second.stem} after {first.stem}", before_ms, after_ms, after_ms / before_ms]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.exp(statistics.fmean(map(math.log, values))) if values else None
+
+
+def _value(found: Mapping[str, Mapping[str, float]], name: str, figure: str) -> float | None:
+    return found[name].get(figure) if name in found else None
+
+
+def _sum(found: Mapping[str, Mapping[str, float]], name: str) -> float | None:
+    if name not in found:
+        return None
+    return found[name]["import_cpu_ms"] + found[name]["ready_cpu_ms"]
+
+
+def _ratio(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first / second
+
+
+def tables_of(
+    models: Mapping[str, Mapping[str, Mapping[str, float]]], second: list[list[Cell]]
+) -> list[Table]:
+    """Returns the tables of all models, each with the geometric mean of every ratio at its end."""
+    warm: list[list[Cell]] = []
+    cold: list[list[Cell]] = []
+    for name, found in models.items():
+        ready, lite = _value(found, "warm", "ready_cpu_ms"), _value(found, "litert", "ready_cpu_ms")
+        warm.append(
+            [
+                name,
+                _value(found, "warm", "import_cpu_ms"),
+                ready,
+                _value(found, "litert", "import_cpu_ms"),
+                lite,
+                _ratio(ready, lite),
+                _ratio(_sum(found, "warm"), _sum(found, "litert")),
+                _ratio(_sum(found, "warm"), _sum(found, "openvino")),
+                _ratio(_sum(found, "warm"), _sum(found, "onnxruntime")),
+            ]
+        )
+        peak, lite_peak = _value(found, "cold", "ready_peak_mib"), _value(found, "litert", "peak_mib")
+        cold.append(
+            [
+                name,
+                _value(found, "cold", "ready_ms"),
+                _value(found, "cold", "optimized_ms"),
+                _value(found, "openvino", "ready_ms"),
+                peak,
+                _value(found, "cold", "peak_mib"),
+                _value(found, "warm", "peak_mib"),
+                lite_peak,
+                _value(found, "openvino", "peak_mib"),
+                _ratio(_value(found, "cold", "peak_mib"), lite_peak),
+            ]
+        )
+    for rows, ratios in ((warm, range(5, 9)), (cold, range(9, 10))):
+        mean: list[Cell] = ["geometric mean", *[None] * (len(rows[0]) - 1)]
+        for column in ratios:
+            mean[column] = _mean([row[column] for row in rows if isinstance(row[column], float)])
+        rows.append(mean)
+    ms, mib = {"unit": "ms", "format": ".1f"}, {"unit": "MiB", "format": ".0f"}
+    tables = [
+        Table(
+            title="Warm start, processor time",
+            columns=[
+                Column(name="model", title="model"),
+                Column(name="import", title="import", **ms),
+                Column(name="ready", title="load and prepare, modules that they import included", **ms),
+                Column(name="litert_import", title="LiteRT: import", **ms),
+                Column(name="litert_ready", title="LiteRT: load and prepare", **ms),
+                Column(name="ratio_ready", title="load and prepare / LiteRT", format=".1f"),
+                Column(name="ratio_all", title="all / LiteRT", format=".2f"),
+                Column(name="ratio_openvino", title="all / OpenVINO", format=".2f"),
+                Column(name="ratio_onnxruntime", title="all / ONNX Runtime", format=".2f"),
+            ],
+            rows=warm,
+        ),
+        Table(
+            title="Cold start, elapsed time, and memory",
+            columns=[
+                Column(name="model", title="model"),
+                Column(name="ready", title="ready", **ms),
+                Column(name="optimized", title="optimized", **ms),
+                Column(name="openvino_ready", title="OpenVINO: ready", **ms),
+                Column(name="ready_peak", title="peak when ready", **mib),
+                Column(name="peak", title="peak when optimized", **mib),
+                Column(name="warm_peak", title="peak of a warm start", **mib),
+                Column(name="litert_peak", title="LiteRT: peak", **mib),
+                Column(name="openvino_peak", title="OpenVINO: peak", **mib),
+                Column(name="ratio_peak", title="peak when optimized / LiteRT", format=".2f"),
+            ],
+            rows=cold,
+        ),
+    ]
+    if second:
+        columns = [
+            Column(name="models", title="models"),
+            Column(name="alone", title="alone", **ms),
+            Column(name="after", title="after the other", **ms),
+            Column(name="ratio", title="after / alone", format=".2f"),
+        ]
+        tables.append(
+            Table(
+                title="Second model of a family, elapsed time until optimized", columns=columns, rows=second
+            )
+        )
+    return tables
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    description = (__doc__ or "").split("\n", 1)[0]
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--models", type=Path, metavar="FOLDER")
+    parser.add_argument("--only", default="", help="parts of the names of models, separated by commas")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--second", nargs="*", default=[], metavar="FIRST:SECOND", help="paths of two files")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--optimizes", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        worker(*arguments.worker, optimizes=arguments.optimizes)
+    if arguments.models is None:
+        parser.error("--models FOLDER is required")
+    parts = [part for part in arguments.only.split(",") if part]
+    paths = [
+        path
+        for path in sorted(arguments.models.glob("**/*.tflite"))
+        if not parts or any(part in path.stem for part in parts)
+    ]
+    peers = Path(os.environ.get("NEURALD_PEERS", _ROOT / "build" / "peers")) / "bin" / "python"
+    models: dict[str, dict[str, dict[str, float]]] = {}
+    with tempfile.TemporaryDirectory(prefix="startup") as folder:
+        machine = Machine(Path(folder), peers)
+        time.sleep(_REST_S)
+        for path in paths:
+            models[path.stem] = measure(machine, path, arguments.rounds)
+            print(path.stem, models[path.stem], flush=True)  # noqa: T201
+        second = [
+            second_of_family(machine, *map(Path, pair.split(":")), rounds=arguments.rounds)
+            for pair in arguments.second
+        ]
+    tables = tables_of(models, second)
+    if arguments.json:
+        result = Result(
+            title="Start of a new process",
+            description=" ".join((__doc__ or "").split("\n\n")[2].split()),
+            tables=tables,
+            details=models,
+            **circumstances(),
+        )
+        write(arguments.json, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Lengths that follow from data: integers that a model computes become symbols of its lengths.
+
+An operation whose shape depends on integers gets an operand of lengths in their place. The program
+reads the integers before it (`LengthUpdate`). Lengths that a kernel reads as integers are stored.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count, repeat
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from neurald.drivers.compiler.frontend.flat_graph import (
+    RESHAPES,
+    FlatGraph,
+    NotStructured,
+    Part,
+    ShapeChanges,
+    arithmetic_inputs,
+)
+from neurald.drivers.compiler.frontend.open_lengths import lengths_of
+from neurald.drivers.compiler.frontend.structured_model import (
+    Element,
+    LengthUpdate,
+)
+from neurald.drivers.compiler.frontend.symbolic_integers import (
+    Sum,
+)
+from neurald.drivers.compiler.ir.extent import (
+    MIN_LENGTH,
+    Extent,
+    Guard,
+    Relation,
+    has_extents,
+    number_of,
+)
+from neurald.drivers.compiler.ir.value import Shape
+from neurald.hal.errors import BadData
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
+    Lifetime,
+    Operation,
+)
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
+from neurald.hal.records import replace
+
+#: Limit on the lengths in an operand.
+_MAX_LENGTHS = 16
+#: Lengths for which code is generated: those of a loop's values are at least the first one, and those
+#: that follow from data are less, because the latter are often limited by the former. Where this is
+#: wrong, the others are tried.
+_HINT, _DATA_HINTS = 129, (127, 9, 3, 2)
+
+
+class DataLengths:
+    """Adds operations whose shapes follow from data.
+
+    Args:
+        flat: the graph.
+    """
+
+    def __init__(self, flat: FlatGraph) -> None:
+        self._flat = flat
+        self._data_hint = _DATA_HINTS[0]
+
+    def append(self, operation: Operation, shapes: Sequence[Shape], graph: int, origin: int) -> None:
+        """Adds an operation with operands of the flat graph. Inputs that are lengths are stored."""
+        self._flat.append(self._with_stored_inputs(operation), shapes, graph, origin)
+
+    def symbol(self, *, is_data: bool = False) -> Any:
+        """Adds a symbol that the current region sets."""
+        used = set(self._flat.scope.hints)
+        below = chain(range(self._data_hint, MIN_LENGTH, -2), repeat(MIN_LENGTH))
+        candidates = below if is_data else count(_HINT, 2)
+        hint = next(each for each in candidates if each == MIN_LENGTH or each not in used)
+        symbol = self._flat.scope.add_symbol(hint, 0)
+        self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1
+        return symbol
+
+    def _extent_of(self, value: Sum) -> Any:
+        """Returns a sum as a length."""
+        total: Any = value.constant
+        for (operand, number), factor in value.terms:
+            total = total + factor * self._element_symbol(operand, number)
+        return total
+
+    def _element_symbol(self, operand: int, number: int) -> Any:
+        """Returns the symbol for an integer, which the program reads here or has read before."""
+        key = operand, number
+        known = self._flat.element_symbols.get(key)
+        if known is not None and any(known[0] is each for each in self._flat.regions):
+            return known[1]
+        if not self._flat.operands[operand].type.is_tensor:
+            raise NotStructured("a length is a scalar operand")
+        symbol = self.symbol(is_data=True)
+        region = self._flat.regions[-1]
+        update = LengthUpdate(lengths=((number_of(symbol), Element(operand=operand, number=number)),))
+        region.items.append(update)
+        self._flat.element_symbols[key] = region, symbol
+        return symbol
+
+    def computes_lengths(self, call: Call) -> bool:
+        """Keeps the results of an operation on lengths, if it is one."""
+        results = lengths_of(call, _Values(self._flat.value))
+        if results is None:
+            return False
+        outputs = (index for indexes in call.binding.outputs.values() for index in indexes)
+        for index, result in zip(outputs, results, strict=True):
+            if has_extents(result.reshape(-1).tolist()):
+                self._flat.extents[index], self._flat.shapes[index] = result, result.shape
+                self._flat.operands[index] = replace(self._flat.operands[index], dimensions=result.shape)
+            else:
+                self._flat.set_constant(index, result.astype(self._flat.operands[index].type.dtype))
+        return True
+
+    def add(self, operation: Operation, graph: int, origin: int) -> None:
+        """Adds an operation whose shape follows from integers that are data."""
+        self._with_hints(lambda: self._with_symbols(operation, graph, origin))
+
+    def _with_hints(self, add: Callable[[], None]) -> None:
+        """Adds operations with lengths from data, for which several hints are tried."""
+        for hint in _DATA_HINTS:
+            self._data_hint = hint
+            try:
+                with self._flat.attempt():
+                    add()
+                    return
+            except BadData:
+                if hint == _DATA_HINTS[-1]:
+                    raise
+            finally:
+                self._data_hint = _DATA_HINTS[0]
+
+    def _with_symbols(self, operation: Operation, graph: int, origin: int) -> None:
+        operation = replace(operation, inputs=tuple(self.realized(each) for each in operation.inputs))
+        call = self._flat.call(operation)
+        arithmetic = arithmetic_inputs(call)
+        inputs = list(operation.inputs)
+        for position, index in enumerate(operation.inputs):
+            if index in arithmetic or self._flat.value(index) is not None:
+                continue
+            sums = self._flat.sums_of(index)
+            if sums is not None and sums.size <= _MAX_LENGTHS:
+                values = np.empty(sums.shape, object)
+                for at, each in np.ndenumerate(sums):
+                    values[at] = self._extent_of(each)
+                if operation.type in RESHAPES:
+                    self._complete(values, self._flat.shape(call.index("input")))
+                inputs[position] = self._flat.length_operand(values, self._flat.operands[index].type)
+        operation = replace(operation, inputs=tuple(inputs))
+        try:
+            shapes = DEFINITIONS[operation.type].output_shapes(self._flat.call(operation))
+        except UnknownValue:
+            raise ShapeChanges(f"the shape of the result of {operation.type.name} depends on data") from None
+        self.append(operation, shapes, graph, origin)
+
+    def _complete(self, lengths: Array, shape: Shape) -> None:
+        """Replaces one of the lengths of a reshaped operand by the only one that it can have."""
+        unknown = [at for at, each in np.ndenumerate(lengths) if isinstance(each, Extent)]
+        if not unknown:
+            return
+        total, others, last = prod(shape), 1, unknown[-1]
+        for at, each in np.ndenumerate(lengths):
+            others = others if at == last else others * each
+        given: Any = lengths[last]
+        lengths[last] = total // others
+        guard = Guard(extent=given - lengths[last], relation=Relation.ZERO, holds=True)
+        self._flat.regions[-1].items.append(LengthUpdate(guards=(guard,)))
+
+    def _with_stored_inputs(self, operation: Operation) -> Operation:
+        """Returns an operation whose inputs are stored, except for those on which its shape depends."""
+        inputs = list(operation.inputs)
+        for position, index in enumerate(operation.inputs):
+            if index in self._flat.parts:
+                inputs[position] = self.realized(index)
+            elif index in self._flat.extents and not self._has_shape_of(operation, index):
+                inputs[position] = self.stored(index)
+        return operation if inputs == list(operation.inputs) else replace(operation, inputs=tuple(inputs))
+
+    def _has_shape_of(self, operation: Operation, index: int) -> bool:
+        """Returns True if the shape of a result follows from the elements of an operand."""
+        binding = DEFINITIONS[operation.type].bind(operation, self._flat.operands)
+        call = Call(
+            binding,
+            self._flat.operands,
+            self._flat.shapes.get,
+            lambda each: None if each == index else self._flat.value(each),
+            referenced=self._flat.model.referenced,
+        )
+        try:
+            DEFINITIONS[operation.type].output_shapes(call)
+        except UnknownValue:
+            return True
+        return False
+
+    def stored(self, index: int) -> int:
+        """Returns an operand that has memory: one whose elements are lengths gets it here."""
+        index = self.realized(index)
+        if index not in self._flat.extents:
+            return index
+        variable, values = self._flat.variable(index), self._flat.extents[index]
+        update = LengthUpdate(stores=((variable, tuple(values.reshape(-1).tolist())),))
+        self._flat.regions[-1].items.append(update)
+        return variable
+
+    def realized(self, index: int) -> int:
+        """Returns an operand that is computed: a slice with a length that depends on data is added."""
+        part = self._flat.parts.get(index)
+        if part is None:
+            return index
+        output = self._flat.add_operand(
+            replace(self._flat.operands[index], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=None)
+        )
+        self._with_hints(lambda: self._add_part(part, output))
+        return output
+
+    def _add_part(self, part: Part, output: int) -> None:
+        begins, lengths = ([self._extent_of(each) for each in sums] for sums in (part.begins, part.lengths))
+        operation = Operation(
+            type=OperationType.TFLITE_SLICE,
+            inputs=(part.source, self._flat.integers(begins), self._flat.integers(lengths)),
+            outputs=(output,),
+            number=part.operation.number,
+        )
+        shapes = DEFINITIONS[operation.type].output_shapes(self._flat.call(operation))
+        self.append(operation, shapes, *part.place)
+
+
+class _Values(Mapping[int, Array]):
+    """The known values of operands."""
+
+    def __init__(self, value: Callable[[int], Array | None]) -> None:
+        self._value = value
+
+    def __getitem__(self, index: int) -> Array:
+        value = self._value(index)
+        if value is None:
+            raise KeyError(index)
+        return value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

@@ -1,0 +1,76 @@
+"""The benchmark of starts measures new processes and makes tables of their figures."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from support.tflite.builder import TfliteModel
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Imports the benchmark."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "startup"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    yield importlib.import_module("run")
+    for name in set(sys.modules) - before:
+        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
+            del sys.modules[name]
+
+
+def figures(ready_ms: float, peak_mib: float) -> dict[str, float]:
+    return {
+        "import_ms": 1.0,
+        "import_cpu_ms": 1.0,
+        "ready_ms": ready_ms,
+        "ready_cpu_ms": ready_ms,
+        "ready_peak_mib": peak_mib,
+        "optimized_ms": 2 * ready_ms,
+        "peak_mib": peak_mib,
+    }
+
+
+def test_tables_have_geometric_means_of_the_ratios(run: ModuleType) -> None:
+    models = {
+        "a": {"cold": figures(9, 60), "warm": figures(3, 40), "litert": figures(1, 30)},
+        "b": {"cold": figures(9, 30), "warm": figures(12, 40), "litert": figures(1, 30)},
+        "c": {"cold": figures(9, 30), "warm": figures(12, 40)},
+    }
+    warm, cold, second = run.tables_of(models, [["b after a", 10.0, 5.0, 0.5]])
+    assert warm.value("a", "ratio_ready") == pytest.approx(3)
+    assert warm.value("geometric mean", "ratio_ready") == pytest.approx(6)
+    assert warm.value("c", "ratio_ready") is None
+    assert warm.value("geometric mean", "ratio_openvino") is None
+    assert cold.value("geometric mean", "ratio_peak") == pytest.approx(2**0.5)
+    assert cold.value("a", "optimized") == 18
+    assert second.value("b after a", "ratio") == 0.5
+
+
+def test_medians(run: ModuleType) -> None:
+    assert run.medians([{"a": 3.0}, {"a": 1.0}, {"a": 2.0}]) == {"a": 2.0}
+
+
+def test_cold_and_warm_processes(run: ModuleType, tmp_path: Path) -> None:
+    model = TfliteModel()
+    graph = model.subgraph()
+    x, y = graph.tensor((2, 3), name="x"), graph.tensor((2, 3), name="y")
+    graph.operator("TANH", (x,), (y,))
+    graph.inputs, graph.outputs = (x,), (y,)
+    path = model.write(tmp_path / "model.tflite")
+    folder = tmp_path / "caches"
+    folder.mkdir()
+    machine = run.Machine(folder, tmp_path / "no_peers")
+    cold = machine.run("neurald", path, "cache", optimizes=True)
+    warm = machine.run("neurald", path, "cache")
+    assert cold["optimized_ms"] >= cold["ready_ms"] > 0
+    assert "optimized_ms" not in warm
+    assert min(warm["ready_cpu_ms"], warm["peak_mib"]) > 0
+    with pytest.raises(RuntimeError, match="missing"):
+        machine.run("neurald", tmp_path / "missing.tflite", "cache")
