@@ -364,15 +364,14 @@ def show(model: str, report: dict[str, Any]) -> None:
     """Prints a report."""
     table, extra = report["microseconds"], report["overhead_microseconds"]
     print(f"\n{model}: {report['rounds_kept']} of {report['rounds']} rounds")  # noqa: T201
-    print(
-        f"{'way':20}{'p10 µs':>10}{'p50':>10}{'p99':>10}{'mean':>10}{'more, p50':>12}{'p99':>10}{'gRPC / it':>11}"
-    )  # noqa: T201
+    titles = ("p10 µs", "p50", "p99", "mean", "more, p50", "p99", "gRPC / it")
+    print(f"{'way':20}" + "".join(f"{title:>11}" for title in titles))  # noqa: T201
     for name, row in table.items():
-        line = f"{name:20}{row['p10']:10.1f}{row['p50']:10.1f}{row['p99']:10.1f}{row['mean']:10.1f}"
+        line = f"{name:20}" + "".join(f"{row[figure]:11.1f}" for figure in _FIGURES)
         if name in extra:
             over = extra[name]
             ratio = extra["grpc_bytes"]["p50"] / over["p50"] if over["p50"] > 0 else float("inf")
-            line += f"{over['p50']:12.1f}{over['p99']:10.1f}{ratio:11.1f}"
+            line += f"{over['p50']:11.1f}{over['p99']:11.1f}{ratio:11.1f}"
         print(line)  # noqa: T201
 
 
