@@ -65,7 +65,7 @@ _FIGURES = ("p10", "p50", "p99", "mean")
 #: With inputs of more bytes a round has fewer runs.
 _LARGE = 1 << 21
 #: With several threads, a model would have more cores in one process than in the other.
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1"}
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1", "NEURALD_AUTOSTART": "0"}
 
 
 def identity(elements: int = _ELEMENTS) -> nd.Model:

@@ -9,6 +9,7 @@ afterwards.
 
 import contextlib
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -560,7 +561,8 @@ class _CachedPreparation:
 
 def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_background: bool) -> PreparedModel:
     cpu = cpu_device()
-    if device is cpu and compiles_apart(device):
+    # Without the path of an interpreter, as in an application that embeds one, no process can start.
+    if device is cpu and compiles_apart(device) and sys.executable:
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
 
         options = replace(
