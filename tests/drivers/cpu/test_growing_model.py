@@ -22,9 +22,10 @@ from neurald.drivers.cpu.parts import read_parts
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.reference.device import ReferenceDevice
-from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.model.types import Request
 from neurald.hal.operations.machinery.call import Array
 
 Op = nd.OperationType
@@ -343,11 +344,30 @@ def test_open_lengths_of_models_with_loops() -> None:
         assert compilation.run(rows(length), turns(3))[1].shape == (length + 3, WIDTH)
 
 
-def test_options_of_executions() -> None:
+def test_another_run_with_as_many_results_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one is repeated, because its outputs do not fit."""
+    executed: list[Request] = []
+    execute = GrowingModel.execute
+
+    def counted(self: GrowingModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        executed.append(request)
+        return execute(self, request, options)
+
+    monkeypatch.setattr(GrowingModel, "execute", counted)
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    counts = []
+    for count in (50, 50, 49, 70, 2):
+        _, found = compilation.run(rows(), turns(count))
+        assert found.shape == (2 + count, WIDTH)
+        assert found.base is None or 2 * found.nbytes >= found.base.nbytes
+        counts.append(len(executed))
+    assert counts == [2, 3, 4, 6, 7]
+
+
+def test_descriptions_of_operands() -> None:
     """Operands with lengths that change are declared as open."""
     model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
     assert isinstance(model, GrowingModel)
     assert model.operand(1, is_output=True).dimensions == (0, WIDTH)
     assert model.operand(0, is_output=True).dimensions == (1,)
     assert model.operand(0, is_output=False).dimensions == (2, WIDTH)
-    assert ExecuteOptions().deadline_s is None
