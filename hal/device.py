@@ -223,6 +223,8 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
             will be called; empty if nothing is cached.
         variants: stores what is compiled for shapes known at execution; None if nothing is cached.
             It does not reach a device in another process, whose daemon has a storage of its own.
+        shared: stores what all models of the device share, such as kernels; None if nothing is
+            cached, or if the models are of clients that must not affect each other.
         cancellation: ends the preparation; None if it cannot be cancelled.
         compiler: compiles the model in another process; None if the device must compile in this
             one. Only given to devices that can use it, see
@@ -237,6 +239,7 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
     threads: int | None = None
     cache_key: bytes = b""
     variants: Variants | None = None
+    shared: Variants | None = None
     attributes: tuple[AttributeValue, ...] = ()
     cancellation: Cancellation | None = None
     compiler: Compiler | None = None

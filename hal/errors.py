@@ -131,6 +131,10 @@ class Unreachable(DeadObject):
     """
 
 
+class Withdrawn(Unreachable):
+    """A driver was stopped in order and did not begin the call, which its successor can run."""
+
+
 class DriverUnable(UnavailableDevice):
     """A driver was started, and its process ended before it could serve the device."""
 
@@ -143,6 +147,12 @@ _KINDS: list[type[Error]] = Error.__subclasses__()
 _BY_CODE = {kind.code: kind for kind in _KINDS}
 
 
+#: The end of the message with which a driver that is about to stop refuses work.
+TAKES_NO_MORE_WORK = "takes no more work"
+
+
 def error_for(code: ResultCode, message: str) -> Error:
     """Returns an error with a result code, which must not be NO_ERROR."""
+    if code is ResultCode.DEAD_OBJECT and message.endswith(TAKES_NO_MORE_WORK):
+        return Withdrawn(message)
     return _BY_CODE[code](message)

@@ -427,6 +427,7 @@ class Compilation:
         #: The shapes of the outputs of the last run whose shapes were not known in advance.
         self._latest_shapes: Sequence[tuple[int, ...] | None] = (None,) * len(self.model.outputs)
         self._quick_runs = QuickRuns()
+        optimization.call_when_replaced(weakref.WeakMethod(self._forget_runs))
 
     def __repr__(self) -> str:
         devices = ", ".join(dict.fromkeys(step.device.name for step in self.plan.steps)) or "no device"
@@ -443,6 +444,10 @@ class Compilation:
             for step, report in zip(self.plan.steps, self._report.steps, strict=True)
         )
         return replace(self._report, steps=steps, failures=self.recovery.failures)
+
+    def _forget_runs(self) -> None:
+        """Drops what earlier runs have kept, since optimised code may have faster ways to run."""
+        self._quick_runs = QuickRuns()
 
     @property
     def status(self) -> CompilationStatus:

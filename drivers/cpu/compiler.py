@@ -35,6 +35,7 @@ from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
 from neurald.drivers.cpu.native.compile_helper import CompileHelper
+from neurald.drivers.cpu.native.kernel_store import KernelStore
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import (
     GENERATION_SHARE,
@@ -115,6 +116,7 @@ def compile_model(
     first: Sequence[Unit] = (),
     structured: StructuredModel | None = None,
     scope: ExtentScope | None = None,
+    store: KernelStore | None = None,
 ) -> Compiled:
     """Compiles a model.
 
@@ -131,12 +133,13 @@ def compile_model(
             code cache and is not part of the result.
         scope: of the extents in `input_shapes`; None if there are none.
         structured: the model's program, if it has control flow.
+        store: kernels that are kept; None if there are none.
 
     Raises:
         BadData: an operation has no lowering.
         KernelFailed: code generation failed for a kernel.
     """
-    with ObjectCompilation(target, processes=processes, helper=helper) as compilation:
+    with ObjectCompilation(target, processes=processes, helper=helper, store=store) as compilation:
         for unit in first:
             compilation.add(unit)
         if structured is not None:

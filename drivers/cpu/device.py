@@ -26,6 +26,7 @@ from neurald.hal.device import (
     InputShapes,
     Performance,
     PrepareOptions,
+    Variants,
     Verdict,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OutOfMemory
@@ -174,7 +175,7 @@ class CpuDevice:
         if not self.compiles or not is_specified or not model.main.operations:
             return None
         library = self.first_tier_library
-        codes = library.codes(options.variants)
+        codes = library.codes(options.shared)
         if codes is None:
             from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -191,8 +192,10 @@ class CpuDevice:
         prepare: Prepare
         compile_open: CompileOpen
         if options.compiler is None:
-            prepare = partial(self._compiled, threads=threads, keeps_artifact=bool(options.cache_key))
-            compile_open = partial(self._compiled_open, threads=threads)
+            shared = options.shared
+            keeps = bool(options.cache_key)
+            prepare = partial(self._compiled, threads=threads, keeps_artifact=keeps, shared=shared)
+            compile_open = partial(self._compiled_open, threads=threads, shared=shared)
         else:
             from neurald.drivers.cpu.isolated import IsolatedPreparation
 
@@ -234,7 +237,7 @@ class CpuDevice:
         from neurald.hal.compiling.background import BackgroundCompiler
 
         prepare: Prepare = IsolatedPreparation(
-            compiler=BackgroundCompiler(self.name, self, model),
+            compiler=BackgroundCompiler(self.name, self, model, options.shared),
             restore=partial(self._restored, threads=threads),
             restore_open=partial(self._restored_open, threads=threads),
             keeps_artifact=bool(options.cache_key),
@@ -255,18 +258,27 @@ class CpuDevice:
         *,
         threads: int,
         keeps_artifact: bool,
+        shared: Variants | None,
     ) -> "CpuPreparedModel | ReferenceModel":
-        with self._preparation(model, threads, keeps_artifact=keeps_artifact) as preparation:
+        with self._preparation(model, threads, shared, keeps_artifact=keeps_artifact) as preparation:
             return preparation.prepare(model, shapes)
 
     def _compiled_open(
-        self, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions | None = None, *, threads: int
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape],
+        limits: ExecuteOptions | None = None,
+        *,
+        threads: int,
+        shared: Variants | None,
     ) -> "CpuOpenModel | None":
-        with self._preparation(model, threads, keeps_artifact=True) as preparation:
+        with self._preparation(model, threads, shared, keeps_artifact=True) as preparation:
             return preparation.open(model, shapes)
 
     @contextmanager
-    def _preparation(self, model: Model, threads: int, *, keeps_artifact: bool) -> "Iterator[Preparation]":
+    def _preparation(
+        self, model: Model, threads: int, shared: Variants | None, *, keeps_artifact: bool
+    ) -> "Iterator[Preparation]":
         from neurald.drivers.compiler.support.gc_pause import paused_gc
         from neurald.drivers.cpu.native.compile_helper import start_ahead
 
@@ -275,9 +287,16 @@ class CpuDevice:
             with paused_gc():
                 # The compiler is slow to import and not needed for a warm start. The helper starts
                 # meanwhile.
+                from neurald.drivers.cpu.native.kernel_store import KernelStore
                 from neurald.drivers.cpu.preparation import Preparation
 
-                yield Preparation(self._target, threads, keeps_artifact=keeps_artifact, helper=helper)
+                yield Preparation(
+                    self._target,
+                    threads,
+                    keeps_artifact=keeps_artifact,
+                    helper=helper,
+                    store=None if shared is None else KernelStore(shared, self._target),
+                )
         except MemoryError:
             raise OutOfMemory(f"{self.name}: there is not enough memory to compile the model") from None
         finally:
@@ -302,8 +321,12 @@ class CpuDevice:
         from neurald.drivers.cpu.isolated import to_compiled, to_compiled_open
 
         if is_open:
-            return to_compiled_open(self._compiled_open(model, shapes or {}, threads=1))
-        return to_compiled(self._compiled(model, shapes, threads=1, keeps_artifact=True))
+            return to_compiled_open(
+                self._compiled_open(model, shapes or {}, threads=1, shared=options.shared)
+            )
+        return to_compiled(
+            self._compiled(model, shapes, threads=1, keeps_artifact=True, shared=options.shared)
+        )
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "CpuPreparedModel":
         """See `Device.prepare_model_from_cache`."""

@@ -18,6 +18,7 @@ from neurald.drivers.cpu.constant_folding import ConstantFolding
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
+from neurald.drivers.cpu.native.kernel_store import KernelStore
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
@@ -50,11 +51,19 @@ class Preparation:
         threads: used by an execution.
         keeps_artifact: True if `PreparedModel.artifact` will be called.
         helper: a compiling process that was started for the first model.
+        store: kernels that are kept; None if there are none.
     """
 
     def __init__(
-        self, target: Target, threads: int, *, keeps_artifact: bool, helper: CompileHelper | None = None
+        self,
+        target: Target,
+        threads: int,
+        *,
+        keeps_artifact: bool,
+        helper: CompileHelper | None = None,
+        store: KernelStore | None = None,
     ) -> None:
+        self._store = store
         self._target = target
         self._threads = threads
         self._keeps_artifact = keeps_artifact
@@ -318,6 +327,7 @@ class Preparation:
                 first=() if process.has_step_program else (step_program_unit(),),
                 scope=scope,
                 structured=structured,
+                store=self._store,
             )
 
         if any(operation.type in CONTROL_FLOW for operation in model.main.operations):

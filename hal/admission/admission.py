@@ -20,7 +20,13 @@ from neurald.hal.admission.admission_queue import AdmissionQueue, Ticket, execut
 from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.admission.watchdog import Watchdog
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
-from neurald.hal.errors import DeadObject, Error, MissedDeadlinePersistent, UnavailableDevice
+from neurald.hal.errors import (
+    TAKES_NO_MORE_WORK,
+    DeadObject,
+    Error,
+    MissedDeadlinePersistent,
+    UnavailableDevice,
+)
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -250,7 +256,7 @@ class Admission:
             raise MissedDeadlinePersistent("the deadline had passed before the device could start")
         with self._lock:
             if self._is_draining:
-                raise DeadObject("the daemon is about to stop and takes no more work")
+                raise DeadObject(f"the daemon is about to stop and {TAKES_NO_MORE_WORK}")
             self._calls += 1
 
     def _end(self) -> None:

@@ -4,15 +4,19 @@ import logging
 import time
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, key_parts
 from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.device import Artifact, CacheFilesNeeded, CacheRecord, Device, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.model.types import Model
+from neurald.hal.model.types import Model, Subgraph
 
 logger = logging.getLogger(__name__)
+
+#: Stands for all models in the keys of what they share.
+_NO_MODEL = Model(main=Subgraph(operands=(), operations=(), inputs=(), outputs=()))
 
 
 class VariantCache:
@@ -75,6 +79,30 @@ class VariantCache:
             self._warn(f"the compiled result is not cached: {error}")
         else:
             self.record = CacheRecord(key=parts.key().hex(), was_there=False, compile_ms=compile_ms)
+
+
+class SharedCache(VariantCache):
+    """Implements `neurald.hal.device.Variants` for what all models of a device share.
+
+    Args:
+        directory: of the cache.
+        device: the device, whose version is a part of the keys.
+        warn: called when storing failed.
+
+    Raises:
+        Error: there is no such cache.
+    """
+
+    def __init__(self, directory: Path, device: Device, warn: Callable[[str], None]) -> None:
+        self.directory = directory
+        super().__init__(
+            Cache(directory),
+            lambda: key_parts(_NO_MODEL, device, PrepareOptions()),
+            device.cache_files_needed,
+            "shared by models",
+            lambda: "",
+            warn,
+        )
 
 
 def daemon_variants(device: Device, model: Model, options: PrepareOptions) -> VariantCache | None:

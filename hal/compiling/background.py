@@ -10,8 +10,9 @@ import time
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions
+from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions, Variants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.rpc.wire.device import encode_prepare_options
@@ -39,11 +40,21 @@ class BackgroundCompiler:
         driver: from which `neurald.hal.registry.create_device` creates the device.
         device: the device, which implements `neurald.hal.compiling.contract.CompilesApart`.
         model: the model.
+        shared: see `neurald.hal.device.PrepareOptions`; the other process opens the same cache.
         is_awaited: True if the application waits for the result, so that it has normal priority.
     """
 
-    def __init__(self, driver: str, device: Device, model: Model, *, is_awaited: bool = False) -> None:
+    def __init__(
+        self,
+        driver: str,
+        device: Device,
+        model: Model,
+        shared: Variants | None = None,
+        *,
+        is_awaited: bool = False,
+    ) -> None:
         self._driver, self._device, self._model = driver, device, model
+        self._cache = str(shared.directory) if isinstance(shared, SharedCache) else ""
         self._is_awaited = is_awaited
 
     def compile(
@@ -66,7 +77,14 @@ class BackgroundCompiler:
                     niceness=0 if self._is_awaited else NICENESS,
                 )
         options = encode_prepare_options(PrepareOptions())
-        job = pool.job(encode_model(self._model), self._model.pools, shapes, options, is_open=is_open)
+        job = pool.job(
+            encode_model(self._model),
+            self._model.pools,
+            shapes,
+            options,
+            is_open=is_open,
+            shared_cache=self._cache,
+        )
         stop = cancellation or Cancellation()
         _running.add(stop)
         try:

@@ -50,6 +50,8 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
         compile_bytes: see `neurald.hal.accounting.limits.Limits`.
         compile_s: see `neurald.hal.accounting.limits.Limits`.
         is_open: see `neurald.hal.compiling.contract.CompilesApart.compile`.
+        shared_cache: directory of the cache of what models share; empty for the models of a daemon's
+            clients, which must not affect each other.
         log_level: records below this level are not wanted.
     """
 
@@ -61,6 +63,7 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
     compile_bytes: int
     compile_s: int
     is_open: bool
+    shared_cache: str
     log_level: int
 
 

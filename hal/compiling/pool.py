@@ -136,8 +136,9 @@ class CompilePool:
         options: bytes,
         *,
         is_open: bool,
+        shared_cache: str = "",
     ) -> CompileJob:
-        """Creates a job with the limits of the daemon."""
+        """Creates a job with the limits of the daemon; see `CompileJob`."""
         return CompileJob(
             model=model,
             pools=tuple(pool.size for pool in pools),
@@ -147,6 +148,7 @@ class CompilePool:
             compile_bytes=self._limits.compile_bytes,
             compile_s=self._limits.compile_s,
             is_open=is_open,
+            shared_cache=shared_cache,
             log_level=logging.getLogger("neurald").getEffectiveLevel(),
         )
 

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import (
     CompileJob,
     CompileReply,
@@ -41,6 +42,7 @@ from neurald.hal.device import CompileResult, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.process.parent import die_with
+from neurald.hal.records import replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.transport.packet import receive_packet
 from neurald.hal.rpc.wire.device import decode_prepare_options
@@ -101,9 +103,11 @@ def _compiler_of(device: Any) -> _Compile:
                 f"{version}); restart the daemon"
             )
         model = decode_model(job.model, pools, declared_extensions(device))
-        compiled: CompileResult = device.compile(
-            model, job.shapes, decode_prepare_options(job.options), is_open=job.is_open
-        )
+        options = decode_prepare_options(job.options)
+        if job.shared_cache:
+            shared = SharedCache(Path(job.shared_cache), device, logging.getLogger(__name__).warning)
+            options = replace(options, shared=shared)
+        compiled: CompileResult = device.compile(model, job.shapes, options, is_open=job.is_open)
         return compiled
 
     return compile_job

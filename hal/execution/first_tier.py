@@ -16,7 +16,7 @@ class HasFirstTier(Protocol):
 
         Args:
             model: the device supports each of its operations.
-            options: as for `Device.prepare_model`; `variants` is common to all models.
+            options: as for `Device.prepare_model`.
 
         Returns:
             The prepared model; None if `Device.prepare_model` is as fast.

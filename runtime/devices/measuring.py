@@ -18,6 +18,8 @@ from neurald.runtime.devices.installed import drivers_on_demand
 from neurald.runtime.devices.measurements import RETRY_S
 
 _DELAY_S: Final = 3.0
+#: How often is looked for devices that have to be measured.
+_PAUSE_S: Final = 60.0
 #: How long is waited for a driver that has never run.
 _LIMIT_S: Final = 10.0
 
@@ -67,12 +69,14 @@ def measure_soon(connections: Sequence[DaemonConnection]) -> None:
         connections: of drivers that start on demand, of any state.
     """
     global _next_s
-    wanted = [each for each in connections if each.is_new or each.is_to_be_retried]
     with _lock:
         now_s = time.monotonic()
-        if not wanted or now_s < _next_s:
+        if now_s < _next_s:
             return
-        _next_s = now_s + RETRY_S
+        wanted = [each for each in connections if each.is_new or each.is_to_be_retried]
+        _next_s = now_s + (RETRY_S if wanted else _PAUSE_S)
+    if not wanted:
+        return
     timer = threading.Timer(_DELAY_S, _measure, (wanted,))
     timer.daemon = True
     timer.start()

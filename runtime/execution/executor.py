@@ -5,7 +5,6 @@ from typing import Protocol
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.model.types import Request
 from neurald.hal.records import replace
-from neurald.runtime.execution.compound_executor import CompoundExecutor
 from neurald.runtime.execution.step_clock import StepClock
 from neurald.runtime.execution.step_runner import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.plan.plan import ExecutionPlan, ExecutionStep, SimpleBody
@@ -45,6 +44,9 @@ def plan_executor(plan: ExecutionPlan) -> PlanExecutor:
     """Creates the executor of a plan."""
     if isinstance(plan.body, SimpleBody):
         return SimpleExecutor(plan.body.step)
+    # Plans of one step, which are most of them, need none of this.
+    from neurald.runtime.execution.compound_executor import CompoundExecutor
+
     return CompoundExecutor(plan.body, len(plan.model.main.outputs))
 
 

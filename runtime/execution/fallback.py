@@ -26,8 +26,11 @@ from neurald.hal.errors import (
     Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
+    OutOfMemory,
+    ResourceExhaustedTransient,
     ResultCode,
     Unreachable,
+    Withdrawn,
 )
 from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
 from neurald.hal.execution.reusable import reusable_execution
@@ -69,6 +72,8 @@ UNREACHABLE_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=2.0)
 #: For a driver that died. This model may be the cause, and each death destroys the work of other
 #: clients.
 DEAD_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=30.0)
+#: For a device that lacks memory or has too much to do, which others may give back at any time.
+BUSY_RETRY = RetryPolicy(first_pause_s=0.1, max_pause_s=10.0)
 #: For all other failures, which are likely to happen again.
 FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 
@@ -171,6 +176,8 @@ class RecoveringStep:
             except Error as error:
                 _mark_memory_abandoned(request)
                 self._failed(error, prepared)
+                if isinstance(error, Withdrawn) and not self._may_fall_back:
+                    return self._execute_on_successor(error, request, options, call)
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
                 logger.warning(
@@ -227,6 +234,36 @@ class RecoveringStep:
     def report(self) -> PreparationReport | None:
         """How the device obtained what replaced the first tier; None if nothing did."""
         return self._report
+
+    def _execute_on_successor(
+        self,
+        cause: Withdrawn,
+        request: Request,
+        options: ExecuteOptions,
+        call: Callable[[PreparedModel], ExecutionResult] | None,
+    ) -> ExecutionResult:
+        """Runs the step on the driver that replaces the one that was stopped, if there is one.
+
+        Args:
+            cause: the error of the stopped driver, which did not begin the execution.
+            request, options, call: see `execute`.
+
+        Raises:
+            Withdrawn: there is none.
+            Error: it failed.
+        """
+        try:
+            prepared = self._prepare()
+        except Unreachable:
+            raise cause from None
+        try:
+            result = self._call(prepared, request, options, call)
+            self._check(request, result)
+        except Error as error:
+            self._failed(error, prepared)
+            raise
+        self._record_success()
+        return result
 
     def _call(
         self,
@@ -310,10 +347,11 @@ class RecoveringStep:
                 failure of the device.
 
         Returns:
-            True if the CPU takes over.
+            True if `execute` can run it: on the CPU, or on the successor of a driver that was
+                stopped.
         """
         self._failed(error, prepared)
-        return self._falls_back(error, has_limit=has_limit)
+        return isinstance(error, Withdrawn) or self._falls_back(error, has_limit=has_limit)
 
     def _usable(self) -> PreparedModel | None:
         """Returns the device's prepared model to execute; None if the CPU runs the step.
@@ -398,6 +436,8 @@ class RecoveringStep:
         self._code = error.code
         if isinstance(error, Unreachable):
             policy = UNREACHABLE_RETRY
+        elif isinstance(error, OutOfMemory | ResourceExhaustedTransient):
+            policy = BUSY_RETRY
         else:
             policy = DEAD_RETRY if isinstance(error, DeadObject) else FAILING_RETRY
         self._retry_at = time.monotonic() + policy.pause_s(self._failures)

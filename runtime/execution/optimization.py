@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -102,6 +102,7 @@ class Optimization:
         self._preparer = preparer
         self._progress = [_StepProgress() for _ in self._steps]
         self._process = 0
+        self._when_replaced: weakref.WeakMethod[Callable[[], None]] | None = None
         self._resuming = forkable_lock()
         self._changed = threading.Condition()
         if any(step.is_first_tier for step in self._steps):
@@ -144,6 +145,10 @@ class Optimization:
         elif number is not None:
             self.end(number, "the process is about to exit")
 
+    def call_when_replaced(self, callback: "weakref.WeakMethod[Callable[[], None]]") -> None:
+        """Sets what is called after a first tier was replaced, unless its object is gone."""
+        self._when_replaced = callback
+
     def begin(self, number: int) -> _StepProgress:
         """Notes that the device of a step begins, and returns what records its progress."""
         progress = self._progress[number]
@@ -158,6 +163,9 @@ class Optimization:
             reason: why the first tier stays; empty if it was replaced.
         """
         self._progress[number].reason = reason
+        callback = None if reason or self._when_replaced is None else self._when_replaced()
+        if callback is not None:
+            callback()
         with self._changed:
             self._changed.notify_all()
 

@@ -27,9 +27,7 @@ from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
 from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
-from neurald.runtime.plan.program_builder import build_program
 from neurald.runtime.plan.report import CompilationReport
-from neurald.runtime.plan.shared_values import values_to_share
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -119,6 +117,10 @@ class _Planner:
                 return self.simple_plan(self._devices[groups[0].device])
         self._find_boundaries(groups)
         self._prepare_steps(groups)
+        # Plans of one step need none of this.
+        from neurald.runtime.plan.program_builder import build_program
+        from neurald.runtime.plan.shared_values import values_to_share
+
         program = build_program(self._model, groups, self._make_step)
         steps = [step for step in program.steps if isinstance(step, ExecutionStep)]
         body = CompoundBody(

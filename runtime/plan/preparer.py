@@ -9,6 +9,7 @@ afterwards.
 
 import contextlib
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from typing import Self
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, key_parts
 from neurald.hal.cache.store import Cache, Miss, default_directory
-from neurald.hal.cache.variants import VariantCache
+from neurald.hal.cache.variants import SharedCache, VariantCache
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.device import CacheFilesNeeded, CacheRecord, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
@@ -36,7 +37,7 @@ from neurald.hal.errors import (
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.constants import seal_constants
-from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
@@ -56,8 +57,6 @@ DEFERRED_COMPILATION = (
     "the shapes of its inputs are only known to executions, so it is compiled and cached for each set "
     "of shapes"
 )
-#: Stands for all models in the keys of what they share.
-_NO_MODEL = Model(main=Subgraph(operands=(), operations=(), inputs=(), outputs=()))
 #: Minimum share of the time until the deadline that is reserved for compiling.
 _MIN_COMPILE_SHARE = 0.5
 
@@ -224,7 +223,7 @@ class Preparer:
             reason = loaded.reason or reason
         with convert_driver_faults(device.name):
             provider = device if device is cpu else cpu
-            options = replace(self._options, attributes=(), variants=self._library(provider))
+            options = replace(self._options, attributes=(), shared=self._shared(provider))
             prepared_model = first_tier(provider, model, options)
         if prepared_model is None:
             return None
@@ -239,23 +238,15 @@ class Preparer:
             is_first_tier=True,
         )
 
-    def _library(self, device: Device) -> VariantCache | None:
-        """Returns the cache of what a device needs for the first tiers of all models."""
-        if self._caching is None:
+    def _shared(self, device: Device) -> SharedCache | None:
+        """Returns the cache of what the models of a device share; None for one of another process."""
+        if self._caching is None or device.is_remote or not device.cache_files_needed:
             return None
         try:
-            cache = Cache(self._caching.directory)
+            return SharedCache(self._caching.directory, device, _warn_once)
         except Error as error:
-            _warn_once(f"the first tier is not cached: {error}")
+            _warn_once(f"kernels are not cached: {error}")
             return None
-        return VariantCache(
-            cache,
-            lambda: key_parts(_NO_MODEL, device, PrepareOptions()),
-            device.cache_files_needed,
-            "first tier of all models",
-            lambda: "",
-            _warn_once,
-        )
 
     def _prepare(self, device: Device, model: Model) -> PreparedStep:
         started = time.perf_counter()
@@ -367,7 +358,7 @@ class Preparer:
             device,
             model,
             parts,
-            self._options,
+            replace(self._options, shared=self._shared(device)),
             self._lock_wait_s,
             question,
             is_background=self._is_background,
@@ -570,11 +561,13 @@ class _CachedPreparation:
 
 def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_background: bool) -> PreparedModel:
     cpu = cpu_device()
-    if device is cpu and compiles_apart(device):
+    # Without the path of an interpreter, as in an application that embeds one, no process can start.
+    if device is cpu and compiles_apart(device) and sys.executable:
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
 
         options = replace(
-            options, compiler=BackgroundCompiler(cpu.name, cpu, model, is_awaited=not is_background)
+            options,
+            compiler=BackgroundCompiler(cpu.name, cpu, model, options.shared, is_awaited=not is_background),
         )
     with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)

@@ -40,7 +40,7 @@ from neurald.hal.records import replace
 from neurald.runtime.model.feature_level_slice import levels_of, remember_levels
 
 #: Folders whose sources affect the conversion.
-_SOURCES = ("runtime/tflite", "hal/model", "hal/operations", "hal/validation")
+_SOURCES = ("runtime/tflite", "hal/cache", "hal/model", "hal/operations", "hal/validation")
 _FILES = CacheFilesNeeded(model=1, data=1)
 #: Added memories start at multiples of this number of bytes, like those of the file.
 _ALIGNMENT = 64

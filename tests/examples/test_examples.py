@@ -14,6 +14,7 @@ EXPECTED = {
     "chain_models": "the largest difference is 0.0e+00",
     "choose_devices": "with rules: sample-all: 2, cpu: 7",
     "classify_digits": "533 of 540 digits are right",
+    "drivers_on_demand": "placed on sample-all@accelerator",
     "measure_latency": "cpu@cpu",
     "start_at_once": "533 of 540 digits are right, before and after",
     "survive_a_crash": "99 of 100 digits are right, and no call has failed",

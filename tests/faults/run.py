@@ -3,6 +3,8 @@
     .venv/bin/python tests/faults/run.py --count 200 --seed 1
     .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
     .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
+    .venv/bin/python tests/faults/run.py --matrix --count 1000 --json matrix.json
+    .venv/bin/python tests/faults/run.py --updates --count 100000 --clients 64 --json updates.json
 
 Scenarios are drawn and played one after another (`scenario.py`), while 8 clients call: half of them
 are threads that use the devices directly and receive their errors (`client.py`); half are
@@ -16,8 +18,10 @@ machines with at least four cores they get a separate quarter of them; on others
 without attack are measured beside processes that compute at that priority (`cores.py`; at ordinary
 priority for endless executions, which compute at that). The
 comparison thus shows what the daemon lets attackers take, not their own computations. With `--soak`
-clients use a daemon for a long time, and its resources must not grow (`soak.py`). Both exit with 1
-if anything was wrong, too slow, or grew.
+clients use a daemon for a long time, and its resources must not grow (`soak.py`). With `--matrix`
+each of six faults strikes in each of eight phases of a call, under the service manager
+(`matrix.py`). With `--updates` a driver is replaced again and again while its clients call
+(`update.py`). All exit with 1 if anything was wrong, too slow, or grew.
 """
 
 import argparse
@@ -36,7 +40,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from faults import attack_run, soak  # noqa: E402
+from faults import attack_run, matrix, soak, update  # noqa: E402
 from faults.attacks.catalogue import ATTACKS  # noqa: E402
 from faults.client import CALL_S, SLACK_S, Client  # noqa: E402
 from faults.field import Child, Field  # noqa: E402
@@ -158,7 +162,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=50, help="scenarios to play")
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=50,
+        help="scenarios to play, how often each cell, or calls during updates",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only these")
     parser.add_argument("--clients", type=int, default=CLIENTS)
@@ -170,8 +179,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each attack lasts")
     parser.add_argument("--soak", action="store_true", help="use one daemon for a long time in place")
     parser.add_argument("--minutes", type=float, default=30.0, help="how long that is")
+    parser.add_argument("--matrix", action="store_true", help="play the kill matrix in place")
+    parser.add_argument("--updates", action="store_true", help="replace a driver under load in place")
+    parser.add_argument("--slack", type=float, default=1.0, help="factor of limits of time of the last two")
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the report of attacks or a soak there"
+        "--json", type=Path, metavar="FILE", help="write the report there, except that of scenarios"
     )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the daemons, too
@@ -182,6 +194,10 @@ def main() -> int:
         if unknown := set(arguments.attacks) - set(ATTACKS):
             parser.error(f"there is no attack {sorted(unknown)}; --list names them")
         return attack_run.main(arguments.attacks or list(ATTACKS), arguments.seconds, arguments.json)
+    if arguments.matrix:
+        return matrix.main(arguments.count, arguments.slack, arguments.json)
+    if arguments.updates:
+        return update.main(arguments.count, arguments.clients, arguments.slack, arguments.json)
     if arguments.soak:
         return soak.main(arguments.minutes, arguments.json)
     names = random.Random(arguments.seed).choices(arguments.scenario or list(SCENARIOS), k=arguments.count)

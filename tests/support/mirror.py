@@ -34,6 +34,8 @@ def _has_code(path: Path) -> bool:
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/assembly.py": "tests/drivers/cpu/first_tier/test_preparation.py",
+    "drivers/cpu/first_tier/bound_call.py": "tests/drivers/cpu/first_tier/test_kernels.py",
+    "drivers/cpu/first_tier/movement.py": "tests/drivers/cpu/first_tier/test_kernels.py",
     "drivers/cpu/first_tier/binding.py": "tests/drivers/cpu/first_tier/test_kernels.py",
     "drivers/cpu/first_tier/layout.py": "tests/drivers/cpu/first_tier/test_kernels.py",
     "hal/execution/first_tier.py": "tests/runtime/execution/test_optimization.py",

@@ -7,16 +7,24 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from neurald.drivers.cpu.first_tier.bound_call import (
+    BoundCall,
+    BoundConstant,
+    BoundTemporary,
+    NotBound,
+)
 from neurald.drivers.cpu.first_tier.layout import BLOCK, SCALES, Tiles
+from neurald.drivers.cpu.first_tier.movement import Movements, copying_call, moving_call
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Model, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.fixed_point import (
+    Rounding,
     multiply,
     quantize_multiplier,
     quantize_multipliers,
@@ -28,6 +36,7 @@ from neurald.hal.operations.convolution.windowing import Window
 from neurald.hal.operations.elementwise.arithmetic import addend_shift
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.layout import is_nchw
+from neurald.hal.operations.tflite.convolution import fully_connected
 from neurald.hal.validation.shape_inference import bind_operations
 
 FLOAT: Final = OperandType.TENSOR_FLOAT32
@@ -40,73 +49,20 @@ _MAX_INT32: Final = (1 << 31) - 1
 _MAX_WEIGHT: Final = 255
 _MAX_BIAS: Final = 1 << 29
 #: Maximum number of entries of a table, which is a part of the model's constants.
-_MAX_TABLE: Final = 1 << 24
-
-
-class NotBound(Exception):
-    """An operation has no kernel in the first tier."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundConstant:
-    """Data that a kernel reads.
-
-    Attributes:
-        dtype, shape: of the array.
-        fill: fills the array, which has zeros; None for zeros.
-    """
-
-    dtype: "np.dtype[Any]"
-    shape: tuple[int, ...]
-    fill: Callable[[Array], None] | None
-
-    @classmethod
-    def of(cls, array: Array) -> "BoundConstant":
-        """Returns the constant with the contents of an array."""
-
-        def fill(target: Array) -> None:
-            target[...] = array
-
-        return cls(dtype=array.dtype, shape=array.shape, fill=fill)
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of the array."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundTemporary:
-    """Memory between two kernels of an operation."""
-
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundCall:
-    """A kernel with its arguments.
-
-    Attributes:
-        function: its name.
-        arguments: the output first: indexes of operands, constants, and temporaries.
-        words: sizes and other parameters.
-        work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
-    """
-
-    function: str
-    arguments: tuple[int | BoundConstant | BoundTemporary, ...]
-    words: tuple[int, ...]
-    work_items: int
-    cost_ns: float
-
-
-def bind(model: Model, tiles: Tiles) -> list[list[BoundCall] | None]:
-    """Returns the kernels of each operation of the main graph; None for one that has none."""
-    return Binder(model, tiles).bound()
+_MAX_TABLE: Final = 1 << 22
 
 
 class Binder:
-    """Binds the operations of a model; see `bind`."""
+    """Binds the operations of a model.
+
+    Attributes:
+        known: values that operations compute from constants, by operand.
+        folded: the positions of these operations.
+
+    Args:
+        model: the model.
+        tiles: of the target.
+    """
 
     def __init__(self, model: Model, tiles: Tiles) -> None:
         self._model = model
@@ -115,9 +71,15 @@ class Binder:
         self._bindings = bind_operations(model.main)
         self._tables: dict[object, BoundConstant] = {}
         self._lookups: dict[object, BoundConstant] = {}
+        self._movements = Movements(model.main.operands, self._value)
+        self.known: dict[int, Array] = {}
+        self.folded: list[int] = []
 
     def bound(self) -> list[list[BoundCall] | None]:
-        """See `bind`."""
+        """Returns the kernels of each operation of the main graph; None for one that has none."""
+        for position, operation in enumerate(self._graph.operations):
+            if operation.type in _FOLDED:
+                self._fold(position)
         return [self._operation(position) for position in range(len(self._graph.operations))]
 
     def _operation(self, position: int) -> list[BoundCall] | None:
@@ -135,7 +97,7 @@ class Binder:
             self._bindings[position],
             operands,
             lambda index: operands[index].dimensions,
-            lambda index: self._model.constant(operands[index]),
+            self._value,
         )
         try:
             DEFINITIONS[operation.type].check(call)
@@ -144,13 +106,29 @@ class Binder:
             # References report what is wrong with it, if anything.
             return None
 
+    def _fold(self, position: int) -> None:
+        """Computes an operation on constants."""
+        binding, operands = self._bindings[position], self._graph.operands
+        call = Call(binding, operands, lambda index: operands[index].dimensions, self._value)
+        try:
+            results = DEFINITIONS[binding.type].reference(call)
+        except Exception:
+            return
+        self.known.update(zip(self._graph.operations[position].outputs, results, strict=True))
+        self.folded.append(position)
+
+    def _value(self, index: int) -> Array | None:
+        """Returns the value of an operand that is known."""
+        known = self.known.get(index)
+        return self._model.constant(self._graph.operands[index]) if known is None else known
+
     def constant(self, call: Call, name: str) -> Array:
         """Returns the value of a constant input.
 
         Raises:
             NotBound: it is no constant.
         """
-        value = self._model.constant(call.operand(name))
+        value = self._value(call.index(name))
         if value is None:
             raise NotBound(f"{name} is not constant")
         return value
@@ -314,7 +292,7 @@ class Binder:
         multipliers = np.array(scales, np.float64) * given.scale / output.scale
         parameters = np.zeros((SCALES, padded), np.int64)
         parameters[-1] = 31
-        mantissas, parameters[:, :channels] = _requantization(multipliers)
+        mantissas, parameters[:, :channels] = _requantization(multipliers, is_twice=_is_twice(call))
         both = np.zeros((2, padded), np.int32)
         both[0], both[1, :channels] = added, mantissas
         low, high = quantized_limits(output, call.activation)
@@ -331,19 +309,22 @@ class Binder:
         shape = output.dimensions
         assert shape is not None  # noqa: S101 - checked
         elements = math.prod(shape)
-        operands = [self._operand(call, name, shape) for name in ("input1", "input2")]
-        if output.type is FLOAT and call.operand("input1").type is FLOAT:
+        moved: list[BoundCall] = []
+        names = tuple(call.binding.inputs)[:2]
+        operands = [self._operand(call, name, shape, moved) for name in names]
+        if output.type is FLOAT and call.operand(names[0]).type is FLOAT:
             return [
+                *moved,
                 BoundCall(
                     function=_BINARY[call.binding.type],
                     arguments=(call.index("output"), *operands),
-                    words=(elements, *_limits(call)),
+                    words=(elements, *(_limits(call) if "activation" in call.binding.inputs else _UNLIMITED)),
                     work_items=-(-elements // BLOCK),
                     cost_ns=elements / _ELEMENTS_PER_NS / 4,
-                )
+                ),
             ]
         first, second = (call.operand(name) for name in ("input1", "input2"))
-        if not {first.type, second.type, output.type} <= _BYTES:
+        if not {first.type, second.type, output.type} <= _BYTES or call.binding.type not in _ROUNDED_TWICE:
             raise NotBound("the types have no kernel")
         if call.binding.type is OperationType.MUL:
             function, tables = "first_byte_product", [_byte_values(each) for each in (first, second)]
@@ -360,6 +341,7 @@ class Binder:
             rescale = largest / ((1 << shift) * output.scale)
         (mantissa,), parameters = _requantization(np.array([rescale]))
         return [
+            *moved,
             BoundCall(
                 function=function,
                 arguments=(
@@ -376,19 +358,48 @@ class Binder:
                 ),
                 work_items=-(-elements // BLOCK),
                 cost_ns=elements / _ELEMENTS_PER_NS,
-            )
+            ),
         ]
 
-    def _operand(self, call: Call, name: str, shape: tuple[int, ...]) -> int | BoundConstant:
-        """Returns an operand that has a shape; constants are repeated until they have."""
-        if call.shape(name) == shape:
+    def _operand(
+        self, call: Call, name: str, shape: tuple[int, ...], moved: list[BoundCall]
+    ) -> int | BoundConstant | BoundTemporary:
+        """Returns an operand of a shape, to which it is repeated if necessary.
+
+        Args:
+            call: the operation.
+            name: of its input.
+            shape: the shape.
+            moved: takes the call that repeats a variable.
+        """
+        given = call.shape(name)
+        if given == shape:
             return call.index(name)
-        return BoundConstant.of(np.broadcast_to(self.constant(call, name), shape))
+        value = self._value(call.index(name))
+        if value is not None:
+            return BoundConstant.of(np.broadcast_to(value, shape))
+        itemsize = call.operand(name).type.dtype.itemsize
+        temporary = BoundTemporary(size_bytes=math.prod(shape) * itemsize)
+        numbers = np.broadcast_to(np.arange(math.prod(given)).reshape(given), shape).reshape(-1)
+        moved.append(moving_call(temporary, call.index(name), itemsize, numbers))
+        return temporary
 
     def unary(self, call: Call) -> list[BoundCall]:
-        """Binds functions of one byte."""
+        """Binds functions of one element."""
         (name,) = (each for each in call.binding.inputs if call.operand(each).type.is_tensor)
         output = call.operand("output")
+        if call.operand(name).type is output.type is FLOAT and call.binding.type in _UNARY:
+            function, limits = _UNARY[call.binding.type]
+            elements = math.prod(call.shape(name))
+            return [
+                BoundCall(
+                    function=function,
+                    arguments=(call.index("output"), call.index(name)),
+                    words=(elements, *map(_bits, limits)),
+                    work_items=-(-elements // BLOCK),
+                    cost_ns=elements / _ELEMENTS_PER_NS,
+                )
+            ]
         if not {call.operand(name).type, output.type} <= _BYTES:
             raise NotBound("the types have no kernel")
         elements = math.prod(call.shape(name))
@@ -429,6 +440,10 @@ class Binder:
             found = self._lookups[key] = BoundConstant.of(results.reshape(-1).view(np.uint8))
         return found
 
+    def movement(self, call: Call) -> list[BoundCall]:
+        """Binds operations that only move elements."""
+        return self._movements.calls(call)
+
     def copy(self, call: Call) -> list[BoundCall]:
         """Binds RESHAPE, whose elements keep their order."""
         operand = call.operand("output")
@@ -436,19 +451,22 @@ class Binder:
         size = math.prod(operand.dimensions) * operand.type.dtype.itemsize
         if operand.type is OperandType.TENSOR_STRING or call.operand("input").type is not operand.type:
             raise NotBound("the types have no kernel")
-        return [
-            BoundCall(
-                function="first_copy",
-                arguments=(call.index("output"), call.index("input")),
-                words=(size,),
-                work_items=-(-size // BLOCK),
-                cost_ns=size / _ELEMENTS_PER_NS / 32,
-            )
-        ]
+        return [copying_call(call.index("output"), call.index("input"), size)]
 
 
-def _requantization(multipliers: Array) -> tuple[Array, Array]:
+def _is_twice(call: Call) -> bool:
+    """Returns True if sums are rounded twice."""
+    if call.binding.type is not OperationType.TFLITE_FULLY_CONNECTED:
+        return True
+    return fully_connected.rounding(call) is Rounding.TWICE
+
+
+def _requantization(multipliers: Array, *, is_twice: bool = True) -> tuple[Array, Array]:
     """Returns the mantissas and the `SCALES` other parameters of multipliers.
+
+    Args:
+        multipliers: of the channels.
+        is_twice: True for `Rounding.TWICE`, else `Rounding.ONCE`.
 
     Raises:
         NotBound: a multiplier is not below 1.
@@ -457,6 +475,8 @@ def _requantization(multipliers: Array) -> tuple[Array, Array]:
     if (exponents > 0).any():
         raise NotBound("a multiplier is not below 1")
     right = -exponents
+    if not is_twice:
+        return mantissas, np.stack((np.int64(1 << 30) << right, np.zeros_like(right), 31 + right))
     addends = np.where(right, (1 << 30) + (np.int64(1 << 30) << right), 1 << 30)
     return mantissas, np.stack((addends, np.where(right, -1 << 31, 0), 31 + right))
 
@@ -547,11 +567,69 @@ def _window_table(window: Window, shape: tuple[int, ...], depth: int) -> Array:
     return table.astype(np.int32).reshape(-1)
 
 
+_INFINITY: Final = (-math.inf, math.inf)
+_UNLIMITED: Final = tuple(_bits(each) for each in _INFINITY)
+#: Kernels of functions of floats, and the limits of their results.
+_UNARY: Final = {
+    OperationType.RELU: ("first_clamp", (0.0, math.inf)),
+    OperationType.RELU1: ("first_clamp", (-1.0, 1.0)),
+    OperationType.RELU6: ("first_clamp", (0.0, 6.0)),
+    OperationType.LOGISTIC: ("first_logistic", _INFINITY),
+    OperationType.TANH: ("first_tanh", _INFINITY),
+    OperationType.HARD_SWISH: ("first_hard_swish", _INFINITY),
+    OperationType.EXP: ("first_exp", _INFINITY),
+    OperationType.RSQRT: ("first_rsqrt", _INFINITY),
+    OperationType.TFLITE_RSQRT: ("first_rsqrt", _INFINITY),
+}
+#: Operations that models have between constants and their readers.
+_FOLDED: Final = (
+    OperationType.DEQUANTIZE,
+    OperationType.TFLITE_DEQUANTIZE,
+    OperationType.DENSIFY,
+    OperationType.CAST,
+    OperationType.TFLITE_CAST,
+)
+#: Operations on bytes whose references round as the kernels do.
+_ROUNDED_TWICE: Final = (OperationType.ADD, OperationType.SUB, OperationType.MUL)
 _BINARY: Final = {
     OperationType.ADD: "first_add",
     OperationType.SUB: "first_subtract",
     OperationType.MUL: "first_multiply",
+    OperationType.TFLITE_ADD: "first_add",
+    OperationType.TFLITE_SUB: "first_subtract",
+    OperationType.TFLITE_MUL: "first_multiply",
+    OperationType.DIV: "first_divide",
+    OperationType.TFLITE_SQUARED_DIFFERENCE: "first_squared_difference",
 }
+
+_MOVEMENTS: Final = (
+    "CONCATENATION",
+    "TRANSPOSE",
+    "SLICE",
+    "STRIDED_SLICE",
+    "SPLIT",
+    "TILE",
+    "SPACE_TO_DEPTH",
+    "DEPTH_TO_SPACE",
+    "CHANNEL_SHUFFLE",
+    "PAD",
+    "PAD_V2",
+    "TFLITE_PAD",
+    "TFLITE_PADV2",
+    "TFLITE_CONCATENATION",
+    "TFLITE_TRANSPOSE",
+    "TFLITE_SLICE",
+    "TFLITE_STRIDED_SLICE",
+    "TFLITE_SPLIT",
+    "TFLITE_SPLIT_V",
+    "TFLITE_TILE",
+    "TFLITE_PACK",
+    "TFLITE_UNPACK",
+    "TFLITE_SPACE_TO_DEPTH",
+    "TFLITE_DEPTH_TO_SPACE",
+    "TFLITE_REVERSE_V2",
+    "TFLITE_BROADCAST_TO",
+)
 
 _WRITERS: Final[Mapping[OperationType, Callable[[Binder, Call], list[BoundCall]]]] = {
     OperationType.CONV_2D: Binder.convolution,
@@ -567,5 +645,19 @@ _WRITERS: Final[Mapping[OperationType, Callable[[Binder, Call], list[BoundCall]]
     OperationType.TANH: Binder.unary,
     OperationType.HARD_SWISH: Binder.unary,
     OperationType.TFLITE_QUANTIZE: Binder.unary,
+    OperationType.EXP: Binder.unary,
+    OperationType.RSQRT: Binder.unary,
+    OperationType.TFLITE_RSQRT: Binder.unary,
+    OperationType.DIV: Binder.binary,
+    OperationType.TFLITE_SQUARED_DIFFERENCE: Binder.binary,
+    OperationType.TFLITE_ADD: Binder.binary,
+    OperationType.TFLITE_SUB: Binder.binary,
+    OperationType.TFLITE_MUL: Binder.binary,
+    OperationType.TFLITE_FULLY_CONNECTED: Binder.fully_connected,
     OperationType.RESHAPE: Binder.copy,
+    OperationType.SQUEEZE: Binder.copy,
+    OperationType.EXPAND_DIMS: Binder.copy,
+    OperationType.TFLITE_RESHAPE: Binder.copy,
+    OperationType.TFLITE_EXPAND_DIMS: Binder.copy,
+    **{OperationType[name]: Binder.movement for name in _MOVEMENTS},
 }

@@ -9,11 +9,12 @@ Integers are multiplied as 16-bit values without their zero points, which is exa
 types, and needs no correction at borders.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.math import vector_math
+from neurald.drivers.cpu.emit.vector import Vector, literal
 from neurald.drivers.cpu.emit.vector_memory import gather, masked_load, store
 from neurald.drivers.cpu.first_tier.layout import BLOCK, FUNCTIONS, SCALES, tiles_of
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
@@ -40,9 +41,10 @@ def library_units(target: Target) -> list[Unit]:
         _bytes(_Kernel(target, "first_byte_sum"), "add"),
         _bytes(_Kernel(target, "first_byte_product"), "mul"),
         _copy(_Kernel(target, "first_copy")),
-        _binary(_Kernel(target, "first_add"), "fadd"),
-        _binary(_Kernel(target, "first_subtract"), "fsub"),
-        _binary(_Kernel(target, "first_multiply"), "fmul"),
+        *(_move(_Kernel(target, f"first_move_{size}"), f"i{8 * size}") for size in (1, 2, 4, 8)),
+        *(_scatter(_Kernel(target, f"first_scatter_{size}"), f"i{8 * size}") for size in (1, 2, 4, 8)),
+        *(_unary(_Kernel(target, name), function) for name, function in _FUNCTIONS.items()),
+        *(_binary(_Kernel(target, name), function) for name, function in _OPERATIONS.items()),
     ]
 
 
@@ -390,7 +392,92 @@ def _copy(kernel: _Kernel) -> Unit:
     return kernel.unit()
 
 
-def _binary(kernel: _Kernel, operation: str) -> Unit:
+def _move(kernel: _Kernel, element: str) -> Unit:
+    """Writes a movement of runs of elements.
+
+    The table has two numbers for each run: the first elements of the output and of the input. Words:
+    elements of a run. A work item is a run.
+    """
+    code = kernel.code
+    length, size = kernel.word(0), int(element[1:]) // 8
+    with code.loop("%begin", "%end", may_be_empty=True) as run:
+        starts = []
+        for number in range(2):
+            at = kernel.sum(multiple(code, run.index, 2), str(number))
+            at = code.value(f"getelementptr i32, ptr %table, i64 {at}")
+            starts.append(code.value(f"zext i32 {kernel.loaded('i32', at, WORD_BYTES)} to i64"))
+        target, source = starts
+
+        def write(v: Vector, index: str, target: str = target, source: str = source) -> None:
+            at = code.value(f"getelementptr {element}, ptr %input, i64 {kernel.sum(source, index)}")
+            value = kernel.loaded(v.type(element), at, size)
+            store(v, element, value, "%out", kernel.sum(target, index))
+
+        _each_element(kernel, Vector(code, kernel.target, kernel.target.lanes(size)), "0", length, write)
+    return kernel.unit()
+
+
+def _scatter(kernel: _Kernel, element: str) -> Unit:
+    """Writes a movement of single elements; see `_move`. Words: elements. A work item is a block."""
+    code = kernel.code
+    first, last = _blocks(kernel)
+    with code.loop(first, last, may_be_empty=True) as loop:
+        pair = code.value(f"getelementptr i64, ptr %table, i64 {loop.index}")
+        numbers = kernel.loaded("i64", pair, WORD_BYTES)
+        target = code.value(f"and i64 {numbers}, {(1 << 32) - 1}")
+        source = code.value(f"lshr i64 {numbers}, 32")
+        at = code.value(f"getelementptr {element}, ptr %input, i64 {source}")
+        value = kernel.loaded(element, at, int(element[1:]) // 8)
+        store(kernel.single, element, value, "%out", target)
+    return kernel.unit()
+
+
+def _unary(kernel: _Kernel, function: Callable[[Vector, str], str]) -> Unit:
+    """Writes a function of floats. Words, and work items: see `_binary`."""
+    code = kernel.code
+    low, high = kernel.word(1, "float"), kernel.word(2, "float")
+
+    def write(v: Vector, index: str) -> None:
+        at = code.value(f"getelementptr float, ptr %input, i64 {index}")
+        result = function(v, kernel.loaded(v.type("float"), at, WORD_BYTES))
+        store(v, "float", clamped(v, result, low, high), "%out", index)
+
+    _each_element(kernel, Vector(code, kernel.target, kernel.tiles.lanes), *_blocks(kernel), write)
+    return kernel.unit()
+
+
+def _hard_swish(v: Vector, x: str) -> str:
+    """Returns x × clamp(x + 3, 0, 6) / 6."""
+    shifted = v.binary("fadd", "float", x, v.number("float", 3))
+    shifted = clamped(v, shifted, literal("float", 0), literal("float", 6))
+    return v.binary("fdiv", "float", v.binary("fmul", "float", x, shifted), v.number("float", 6))
+
+
+def _squared_difference(v: Vector, first: str, second: str) -> str:
+    difference = v.binary("fsub", "float", first, second)
+    return v.binary("fmul", "float", difference, difference)
+
+
+#: Functions of floats, by the name of the kernel.
+_FUNCTIONS: Final[Mapping[str, Callable[[Vector, str], str]]] = {
+    "first_clamp": lambda v, x: x,
+    "first_exp": lambda v, x: vector_math.exp(v, "float", x),
+    "first_hard_swish": _hard_swish,
+    "first_logistic": lambda v, x: vector_math.logistic(v, "float", x),
+    "first_rsqrt": lambda v, x: vector_math.rsqrt(v, "float", x),
+    "first_tanh": lambda v, x: vector_math.tanh(v, "float", x),
+}
+#: Operations on two floats, by the name of the kernel.
+_OPERATIONS: Final[Mapping[str, Callable[[Vector, str, str], str]]] = {
+    "first_add": lambda v, x, y: v.binary("fadd", "float", x, y),
+    "first_subtract": lambda v, x, y: v.binary("fsub", "float", x, y),
+    "first_multiply": lambda v, x, y: v.binary("fmul", "float", x, y),
+    "first_divide": lambda v, x, y: v.binary("fdiv", "float", x, y),
+    "first_squared_difference": _squared_difference,
+}
+
+
+def _binary(kernel: _Kernel, operation: Callable[[Vector, str, str], str]) -> Unit:
     """Writes an operation on two floats, for operands of equal shapes.
 
     Words: elements, and the limits of the results. A work item is a block of elements.
@@ -404,8 +491,7 @@ def _binary(kernel: _Kernel, operation: str) -> Unit:
         for name in ("%input", "%other"):
             at = code.value(f"getelementptr float, ptr {name}, i64 {index}")
             operands.append(kernel.loaded(kind, at, WORD_BYTES))
-        result = code.fresh(f"{operation} {kind} {operands[0]}, {operands[1]}")
-        store(v, "float", clamped(v, result, low, high), "%out", index)
+        store(v, "float", clamped(v, operation(v, *operands), low, high), "%out", index)
 
     _each_element(kernel, Vector(code, kernel.target, kernel.tiles.lanes), *_blocks(kernel), write)
     return kernel.unit()

@@ -14,6 +14,8 @@ SCALES: Final = 3
 _WINDOW: Final = ("out", "input", "weights", "bias", "table", "zeros", "words")
 _INT_WINDOW: Final = ("out", "input", "weights", "bias", "scales", "table", "zeros", "words")
 _BINARY: Final = ("out", "input", "other", "words")
+_UNARY: Final = ("out", "input", "words")
+_MOVE: Final = ("out", "input", "table", "words")
 _BYTES: Final = ("out", "input", "other", "first", "second", "words")
 #: The functions of the library, with the names of their pointers.
 FUNCTIONS: Final = {
@@ -29,6 +31,22 @@ FUNCTIONS: Final = {
     "first_byte_sum": _BYTES,
     "first_byte_product": _BYTES,
     "first_copy": ("out", "input", "words"),
+    "first_move_1": _MOVE,
+    "first_move_2": _MOVE,
+    "first_move_4": _MOVE,
+    "first_move_8": _MOVE,
+    "first_scatter_1": _MOVE,
+    "first_scatter_2": _MOVE,
+    "first_scatter_4": _MOVE,
+    "first_scatter_8": _MOVE,
+    "first_clamp": _UNARY,
+    "first_exp": _UNARY,
+    "first_hard_swish": _UNARY,
+    "first_logistic": _UNARY,
+    "first_rsqrt": _UNARY,
+    "first_tanh": _UNARY,
+    "first_divide": _BINARY,
+    "first_squared_difference": _BINARY,
     "first_add": _BINARY,
     "first_subtract": _BINARY,
     "first_multiply": _BINARY,

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
-from neurald.drivers.cpu.first_tier.binding import bind
+from neurald.drivers.cpu.first_tier.binding import Binder
 from neurald.drivers.cpu.first_tier.layout import tiles_of
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team
@@ -17,9 +18,12 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.segment import segments
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.accounting.account import Reservation, reserve
+from neurald.hal.device import ExecuteOptions, KernelTime
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.operations.machinery.call import Array
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,7 +42,8 @@ def prepare(
         codes: the code of the library.
         team: the threads that run the model.
     """
-    bound = bind(model, tiles_of(target))
+    binder = Binder(model, tiles_of(target))
+    bound = binder.bound()
     is_native = [calls is not None for calls in bound]
     if not any(is_native):
         return ReferenceModel(model)
@@ -59,12 +64,15 @@ def prepare(
         return whole_model(
             NativeModel(*_with_codes(whole, target, codes), team), lambda: ReferenceModel(model)
         )
-    steps: list[Step] = []
-    for each in segments(model.main, is_native):
-        if each.is_native:
-            steps.append(segment(each.operations))
+    steps: list[Step] = [_constants(model.main, binder)] if binder.folded else []
+    # Where operations on constants are does not matter, since nothing is computed there.
+    folded = set(binder.folded)
+    for each in segments(model.main, [ok or n in folded for n, ok in enumerate(is_native)]):
+        operations = [position for position in each.operations if position not in folded]
+        if each.is_native and operations:
+            steps.append(segment(operations))
         else:
-            steps += each.operations
+            steps += operations
     _LOG.debug("%d of %d operations have kernels of the first tier", sum(is_native), len(is_native))
     return ReferenceModel(model, [steps, *[None] * len(model.referenced)])
 
@@ -74,6 +82,36 @@ def _with_codes(
 ) -> tuple[Executable, Sequence[bytes], np.ndarray]:
     executable, constants = assemble(part, target.name)
     return executable, codes, constants
+
+
+def _constants(graph: Subgraph, binder: Binder) -> "_ConstantSegment":
+    """Returns the step that has the results of all operations on constants."""
+    positions = tuple(binder.folded)
+    outputs = tuple(index for position in positions for index in graph.operations[position].outputs)
+    return _ConstantSegment(
+        operations=positions, outputs=outputs, results=tuple(binder.known[index] for index in outputs)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _ConstantSegment:
+    """Implements `neurald.hal.execution.compiled_segment.CompiledSegment` for results that are known."""
+
+    operations: tuple[int, ...]
+    outputs: tuple[int, ...]
+    results: tuple[Array, ...]
+    inputs: tuple[int, ...] = ()
+    is_tolerant: bool = True
+
+    def run(
+        self, inputs: Sequence[Array | None], options: ExecuteOptions
+    ) -> list[tuple[Array, Reservation]] | None:
+        """See `CompiledSegment.run`."""
+        return [(each, reserve(0, "constants")) for each in self.results]
+
+    def profile(self) -> Sequence[KernelTime]:
+        """See `CompiledSegment.profile`."""
+        return ()
 
 
 def _consumers(graph: Subgraph) -> Mapping[int, set[int]]:

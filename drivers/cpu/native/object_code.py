@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from neurald.drivers.cpu.native.compile_helper import CompileHelper
+from neurald.drivers.cpu.native.kernel_store import KernelStore
 from neurald.drivers.cpu.native.llvm import CompilationFailed, TargetMachine
 from neurald.drivers.cpu.native.step_program import caller_text
 from neurald.drivers.cpu.native.unit_queue import Unit, UnitQueue
@@ -76,6 +77,7 @@ class ObjectCompilation:
         target: the target of the code.
         processes: maximum number of compiling processes.
         helper: a helper that was already started; it is ended with the others.
+        store: object code that is kept; None if nothing is.
         is_apart: whether to compile everything in the helpers, unless they fail, so that this process
             does not load LLVM.
     """
@@ -86,8 +88,11 @@ class ObjectCompilation:
         *,
         processes: int = 1,
         helper: CompileHelper | None = None,
+        store: KernelStore | None = None,
         is_apart: bool = False,
     ) -> None:
+        self._store = store
+        self._texts: dict[str, str] = {}
         self._target, self._max_helpers = target, processes - 1
         self._started = time.monotonic()
         self._codes: dict[str, bytes | None] = {}
@@ -111,7 +116,11 @@ class ObjectCompilation:
         """Adds a unit, unless there already is one of this name."""
         if unit.name in self._codes:
             return
-        code = self._codes[unit.name] = _code_cache.get((self._target.name, unit.name))
+        code = _code_cache.get((self._target.name, unit.name))
+        if code is None and self._store is not None:
+            code = self._store.get(unit)
+            self._texts[unit.name] = unit.text
+        self._codes[unit.name] = code
         if code is None:
             self._work.add(unit)
             if self._work.waiting_bytes >= _BYTES_PER_HELPER * (1 + len(self._helpers)):
@@ -148,6 +157,8 @@ class ObjectCompilation:
         found = {name: code for name, code in self._codes.items() if code is not None} | work.codes
         for name, code in work.codes.items():
             _code_cache.put((self._target.name, name), code)
+        if self._store is not None and work.codes:
+            self._store.add(work.codes, self._texts)
         _LOG.debug(
             "%d of %d units compiled for %s in %.0f ms, with %d processes",
             len(work.codes),

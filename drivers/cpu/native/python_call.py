@@ -26,7 +26,6 @@ Layouts (in 64-bit words):
 
 import ctypes
 import sys
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
@@ -170,7 +169,7 @@ def python_table() -> int:
     Returns:
         0 if the interpreter is another one, has no GIL, or has other layouts.
     """
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if sys.implementation.name != "cpython" or "t" in sys.abiflags:
         return 0
     if ctypes.sizeof(ctypes.c_void_p) != _WORD_BYTES or not _has_layouts():
         return 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-from neurald.hal.errors import DeadObject, Unreachable
+from neurald.hal.errors import DeadObject, Unreachable, Withdrawn
 from neurald.hal.process.fork import FORKED_CONNECTION, at_fork, forkable_lock
 from neurald.hal.rpc.transport.status import error_of_status
 
@@ -142,5 +142,6 @@ class ConnectionLife:
         is_known = self._over.wait(_CAUSE_WAIT_S)
         activity = _ACTIVITIES.get(method, "")
         cause = self._cause if is_known else otherwise
-        kind = Unreachable if is_known and self._is_innocent else DeadObject
+        innocent = Withdrawn if self.was_stopped else Unreachable
+        kind = innocent if is_known and self._is_innocent else DeadObject
         return kind(" ".join(filter(None, (self._what, cause, activity and f"({activity})"))))

@@ -49,6 +49,7 @@ from neurald.hal.errors import (
     UnavailableDevice,
     UnknownCall,
     Unreachable,
+    Withdrawn,
 )
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.fenced_execution import FencedRun
@@ -407,6 +408,12 @@ class RemoteDevice:
         started = time.monotonic()
         try:
             return call(connection)
+        except Withdrawn as error:
+            try:
+                successor = self._connection_after(connection)
+            except Unreachable:
+                raise error from None
+            return call(successor)
         except Unreachable as error:
             self._note_silence(started, str(error))
             raise
@@ -420,7 +427,12 @@ class RemoteDevice:
     def _connection_after(
         self, dead: Connection, deadline_s: float | None = None, *, at_once: bool = False
     ) -> Connection:
-        """Returns a connection other than `dead`: that of another thread, or a new one."""
+        """Returns a connection other than `dead`: that of another thread, or a new one.
+
+        Args:
+            dead: a connection that has ended, or whose daemon takes no more work.
+            deadline_s, at_once: see `reconnect`.
+        """
         with self._lock:
             if self._connection is not dead:
                 return self._connection
@@ -441,7 +453,9 @@ class RemoteDevice:
                     f"{self.name}: another device is served at {self._address} now, {found} instead of {known}; "
                     "connect again to use it"
                 )
-            dead.close()
+            if not dead.is_open:
+                dead.close()
+            # Otherwise its daemon completes what it has begun.
             self._description, self._capabilities = description, capabilities
             self._connection = connection
             return connection

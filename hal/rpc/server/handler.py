@@ -19,6 +19,7 @@ from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session, Sessions
 from neurald.hal.admission.session_buffers import RequestedRole
+from neurald.hal.admission.shared_models import SharedModels
 from neurald.hal.buffers.buffer_use import buffers_in_use
 from neurald.hal.buffers.staging import output_types, stage
 from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens
@@ -29,6 +30,7 @@ from neurald.hal.crashes.breadcrumbs import CrashPhase, Crumb
 from neurald.hal.crashes.watch import CrashWatch, encode_pattern
 from neurald.hal.device import (
     Artifact,
+    CacheRecord,
     Device,
     ExecuteOptions,
     ExecutionResult,
@@ -109,6 +111,7 @@ class DeviceHandler:
         self._compilers = compilers
         self._compile_admission = CompileAdmission(limits) if compilers is None else compilers.admission
         self._extensions = declared_extensions(device)
+        self._shared = SharedModels()
 
     # Calls without a session
 
@@ -247,18 +250,35 @@ class DeviceHandler:
         require_extensions(model, self._device)
         # A device that caches nothing is not asked for an artifact.
         cache_key = options.cache_key if self._device.cache_files_needed else b""
+        with (
+            self.admission.admit(options),
+            self._shared.claim(session, wire, model.pools, options, cancellation) as claim,
+        ):
+            record = claim.found_record
+            if claim.found is None:
+                options = replace(options, cancellation=cancellation)
+                handle, record = self._add_prepared(session, model, wire, crumb, options)
+            else:
+                handle = session.add_shared(claim.found, options.priority, cache_key)
+            claim.keep(session.model(handle), record)
+        kept = None if record is None else cache_record_to_wire(record)
+        return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
+
+    def _add_prepared(
+        self, session: Session, model: Model, wire: bytes, crumb: Crumb, options: PrepareOptions
+    ) -> tuple[int, CacheRecord | None]:
+        """Has the device prepare a model; returns its handle, and its entry in the daemon's cache."""
+        cache_key = options.cache_key if self._device.cache_files_needed else b""
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
         if self._compilers is not None:
             on_crash = partial(self._watch.helper_died, crumb)
             compiler = self._compilers.compiler(session, wire, model.pools, options, on_crash)
-        options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
-        with self.admission.admit(options), charging(session.accounts.memory):
+        options = replace(options, variants=variants, compiler=compiler)
+        with charging(session.accounts.memory):
             prepared_model = self._prepare(session, model, crumb, options)
         handle = session.add_model(model, prepared_model, options.priority, cache_key, crumb)
-        record = None if variants is None else variants.record
-        kept = None if record is None else cache_record_to_wire(record)
-        return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
+        return handle, None if variants is None else variants.record
 
     def _prepare(
         self, session: Session, model: Model, crumb: Crumb, options: PrepareOptions
@@ -291,6 +311,7 @@ class DeviceHandler:
                 artifact,
                 encode_pattern(registered.crumb),
             )
+            self._shared.add_artifact(session, registered, seal)
             memories = (*artifact.model, *artifact.data)
             tokens = named_tokens(memories, session.add_results(memory for memory in memories if memory.size))
         count = len(artifact.model)
@@ -314,10 +335,17 @@ class DeviceHandler:
             seal = check_seal(self._device, artifact, options.cache_key)
             crumb = self._watch.crumb_of_artifact(seal.pattern, options.cache_key)
             self._watch.guard.require_pattern_allowed(crumb.pattern)
-            with self._watch.under_way(CrashPhase.LOAD, crumb, session.number):
-                prepared_model = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
-        interface = seal.interface_model(self._extensions)
-        handle = session.add_model(interface, prepared_model, options.priority, crumb=crumb)
+            with self._shared.claim(session, artifact.seal, (), options) as claim:
+                if claim.found is not None:
+                    handle = session.add_shared(claim.found, options.priority)
+                else:
+                    with self._watch.under_way(CrashPhase.LOAD, crumb, session.number):
+                        prepared_model = self._device.prepare_model_from_cache(
+                            replace(artifact, seal=b""), options
+                        )
+                    interface = seal.interface_model(self._extensions)
+                    handle = session.add_model(interface, prepared_model, options.priority, crumb=crumb)
+                claim.keep(session.model(handle), None)
         return device_pb2.PrepareModelReply(prepared_model=handle)
 
     def release_prepared_model(

@@ -83,7 +83,10 @@ def test_compilations_do_not_wait(connection: Connection, monkeypatch: pytest.Mo
     assert len(connection.connects) == 1
 
 
-def test_a_driver_that_could_not_start_is_tried_again_later(connection: Connection) -> None:
+def test_a_driver_that_could_not_start_is_tried_again_later(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "_PAUSE_S", 0.0)
     connection.kept = "not yet"
     measuring.measure_soon([connection])
     connection.kept = "retry"

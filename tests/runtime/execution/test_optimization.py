@@ -144,6 +144,18 @@ def test_threads_see_only_right_results_while_code_is_replaced(held: threading.E
     assert failures == []
 
 
+def test_runs_take_the_fastest_way_after_the_replacement(held: threading.Event) -> None:
+    compilation = started(add_model())
+    for _ in range(3):
+        compilation.run(ones(), ones())
+    assert compilation._array_runs.latest is None
+    held.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+    for _ in range(3):
+        np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    assert compilation._array_runs.latest is not None
+
+
 def test_variables_keep_their_values(held: threading.Event) -> None:
     compilation = started(accumulator())
     assert compilation.run(ones())[0][0, 0] == 11

@@ -8,10 +8,10 @@ from support.models.graphs import graph, model
 from support.models.small import add_model
 
 import neurald as nd
-from neurald.hal.device import Capabilities, Verdict
+from neurald.hal.device import Capabilities, Performance, Verdict
 from neurald.hal.errors import BadData, DeadObject
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import DeviceType, Model, OperandType
+from neurald.hal.model.types import DeviceType, Model, OperandType, Preference
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.candidates import find_candidates
 from neurald.runtime.partitioning.options import PartitioningMode
@@ -133,3 +133,55 @@ def test_wrong_lists() -> None:
         find_candidates(add_model(), [])
     with pytest.raises(BadData, match="listed 2 times"):
         find_candidates(add_model(), [SampleDevice("a"), SampleDevice("a")])
+
+
+class Sleeping(Recorder):
+    """A device whose driver does not run, with figures relative to the CPU device."""
+
+    is_started = False
+
+    def __init__(self, time: float, power: float = 2.0) -> None:
+        super().__init__("sleeping")
+        figure = Performance(exec_time=time, power_usage=power)
+        self._known = Capabilities(
+            operand_performance=dict.fromkeys(OperandType, figure),
+            relaxed_float32_scalar=figure,
+            relaxed_float32_tensor=figure,
+            if_performance=figure,
+            while_performance=figure,
+        )
+
+    def capabilities(self) -> Capabilities:
+        return self._known
+
+
+def test_a_driver_that_could_win_nothing_is_left_alone() -> None:
+    slow, fast = Sleeping(1.0), Sleeping(0.5)
+    (found, _) = find_candidates(add_model(), [slow, CPU], spares=Preference.FAST_SINGLE_ANSWER)
+    assert not slow.asked
+    assert "the CPU device is at least as fast" in found.unsupported_reason((MAIN, 0))
+    (found, _) = find_candidates(add_model(), [fast, CPU], spares=Preference.FAST_SINGLE_ANSWER)
+    assert fast.asked
+    assert not found.unsupported_reason((MAIN, 0))
+    thirsty = Sleeping(0.5, power=1.5)
+    find_candidates(add_model(), [thirsty, CPU], spares=Preference.LOW_POWER)
+    assert not thirsty.asked
+    # Branches count, too.
+    device = Sleeping(0.5)
+    find_candidates(flow(), [device, CPU], spares=Preference.FAST_SINGLE_ANSWER)
+    assert len(device.asked) == 3
+
+
+def test_all_are_started_that_the_application_or_the_model_needs() -> None:
+    for devices, spares in (
+        ([Sleeping(2.0), CPU], None),
+        ([Sleeping(2.0)], Preference.FAST_SINGLE_ANSWER),
+    ):
+        find_candidates(add_model(), devices, spares=spares)
+        assert devices[0].asked
+    # What the CPU device cannot run may run elsewhere.
+    unable = SampleDevice("cpu", supports=lambda kind: kind is not ADD)
+    unable.type = DeviceType.CPU
+    device = Sleeping(2.0)
+    find_candidates(add_model(), [unable, device], spares=Preference.FAST_SINGLE_ANSWER)
+    assert device.asked

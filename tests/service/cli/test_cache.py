@@ -263,5 +263,6 @@ class TestWarm:
         # The code for four rows is that for any other number from two on.
         assert found == [("miss", False), ("miss", True), ("hit", True), ("hit", True)]
         variants = {entry["variant"] for entry in invoke_json("cache", "ls")["entries"]}
-        assert variants == {"open 0"}
+        kernels = {name for name in variants if name.startswith("kernels ")}
+        assert variants - kernels == {"open 0"}
         assert "does not match input" in error_of("cache", "warm", "any.tflite", "--shape", "input_0=4x7")

@@ -4,8 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 from support.daemon.managed import Managed
+from support.daemon.processes import daemon_process
 from support.devices.poisonous import chain
 from support.waiting import wait_until
 
@@ -214,19 +213,7 @@ def test_what_killed_survives_the_manager_until_it_is_forgiven(managed: Managed)
 
 def test_a_daemon_without_a_manager_refuses_what_is_known(managed: Managed) -> None:
     kill_twice(managed, SUB)
-    path = managed.directory.parent / "own.sock"
-    daemon = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "neurald", "driver", "support.devices.poisonous:create"),
-            *("--listen", f"unix://{path}", "--sandbox", "off"),
-        ],
-        env=managed.environment,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_until(path.exists)
-        (verdict,) = connect(f"unix://{path}").supported_operations(chain(SUB))
+    environment = {"XDG_STATE_HOME": managed.environment["XDG_STATE_HOME"]}
+    with daemon_process("support.devices.poisonous:create", environment=environment) as (_, address):
+        (verdict,) = connect(address).supported_operations(chain(SUB))
         assert not verdict.ok
-    finally:
-        daemon.terminate()
-        assert daemon.wait(60) == 0

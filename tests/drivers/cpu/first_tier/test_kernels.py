@@ -248,3 +248,87 @@ def test_infinities_and_nan_pass_through_activations() -> None:
     for target in TARGETS_HERE:
         (found,) = results(prepared(model, target), model, [array])
         np.testing.assert_array_equal(found, np.array([np.nan, 6, 0, 6], np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("operation", ["RELU", "RELU1", "RELU6", "LOGISTIC", "TANH", "EXP", "HARD_SWISH"])
+def test_functions_of_floats(target: str, operation: str) -> None:
+    build = _Builder(3)
+    given = build.given(FLOAT, (3, 1371))
+    output = build.operand(FLOAT, (3, 1371))
+    model = build.model(nd.OperationType[operation], [given], output, [given])
+    check(model, target, rtol=1e-5)
+    special = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e30, -1e30, 90, -90] * 457, np.float32)
+    array = special.reshape(3, 1371)
+    (expected,) = results(ReferenceModel(model), model, [array])
+    (found,) = results(prepared(model, target), model, [array])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("operation", ["DIV", "ADD", "MUL"])
+def test_operands_are_repeated(operation: str) -> None:
+    for first, second, shape in (
+        ((2, 3, 5), (5,), (2, 3, 5)),
+        ((2, 1, 5), (3, 1), (2, 3, 5)),
+        ((1,), (4, 4), (4, 4)),
+    ):
+        build = _Builder(0)
+        one, other = build.operand(FLOAT, first), build.operand(FLOAT, second)
+        output = build.operand(FLOAT, shape)
+        inputs = [one, other, build.scalar(0)]
+        check(build.model(nd.OperationType[operation], inputs, output, [one, other]), TARGETS_HERE[0])
+
+
+def moving_model(operation: str, kind: nd.OperandType) -> nd.Model:
+    """Builds a model that moves the elements of (3, 4, 5) values."""
+    build = _Builder(0)
+    scale = {"scale": 0.1, "zero_point": 7} if kind in (UNSIGNED, SIGNED) else {}
+    given = build.operand(kind, (3, 4, 5), **scale)
+
+    def integers(*numbers: Any) -> int:
+        return build.constant(INT32, np.array(numbers, np.int32))
+
+    inputs, shape = {
+        "TRANSPOSE": lambda: ([given, integers(2, 0, 1)], (5, 3, 4)),
+        "SLICE": lambda: ([given, integers(1, 0, 2), integers(2, 4, 3)], (2, 4, 3)),
+        "PAD": lambda: ([given, integers([1, 0], [0, 2], [1, 1])], (4, 6, 7)),
+        "TILE": lambda: ([given, integers(1, 2, 2)], (3, 8, 10)),
+        "CONCATENATION": lambda: ([given, given, build.scalar(1)], (3, 8, 5)),
+    }[operation]()
+    output = build.operand(kind, shape, **scale)
+    return build.model(nd.OperationType[operation], inputs, output, [given])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("operation", ["TRANSPOSE", "SLICE", "PAD", "TILE", "CONCATENATION"])
+def test_movements(target: str, operation: str) -> None:
+    for kind in (FLOAT, SIGNED, UNSIGNED):
+        check(moving_model(operation, kind), target, threads=2)
+
+
+def test_concatenations_that_requantise_are_no_movements() -> None:
+    build = _Builder(0)
+    parts = [build.operand(SIGNED, (2, 3), scale=0.1 * n, zero_point=n) for n in (1, 2)]
+    output = build.operand(SIGNED, (2, 6), scale=0.3, zero_point=1)
+    model = build.model(nd.OperationType.CONCATENATION, [*parts, build.scalar(1)], output, parts)
+    assert isinstance(prepared(model), ReferenceModel)
+
+
+def test_weights_may_be_computed_from_constants() -> None:
+    """Models with 16-bit weights convert them before they are read."""
+    build = _Builder(0)
+    half = nd.OperandType.TENSOR_FLOAT16
+    given = build.operand(FLOAT, (3, 8))
+    stored = build.constant(half, build.rng.normal(size=(5, 8)).astype(np.float16))
+    weights = build.operand(FLOAT, (5, 8))
+    build.builder.add_operation(nd.OperationType.CAST, [stored], [weights])
+    bias = build.constant(FLOAT, values(build.rng, FLOAT, (5,)))
+    output = build.operand(FLOAT, (3, 5))
+    inputs = [given, weights, bias, build.scalar(0)]
+    model = build.model(nd.OperationType.FULLY_CONNECTED, inputs, output, [given])
+    found = prepared(model)
+    assert isinstance(found, ReferenceModel)
+    assert found.compiled_operations == {0, 1}
+    array = values(build.rng, FLOAT, (3, 8))
+    (expected,) = results(ReferenceModel(model), model, [array])
+    np.testing.assert_allclose(results(found, model, [array])[0], expected, rtol=1e-5)

@@ -1,0 +1,67 @@
+"""Kernels of the first tier with their arguments."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from neurald.hal.operations.machinery.call import Array
+
+
+class NotBound(Exception):
+    """An operation has no kernel in the first tier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundConstant:
+    """Data that a kernel reads.
+
+    Attributes:
+        dtype, shape: of the array.
+        fill: fills the array, which has zeros; None for zeros.
+    """
+
+    dtype: "np.dtype[Any]"
+    shape: tuple[int, ...]
+    fill: Callable[[Array], None] | None
+
+    @classmethod
+    def of(cls, array: Array) -> "BoundConstant":
+        """Returns the constant with the contents of an array."""
+
+        def fill(target: Array) -> None:
+            target[...] = array
+
+        return cls(dtype=array.dtype, shape=array.shape, fill=fill)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundTemporary:
+    """Memory between two kernels of an operation."""
+
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundCall:
+    """A kernel with its arguments.
+
+    Attributes:
+        function: its name.
+        arguments: the output first: indexes of operands, constants, and temporaries.
+        words: sizes and other parameters.
+        work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+    """
+
+    function: str
+    arguments: tuple[int | BoundConstant | BoundTemporary, ...]
+    words: tuple[int, ...]
+    work_items: int
+    cost_ns: float

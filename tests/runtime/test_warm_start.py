@@ -1,0 +1,77 @@
+"""A start from the cache imports neither the compiler, nor the conversion of files, nor gRPC."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from support.tflite.builder import TfliteModel
+
+_PROGRAM = """
+import sys
+import neurald as nd
+
+builder = nd.CompilationBuilder(nd.load_tflite(sys.argv[1]))
+builder.set_startup(nd.Startup.OPTIMIZED)
+compilation = builder.finish()
+print(compilation.report.steps[0].cache.name)
+print(*sorted(sys.modules))
+"""
+
+_UNUSED = (
+    "google.protobuf",
+    "grpc",
+    "asyncio",
+    "typer",
+    "rich",
+    "llvmlite.binding",
+    "neurald.drivers.compiler.frontend",
+    "neurald.drivers.compiler.lowering",
+    "neurald.drivers.cpu.compiler",
+    "neurald.hal.compiling.pool",
+    "neurald.hal.operations.convolution",
+    "neurald.hal.operations.elementwise",
+    "neurald.runtime.execution.compound_executor",
+    "neurald.runtime.plan.program_builder",
+    "neurald.runtime.tflite.importer",
+    "neurald.runtime.tflite.schema",
+)
+
+
+def started(path: Path, folder: Path) -> tuple[str, set[str]]:
+    """Returns what the cache did for a new process, and the modules that it has imported."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": ":".join(sys.path),
+        "XDG_CACHE_HOME": str(folder),
+        "XDG_RUNTIME_DIR": str(folder),
+        "NEURALD_AUTOSTART": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(path)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    outcome, modules = done.stdout.splitlines()
+    return outcome, set(modules.split())
+
+
+def test_what_a_start_from_the_cache_imports(tmp_path: Path) -> None:
+    model = TfliteModel()
+    graph = model.subgraph()
+    x, y, z = (graph.tensor((2, 3), name=name) for name in "xyz")
+    graph.operator("TANH", (x,), (y,))
+    graph.operator("ADD", (x, y), (z,), "AddOptions")
+    graph.inputs, graph.outputs = (x,), (z,)
+    path = model.write(tmp_path / "model.tflite")
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o700)
+    time.sleep(3)  # Until the file is at rest.
+    assert started(path, folder)[0] == "MISS"
+    outcome, modules = started(path, folder)
+    assert outcome == "HIT"
+    assert modules.isdisjoint(_UNUSED), modules.intersection(_UNUSED)
