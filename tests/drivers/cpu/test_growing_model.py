@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,16 +17,16 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.parts import read_parts
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.reference.device import ReferenceDevice
-from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
 from neurald.hal.execution.reference_model import ReferenceModel
-from neurald.hal.model.types import Request
 from neurald.hal.operations.machinery.call import Array
 
 Op = nd.OperationType
@@ -346,14 +347,14 @@ def test_open_lengths_of_models_with_loops() -> None:
 
 def test_another_run_with_as_many_results_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one is repeated, because its outputs do not fit."""
-    executed: list[Request] = []
-    execute = GrowingModel.execute
+    executed: list[NativeModel] = []
+    run = NativeModel.run
 
-    def counted(self: GrowingModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        executed.append(request)
-        return execute(self, request, options)
+    def counted(self: NativeModel, *arguments: Any, **limits: Any) -> None:
+        executed.append(self)
+        run(self, *arguments, **limits)
 
-    monkeypatch.setattr(GrowingModel, "execute", counted)
+    monkeypatch.setattr(NativeModel, "run", counted)
     compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
     counts = []
     for count in (50, 50, 49, 70, 2):
