@@ -3,6 +3,7 @@
 A request beyond a limit is refused, and the error names the limit.
 """
 
+import pwd
 import re
 import threading
 from collections.abc import Iterable
@@ -16,6 +17,10 @@ from neurald.hal.records import replace
 _NUMBER = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi|Ti)B?", re.ASCII)
 #: The value of a limit that is derived from others unless an operator sets it.
 _DERIVED = (1 << 63) - 1
+#: How weights are written, and the largest one.
+_WEIGHT = "weight."
+_CERTIFICATE = "cert:"
+MAX_WEIGHT = 1000
 _FACTORS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 
 
@@ -76,6 +81,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         compile_s: the time that compiling one model may take, in seconds of wall-clock time and in
             seconds of processor time.
         compile_bytes: the memory that a process which compiles a model may take.
+        weights: of users, whose share of the device is that many times the share of others.
     """
 
     sessions: int = 256
@@ -98,6 +104,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     compilers: int = 2
     compile_s: int = 600
     compile_bytes: int = field(default_factory=_session_memory)
+    weights: tuple[tuple[int | str, int], ...] = ()
 
     @property
     def user_memory_limit(self) -> int:
@@ -149,22 +156,55 @@ def parse_limits(settings: Iterable[str]) -> Limits:
     """Returns the default limits with some of them changed.
 
     Args:
-        settings: each `NAME=NUMBER`, such as `sessions=8` or `memory_bytes=512MiB`.
+        settings: each `NAME=NUMBER`, such as `sessions=8` or `memory_bytes=512MiB`, or
+            `weight.USER=NUMBER` with the name or number of a user, or `cert:NAME` for the holder of
+            a certificate.
 
     Raises:
-        BadData: there is no such limit, or the value is not a positive number.
+        BadData: there is no such limit or user, or the value is not a positive number.
     """
     limits = Limits()
-    names = Limits.__struct_fields__
+    names = [name for name in Limits.__struct_fields__ if name != "weights"]
     for setting in settings:
         name, _, text = setting.partition("=")
-        if name not in names:
-            raise BadData(f"there is no limit {name!r}; the limits are {', '.join(names)}")
+        is_weight = name.startswith(_WEIGHT)
+        if name not in names and not is_weight:
+            raise BadData(f"there is no limit {name!r}; the limits are {', '.join(names)}, and {_WEIGHT}USER")
         match = _NUMBER.fullmatch(text)
-        is_size = name.endswith("_bytes")
+        is_size = name.endswith("_bytes") and not is_weight
         value = int(match[1]) * _FACTORS[match[2]] if match and (is_size or not match[2]) else 0
         if not value:
             expected = f"size, such as {name}=512MiB" if is_size else f"number, such as {name}=16"
             raise BadData(f"limit {setting!r} is not valid; {name} takes a positive {expected}")
-        limits = replace(limits, **{name: value})
+        if is_weight:
+            if value > MAX_WEIGHT:
+                raise BadData(f"limit {setting!r} is not valid; a weight is at most {MAX_WEIGHT}")
+            user = _user(name.removeprefix(_WEIGHT))
+            others = tuple(each for each in limits.weights if each[0] != user)
+            limits = replace(limits, weights=(*others, (user, value)))
+        else:
+            limits = replace(limits, **{name: value})
     return limits
+
+
+def _user(text: str) -> int | str:
+    """Returns a user as sessions have it.
+
+    Raises:
+        BadData: there is no such user.
+    """
+    if text.startswith(_CERTIFICATE) and len(text) > len(_CERTIFICATE):
+        return certificate_user(text.removeprefix(_CERTIFICATE))
+    if text.isascii() and text.isdigit() and len(text) <= 10:
+        return int(text)
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except (KeyError, ValueError):
+        raise BadData(
+            f"there is no user {text!r}; the name or number of a user is expected, or {_CERTIFICATE}NAME"
+        ) from None
+
+
+def certificate_user(name: str) -> str:
+    """Returns the user that the holder of a certificate counts as."""
+    return f"certificate {name}"

@@ -67,7 +67,7 @@ class Admission:
         self._calls = 0
         self._is_draining = False
         slots = executions_at_once(device)
-        self._queue = AdmissionQueue(slots, guests=slots)
+        self._queue = AdmissionQueue(slots, guests=slots, weights=dict(limits.weights))
         self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models")
         self._watchdog: Watchdog[tuple[Session, Ticket]] = Watchdog(
             limits.execution_s, limits.grace_s, self._give_up

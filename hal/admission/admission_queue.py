@@ -1,7 +1,8 @@
 """Decides which of the waiting executions a device runs next.
 
 The queue shares the time on the device. Users, who may not trust each other, get equal shares
-whatever priorities they claim: the user with the least time so far goes next. Among the executions
+whatever priorities they claim: the user with the least time so far goes next. An operator may give
+a user a weight, by which its time is divided. Among the executions
 of one user the highest priority goes first, and among equal priorities the client with the least
 time. The priority of a waiting execution rises by one level for every `AGEING_S` in which no
 execution of the same client and priority was started, so low priorities make progress however many
@@ -22,7 +23,7 @@ import heapq
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
 from neurald.hal.accounting.pacing import PacedWork
@@ -78,9 +79,10 @@ def executions_at_once(device: Device) -> int:
 class _Usage:
     """The time that a user or a client has used of the device, and its current executions."""
 
-    __slots__ = ("_used_s", "running", "started_s", "waiting")
+    __slots__ = ("_used_s", "running", "started_s", "waiting", "weight")
 
-    def __init__(self) -> None:
+    def __init__(self, weight: float = 1.0) -> None:
+        self.weight = weight
         self._used_s = 0.0
         self.running = 0
         self.waiting = 0
@@ -92,8 +94,8 @@ class _Usage:
         return self.running + self.waiting > 0
 
     def used_s(self, now: float) -> float:
-        """Returns the time used on the device, that of running executions included."""
-        return self._used_s + self.running * now - self.started_s
+        """Returns the time used on the device, that of running executions included, by weight."""
+        return self._used_s + (self.running * now - self.started_s) / self.weight
 
     def catch_up(self, used_s: float) -> None:
         """Raises the used time to `used_s`: time before a newcomer asked is not its due."""
@@ -106,7 +108,7 @@ class _Usage:
     def end(self, started: float, now: float) -> None:
         self.running -= 1
         self.started_s -= started
-        self._used_s += now - started
+        self._used_s += (now - started) / self.weight
 
 
 class _UserUsage(_Usage):
@@ -118,8 +120,8 @@ class _UserUsage(_Usage):
 
     __slots__ = ("clients", "key", "lanes")
 
-    def __init__(self, key: Hashable) -> None:
-        super().__init__()
+    def __init__(self, key: Hashable, weight: float) -> None:
+        super().__init__(weight)
         self.key = key
         self.clients: dict[Hashable, _ClientUsage] = {}
         self.lanes = _WaitingLanes()
@@ -297,6 +299,7 @@ class AdmissionQueue:
             may have one more.
         guests: how many more may run if each is the only one of its client. Long ones do not count.
         what: names the admitted work in error messages.
+        weights: of users, by which the times that they have used are divided; 1 for all others.
     """
 
     def __init__(
@@ -308,7 +311,9 @@ class AdmissionQueue:
         max_running: int = MAX_RUNNING_EXECUTIONS,
         guests: int = 0,
         what: str = "executions",
+        weights: Mapping[Hashable, float] | None = None,
     ) -> None:
+        self._weights = weights or {}
         self._slots = slots
         self._long_s = long_s
         self._max_running = max_running
@@ -419,7 +424,7 @@ class AdmissionQueue:
     def _client(self, key: Hashable, user_key: Hashable, now: float) -> _ClientUsage:
         user = self._users.get(user_key)
         if user is None:
-            user = self._users[user_key] = _UserUsage(user_key)
+            user = self._users[user_key] = _UserUsage(user_key, self._weights.get(user_key, 1.0))
         is_busy = bool(self._running or self._waiting)
         if is_busy and not user.is_active:
             user.catch_up(min((u.used_s(now) for u in self._users.values() if u.is_active), default=0.0))
@@ -522,18 +527,29 @@ class AdmissionQueue:
         if sum(sum(wanted.values()) for wanted in users.values()) <= self._slots:
             return self._slots
         shares = dict(
-            _fair_shares(self._slots, [(user, sum(wanted.values())) for user, wanted in users.items()])
+            _fair_shares(
+                self._slots, [(user, sum(wanted.values()), user.weight) for user, wanted in users.items()]
+            )
         )
-        own = dict(_fair_shares(shares[client.user], list(users[client.user].items())))
+        own = dict(
+            _fair_shares(shares[client.user], [(c, count, 1.0) for c, count in users[client.user].items()])
+        )
         return max(1, own[client])
 
 
-def _fair_shares(slots: int, wanted: list[tuple[_S, int]]) -> Iterator[tuple[_S, int]]:
-    """Distributes slots among parties as evenly as possible, to none more than it wants.
+def _fair_shares(slots: int, wanted: list[tuple[_S, int, float]]) -> Iterator[tuple[_S, int]]:
+    """Distributes slots among parties by weight as well as possible, to none more than it wants.
 
     Parties that want least are served first, so that the remainder goes to those that want most.
+
+    Args:
+        slots: how many there are.
+        wanted: the parties, how many each wants, and its weight.
     """
-    for index, (party, count) in enumerate(sorted(wanted, key=lambda each: each[1])):
-        share = min(count, slots // (len(wanted) - index))
+    total = sum(weight for *_, weight in wanted)
+    for party, count, weight in sorted(wanted, key=lambda each: each[1] / each[2]):
+        # A little more, so that rounding loses no slot.
+        share = min(count, int(slots * weight / total + 1e-9))
         slots -= share
+        total -= weight
         yield party, share

@@ -338,7 +338,8 @@ def _require_name(name: str) -> None:
 
 
 def _general_name(host: str) -> "x509.GeneralName":
-    x509 = require_cryptography()
+    from cryptography import x509
+
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     name: x509.GeneralName
     try:

@@ -75,8 +75,9 @@ def driver(
             metavar="NAME=NUMBER",
             help="A limit on clients: the number of sessions (sessions=8); the memory of a session "
             "(memory_bytes=512MiB), of all sessions of a user (user_memory_bytes=2GiB) or of all "
-            "clients (total_memory_bytes=4GiB); or the seconds after which an execution counts as "
-            "hanging (execution_s=600). May be repeated.",
+            "clients (total_memory_bytes=4GiB); the seconds after which an execution counts as "
+            "hanging (execution_s=600); or the weight of a user in the queue (weight.alice=4). May be "
+            "repeated.",
             show_default=False,
         ),
     ] = None,

@@ -41,11 +41,11 @@ def issue_at(authority: Authority, offset: timedelta, name: str, hosts: Sequence
         pass
 
     Shifted.offset = offset
-    module.datetime = Shifted  # type: ignore[attr-defined, misc]
+    module.datetime = Shifted  # type: ignore[attr-defined]
     try:
         return issue(authority, name, hosts)
     finally:
-        module.datetime = datetime  # type: ignore[attr-defined, misc]
+        module.datetime = datetime  # type: ignore[attr-defined]
 
 
 def make_old_authority(folder: Path, days: int) -> Authority:
@@ -54,8 +54,8 @@ def make_old_authority(folder: Path, days: int) -> Authority:
     class Shifted(_Clock):
         offset = timedelta(days=-days)
 
-    module.datetime = Shifted  # type: ignore[attr-defined, misc]
+    module.datetime = Shifted  # type: ignore[attr-defined]
     try:
         return make_authority(folder)
     finally:
-        module.datetime = datetime  # type: ignore[attr-defined, misc]
+        module.datetime = datetime  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ from neurald.hal.operations.arithmetic.fixed_point import (
     single_ratio,
 )
 from neurald.hal.operations.arithmetic.quantized import activate, quantized_limits
-from neurald.hal.operations.convolution import convolution, depthwise_convolution
+from neurald.hal.operations.convolution import convolution, depthwise_convolution, pooling
 from neurald.hal.operations.convolution.windowing import Window
 from neurald.hal.operations.elementwise.arithmetic import addend_shift
 from neurald.hal.operations.machinery.call import Array, Call
@@ -191,6 +191,34 @@ class Binder:
             )
         )
         return calls
+
+    def maximum(self, call: Call) -> list[BoundCall]:
+        """Binds MAX_POOL_2D."""
+        output, kind = call.operand("output"), call.operand("input").type
+        if is_nchw(call) or output.type is not kind or kind not in (FLOAT, *_BYTES):
+            raise NotBound("the layout is NCHW, or the types have no kernel")
+        window, (batches, _, _, channels) = pooling.geometry(call)
+        positions, taps = batches * math.prod(window.output), math.prod(window.kernel)
+        if kind is FLOAT:
+            function, lowest, limits = "first_max_float", -np.inf, _limits(call)
+        else:
+            is_signed = kind is OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+            function = "first_max_signed" if is_signed else "first_max_unsigned"
+            lowest, limits = -128 if is_signed else 0, quantized_limits(output, call.activation)
+        return [
+            BoundCall(
+                function=function,
+                arguments=(
+                    call.index("output"),
+                    call.index("input"),
+                    self._table(window, call.shape("input"), channels),
+                    BoundConstant.of(np.full(channels, lowest, kind.dtype)),
+                ),
+                words=(channels, taps, *limits),
+                work_items=positions,
+                cost_ns=positions * channels * taps / _PRODUCTS_PER_NS * 4,
+            )
+        ]
 
     def _product(self, call: Call, filter_: Array, table: BoundConstant, positions: int) -> list[BoundCall]:
         """Binds sums of products over taps and channels.
@@ -600,6 +628,7 @@ _BINARY: Final = {
     OperationType.TFLITE_MUL: "first_multiply",
     OperationType.DIV: "first_divide",
     OperationType.TFLITE_SQUARED_DIFFERENCE: "first_squared_difference",
+    OperationType.PRELU: "first_prelu",
 }
 
 _MOVEMENTS: Final = (
@@ -649,6 +678,8 @@ _WRITERS: Final[Mapping[OperationType, Callable[[Binder, Call], list[BoundCall]]
     OperationType.RSQRT: Binder.unary,
     OperationType.TFLITE_RSQRT: Binder.unary,
     OperationType.DIV: Binder.binary,
+    OperationType.PRELU: Binder.binary,
+    OperationType.MAX_POOL_2D: Binder.maximum,
     OperationType.TFLITE_SQUARED_DIFFERENCE: Binder.binary,
     OperationType.TFLITE_ADD: Binder.binary,
     OperationType.TFLITE_SUB: Binder.binary,

@@ -9,6 +9,7 @@ Integers are multiplied as 16-bit values without their zero points, which is exa
 types, and needs no correction at borders.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -42,6 +43,9 @@ def library_units(target: Target) -> list[Unit]:
         _bytes(_Kernel(target, "first_byte_product"), "mul"),
         _copy(_Kernel(target, "first_copy")),
         *(_move(_Kernel(target, f"first_move_{size}"), f"i{8 * size}") for size in (1, 2, 4, 8)),
+        _maximum(_Kernel(target, "first_max_float"), "float", "llvm.maximum", "llvm.minimum"),
+        _maximum(_Kernel(target, "first_max_signed"), "i8", "llvm.smax", "llvm.smin"),
+        _maximum(_Kernel(target, "first_max_unsigned"), "i8", "llvm.umax", "llvm.umin"),
         *(_scatter(_Kernel(target, f"first_scatter_{size}"), f"i{8 * size}") for size in (1, 2, 4, 8)),
         *(_unary(_Kernel(target, name), function) for name, function in _FUNCTIONS.items()),
         *(_binary(_Kernel(target, name), function) for name, function in _OPERATIONS.items()),
@@ -315,6 +319,34 @@ def _depthwise(kernel: _Kernel, *, is_float: bool) -> Unit:
     return kernel.unit()
 
 
+def _maximum(kernel: _Kernel, element: str, larger: str, smaller: str) -> Unit:
+    """Writes a maximum over windows. The zeros are the smallest values, which are never the result.
+
+    Words: channels, taps, and the limits of the results. A work item is a position.
+    """
+    code = kernel.code
+    channels, taps = kernel.word(0), kernel.word(1)
+    low, high = kernel.word(2, element), kernel.word(3, element)
+    size = 4 if element == "float" else 1
+    with code.loop("%begin", "%end", may_be_empty=True) as position:
+        begin = kernel.product(position.index, taps)
+        row = kernel.product(position.index, channels)
+
+        def write(v: Vector, index: str, begin: str = begin, row: str = row) -> None:
+            kind = v.type(element)
+            first = -math.inf if element == "float" else (-128 if larger == "llvm.smax" else 0)
+            with code.loop("0", taps, [(kind, v.number(element, first))]) as loop:
+                source = kernel.source(begin, loop.index, element)
+                at = code.value(f"getelementptr {element}, ptr {source}, i64 {index}")
+                loop.results = [v.call(larger, element, loop.carried[0], kernel.loaded(kind, at, size))]
+            found = v.call(larger, element, loop.results[0], v.splat(element, low))
+            found = v.call(smaller, element, found, v.splat(element, high))
+            store(v, element, found, "%out", kernel.sum(row, index))
+
+        _each_element(kernel, Vector(code, kernel.target, kernel.target.lanes(size)), "0", channels, write)
+    return kernel.unit()
+
+
 def _widen(kernel: _Kernel, extension: str) -> Unit:
     """Writes a conversion of bytes to 16-bit values without their zero point.
 
@@ -458,6 +490,11 @@ def _squared_difference(v: Vector, first: str, second: str) -> str:
     return v.binary("fmul", "float", difference, difference)
 
 
+def _prelu(v: Vector, x: str, slope: str) -> str:
+    is_below = v.compare("olt", "float", x, v.number("float", 0))
+    return v.select(is_below, "float", v.binary("fmul", "float", x, slope), x)
+
+
 #: Functions of floats, by the name of the kernel.
 _FUNCTIONS: Final[Mapping[str, Callable[[Vector, str], str]]] = {
     "first_clamp": lambda v, x: x,
@@ -474,6 +511,7 @@ _OPERATIONS: Final[Mapping[str, Callable[[Vector, str, str], str]]] = {
     "first_multiply": lambda v, x, y: v.binary("fmul", "float", x, y),
     "first_divide": lambda v, x, y: v.binary("fdiv", "float", x, y),
     "first_squared_difference": _squared_difference,
+    "first_prelu": _prelu,
 }
 
 

@@ -14,6 +14,7 @@ SCALES: Final = 3
 _WINDOW: Final = ("out", "input", "weights", "bias", "table", "zeros", "words")
 _INT_WINDOW: Final = ("out", "input", "weights", "bias", "scales", "table", "zeros", "words")
 _BINARY: Final = ("out", "input", "other", "words")
+_POOL: Final = ("out", "input", "table", "zeros", "words")
 _UNARY: Final = ("out", "input", "words")
 _MOVE: Final = ("out", "input", "table", "words")
 _BYTES: Final = ("out", "input", "other", "first", "second", "words")
@@ -39,6 +40,10 @@ FUNCTIONS: Final = {
     "first_scatter_2": _MOVE,
     "first_scatter_4": _MOVE,
     "first_scatter_8": _MOVE,
+    "first_max_float": _POOL,
+    "first_max_signed": _POOL,
+    "first_max_unsigned": _POOL,
+    "first_prelu": _BINARY,
     "first_clamp": _UNARY,
     "first_exp": _UNARY,
     "first_hard_swish": _UNARY,

@@ -1,11 +1,11 @@
 """Conversion of real numbers to quantised values and back, and fused activations of both."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FusedActivation, Operand
+from neurald.hal.model.types import FusedActivation, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array, Call
 
 #: Number of limits of activations that are remembered.
@@ -27,11 +27,18 @@ def activate(values: Array, activation: FusedActivation) -> Array:
 
 def quantized_limits(operand: Operand, activation: FusedActivation = FusedActivation.NONE) -> tuple[int, int]:
     """Returns the range of a quantised output after a fused activation."""
-    info = np.iinfo(operand.type.dtype.name)
+    smallest, largest = _integers(operand.type)
     low, high = _LIMITS[activation]
-    quantized_low = info.min if low is None else _quantize_limit(low, operand)
-    quantized_high = info.max if high is None else _quantize_limit(high, operand)
-    return max(quantized_low, info.min), min(quantized_high, info.max)
+    quantized_low = smallest if low is None else _quantize_limit(low, operand)
+    quantized_high = largest if high is None else _quantize_limit(high, operand)
+    return max(quantized_low, smallest), min(quantized_high, largest)
+
+
+@cache
+def _integers(kind: OperandType) -> tuple[int, int]:
+    """Returns the range of a type; NumPy takes microseconds to find it."""
+    info = np.iinfo(kind.dtype.name)
+    return int(info.min), int(info.max)
 
 
 def _quantize_limit(value: float, operand: Operand) -> int:

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
+from neurald.hal.accounting.limits import certificate_user
 from neurald.hal.accounting.pacing import step
 from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
 from neurald.hal.admission.certificates import peer_certificate
@@ -247,7 +248,7 @@ class GrpcService:
                     f"{MAX_CONNECTION_SESSIONS} sessions of one connection are open, which is the most that it may have"
                 )
             certificate = peer_certificate(context)
-            user = peer_user(peer, self.port) if certificate is None else f"certificate {certificate.name}"
+            user = peer_user(peer, self.port) if certificate is None else certificate_user(certificate.name)
             session = self._handler.sessions.open(user)
             self._peers[session] = peer
             if certificate is not None:

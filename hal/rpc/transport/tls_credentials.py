@@ -58,7 +58,7 @@ def _configuration(content: TlsContent) -> Any:
 
 def _identities(files: TlsFiles) -> tuple[object, ...]:
     """Returns a value that changes with the content of the files."""
-    found = []
+    found: list[object] = []
     for path in (files.certificate, files.key, files.authority):
         try:
             status = path.stat()

@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from neurald.hal.admission.admission_queue import (
     MAX_RUNNING_EXECUTIONS,
     AdmissionQueue,
     Ticket,
+    _fair_shares,
     executions_at_once,
 )
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -45,9 +46,9 @@ class Clock:
 class Backlog:
     """Executions that wait, each in a thread, and those that run, on a clock of its own."""
 
-    def __init__(self, slots: int, guests: int = 0) -> None:
+    def __init__(self, slots: int, guests: int = 0, weights: Mapping[Hashable, float] | None = None) -> None:
         self.clock = Clock()
-        self.queue = AdmissionQueue(slots, self.clock, guests=guests)
+        self.queue = AdmissionQueue(slots, self.clock, guests=guests, weights=weights)
         self.running: dict[str, Ticket] = {}
         self.order: list[str] = []
         self._lock = threading.Lock()
@@ -97,6 +98,21 @@ class Backlog:
         while not holds():
             assert time.monotonic() < end
             time.sleep(0.0005)
+
+
+def test_weights_of_users() -> None:
+    """A user with weight 3 gets three times the executions of others, with one slot and with more."""
+    backlog = Backlog(1, weights={"heavy": 3.0})
+    backlog.add("first", user="nobody")
+    for n in range(12):
+        backlog.add(f"heavy {n}", user="heavy", client="heavy")
+        backlog.add(f"light {n}", user="light", client="light")
+    started = backlog.work_off(0.01)[:12]
+    assert 8 <= sum(name.startswith("heavy") for name in started) <= 10
+    shares = dict(_fair_shares(8, [("heavy", 12, 3.0), ("light", 12, 1.0)]))
+    assert shares == {"heavy": 6, "light": 2}
+    assert dict(_fair_shares(8, [("heavy", 2, 3.0), ("light", 12, 1.0)])) == {"heavy": 2, "light": 6}
+    assert dict(_fair_shares(3, [(n, 9, 1.0) for n in range(3)])) == dict.fromkeys(range(3), 1)
 
 
 def test_priorities_order_a_backlog() -> None:

@@ -104,7 +104,12 @@ def test_cancellation(remote: RemoteDevice, device: AddingDevice, count: int) ->
 
     device.on_execute = wait
     cancellation = Cancellation()
-    threading.Thread(target=lambda: (started.wait(10), cancellation.cancel())).start()
+
+    def cancel() -> None:
+        started.wait(10)
+        cancellation.cancel()
+
+    threading.Thread(target=cancel).start()
     with pytest.raises(Cancelled):
         run(model, count, ExecuteOptions(cancellation=cancellation))
     end.set()
@@ -116,7 +121,11 @@ def test_cancellation(remote: RemoteDevice, device: AddingDevice, count: int) ->
 def test_deadlines(remote: RemoteDevice, device: AddingDevice, count: int) -> None:
     model = prepared(remote, count)
     end = threading.Event()
-    device.on_execute = lambda *_: end.wait(10)
+
+    def wait(*_: Any) -> None:
+        end.wait(10)
+
+    device.on_execute = wait
     with pytest.raises(MissedDeadlineTransient):
         run(model, count, ExecuteOptions(deadline_s=time.monotonic() + 0.3))
     end.set()

@@ -35,7 +35,7 @@ class Host:
             self.executions += 1
             return run(*arguments)
 
-        server.handler.run_with_data = counted  # type: ignore[method-assign]
+        server.handler.run_with_data = counted  # type: ignore[method-assign, assignment]
 
 
 @pytest.fixture(params=["plain", "tls"])

@@ -5,6 +5,7 @@ import stat
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def authority(tmp_path: Path) -> Authority:
     return make_authority(tmp_path / "tls")
 
 
-def certificate(folder: Path) -> "x509.Certificate":
+def certificate(folder: Path) -> Any:
     return x509.load_pem_x509_certificate((folder / "cert.pem").read_bytes())
 
 

@@ -332,3 +332,37 @@ def test_weights_may_be_computed_from_constants() -> None:
     array = values(build.rng, FLOAT, (3, 8))
     (expected,) = results(ReferenceModel(model), model, [array])
     np.testing.assert_allclose(results(found, model, [array])[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, UNSIGNED, SIGNED], ids=lambda kind: kind.name)
+def test_largest_values(target: str, kind: nd.OperandType) -> None:
+    scale = {} if kind is FLOAT else {"scale": 0.05, "zero_point": 3}
+    for shape, size, stride, scheme, activation in (
+        ((1, 5, 7, 3), 3, 2, 1, 0),
+        ((2, 8, 8, 70), 2, 2, 2, 1),
+        ((1, 4, 4, 17), 4, 1, 2, 3),
+    ):
+        build = _Builder(0)
+        given = build.operand(kind, shape, **scale)
+        lengths = [-(-n // stride) if scheme == 1 else (n - size) // stride + 1 for n in shape[1:3]]
+        output = build.operand(kind, (shape[0], *lengths, shape[3]), **scale)
+        numbers = (scheme, stride, stride, size, size, activation)
+        inputs = [given, *(build.scalar(number) for number in numbers)]
+        model = build.model(nd.OperationType.MAX_POOL_2D, inputs, output, [given])
+        check(model, target, threads=2)
+        if kind is FLOAT:
+            array = values(np.random.default_rng(1), kind, shape)
+            array[0, 0, 0, 0] = np.nan
+            array[0, 1, 1, 1] = -np.inf
+            (expected,) = results(ReferenceModel(model), model, [array])
+            np.testing.assert_array_equal(results(prepared(model, target), model, [array])[0], expected)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_slopes(target: str) -> None:
+    build = _Builder(0)
+    given = build.operand(FLOAT, (2, 5, 7))
+    slope = build.constant(FLOAT, values(build.rng, FLOAT, (1, 1, 7)))
+    output = build.operand(FLOAT, (2, 5, 7))
+    check(build.model(nd.OperationType.PRELU, [given, slope], output, [given]), target)
