@@ -21,7 +21,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, Self
 
@@ -229,15 +229,9 @@ class Breadcrumbs:
             slot.end()
             self._slots.append(slot)
 
-    @contextlib.contextmanager
-    def under_way(self, phase: CrashPhase, crumb: Crumb, session: int) -> Iterator[None]:
+    def under_way(self, phase: CrashPhase, crumb: Crumb, session: int) -> "UnderWay":
         """Says during the block what the calling thread does."""
-        slot = self.slot()
-        slot.begin(crumb.entry(phase, session))
-        try:
-            yield
-        finally:
-            self.give_back(slot)
+        return UnderWay(self, crumb.entry(phase, session))
 
     def mark_hanging(self, thread: int) -> None:
         """Says that what a thread does has exceeded its limit."""
@@ -263,6 +257,28 @@ class Breadcrumbs:
 
     def _write_header(self) -> None:
         HEADER.pack_into(self._view, 0, MAGIC, self._helpers, len(self._version))
+
+
+class UnderWay:
+    """A block during which a slot says what its thread does. A generator would take twice as long.
+
+    Args:
+        breadcrumbs: of the process.
+        entry: see `Crumb.entry`.
+    """
+
+    __slots__ = ("_breadcrumbs", "_entry", "_slot")
+
+    def __init__(self, breadcrumbs: Breadcrumbs, entry: bytes) -> None:
+        self._breadcrumbs = breadcrumbs
+        self._entry = entry
+
+    def __enter__(self) -> None:
+        self._slot = self._breadcrumbs.slot()
+        self._slot.begin(self._entry)
+
+    def __exit__(self, *_: object) -> None:
+        self._breadcrumbs.give_back(self._slot)
 
 
 def create_memory() -> int:

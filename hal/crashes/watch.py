@@ -7,7 +7,14 @@ from typing import Self
 
 import msgspec
 
-from neurald.hal.crashes.breadcrumbs import ActivitySlot, Breadcrumbs, CrashPhase, Crumb, CrumbRecord
+from neurald.hal.crashes.breadcrumbs import (
+    ActivitySlot,
+    Breadcrumbs,
+    CrashPhase,
+    Crumb,
+    CrumbRecord,
+    UnderWay,
+)
 from neurald.hal.crashes.guard import CrashGuard
 from neurald.hal.crashes.outline import outline_of
 from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
@@ -91,9 +98,7 @@ class CrashWatch:
 
         return self.guard.supported(model, asked)
 
-    def under_way(
-        self, phase: CrashPhase, crumb: Crumb, session: int
-    ) -> contextlib.AbstractContextManager[None]:
+    def under_way(self, phase: CrashPhase, crumb: Crumb, session: int) -> UnderWay:
         """Says during the block what the calling thread does with a model."""
         return self.breadcrumbs.under_way(phase, crumb, session)
 

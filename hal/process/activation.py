@@ -115,6 +115,15 @@ def is_served(path: Path, *, or_forbidden: bool = False) -> bool:
     return True
 
 
+def is_vacant(path: Path) -> bool:
+    """Returns whether a driver has just died, and its service manager does not stand in for it yet.
+
+    Args:
+        path: of the driver's socket.
+    """
+    return path.exists() and not is_served(path) and is_served(path.with_name(MANAGER_SOCKET))
+
+
 def _require_consent(answer: bytes, what: str) -> None:
     """Raises an error if a manager refuses.
 

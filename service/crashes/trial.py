@@ -2,8 +2,8 @@
 
 It reads a `TrialJob` from standard input, and writes a `TrialReport` to standard output. Each trial
 runs part of the model on a device of its own in a child process, whose death is the answer. All of
-them run in the sandbox of the driver, at the lowest priority, with limits of time and memory, and
-are the first that the kernel ends if memory becomes scarce.
+them run in the sandbox of the driver, at a low priority, with limits of time and memory, and are
+the first that the kernel ends if memory becomes scarce.
 
 The search is delta debugging (Zeller and Hildebrandt, 2002): it removes operations as long as the
 rest still kills. Weights are not known here, so they are zeros. A death that depends on them, or on
@@ -56,7 +56,8 @@ _UNKNOWN_BYTES: Final = 1 << 16
 #: Models with larger constants are not tried.
 _MAX_POOL_BYTES: Final = 1 << 30
 _MAX_OUTPUT_BYTES: Final = 1 << 28
-_LOWEST: Final = 19
+#: The same as that of processes that compile for a driver.
+_NICE: Final = 10
 _MAX_INPUT_BYTES: Final = 1 << 20
 _SURVIVED: Final = 0
 _IMPOSSIBLE: Final = 3
@@ -359,7 +360,7 @@ def _search(trials: _Trials, job: TrialJob) -> TrialReport:
 
 def main() -> None:
     """Reads a job, and writes a report."""
-    os.nice(_LOWEST)
+    os.nice(_NICE)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):

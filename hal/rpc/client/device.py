@@ -60,7 +60,7 @@ from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
-from neurald.hal.process.activation import is_standing_by
+from neurald.hal.process.activation import is_standing_by, is_vacant
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, require_grpc
 from neurald.hal.records import replace
@@ -106,6 +106,9 @@ _ARENA_CACHE_SIZE = 4
 #: `_RETRY_AFTER_S`, so that the following calls of the same task need not wait again.
 _SILENCE_S = 0.5
 _RETRY_AFTER_S = 1.0
+#: For how long a client waits until a service manager listens in the place of a driver that died.
+_MAX_GAP_S = 1.0
+_GAP_POLL_S = 0.01
 
 
 def connect(
@@ -734,15 +737,20 @@ def _open(
     require_grpc()
     if tls is not None and address.path is not None:
         raise BadData(f"{address} is a UNIX socket; TLS is for TCP")
-    limit = time.monotonic() + CONNECT_TIMEOUT_S
+    began_s = time.monotonic()
+    limit = began_s + CONNECT_TIMEOUT_S
     limit = limit if deadline_s is None else min(limit, deadline_s)
     while True:
         before = _listener(address)
         try:
             return _open_once(address, traffic, limit, token_file, tls)
         except UnavailableDevice:
+            now_s = time.monotonic()
+            if now_s < began_s + _MAX_GAP_S and address.path is not None and is_vacant(address.path):
+                time.sleep(_GAP_POLL_S)
+                continue
             # Another process may have taken over the address in the meantime.
-            if _listener(address) == before or time.monotonic() >= limit:
+            if _listener(address) == before or now_s >= limit:
                 raise
 
 

@@ -38,7 +38,7 @@ from neurald.hal.device import (
     PrepareOptions,
     declared_extensions,
 )
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
@@ -276,7 +276,7 @@ class DeviceHandler:
             compiler = self._compilers.compiler(session, wire, model.pools, options, on_crash)
         options = replace(options, variants=variants, compiler=compiler)
         with charging(session.accounts.memory):
-            prepared_model = self._prepare(session, model, crumb, options)
+            prepared_model = self._executable(self._prepare(session, model, crumb, options))
         handle = session.add_model(model, prepared_model, options.priority, cache_key, crumb)
         return handle, None if variants is None else variants.record
 
@@ -294,6 +294,19 @@ class DeviceHandler:
             self._watch.under_way(CrashPhase.PREPARE, crumb, session.number),
         ):
             return self._device.prepare_model(model, replace(options, cancellation=stop))
+
+    def _executable(self, answer: PreparedModel) -> PreparedModel:
+        """Returns what the driver answered to a preparation.
+
+        Raises:
+            OpFailed: it is no prepared model.
+        """
+        if not callable(getattr(answer, "execute", None)):
+            raise OpFailed(
+                f"the driver of {self._device.name} has a fault: a preparation returned a "
+                f"{type(answer).__name__}; a prepared model is expected"
+            )
+        return answer
 
     def get_artifact(
         self, session: Session, message: device_pb2.GetArtifactRequest
@@ -340,8 +353,8 @@ class DeviceHandler:
                     handle = session.add_shared(claim.found, options.priority)
                 else:
                     with self._watch.under_way(CrashPhase.LOAD, crumb, session.number):
-                        prepared_model = self._device.prepare_model_from_cache(
-                            replace(artifact, seal=b""), options
+                        prepared_model = self._executable(
+                            self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
                         )
                     interface = seal.interface_model(self._extensions)
                     handle = session.add_model(interface, prepared_model, options.priority, crumb=crumb)

@@ -23,6 +23,7 @@ from neurald.hal.process.activation import (
     activate,
     is_served,
     is_standing_by,
+    is_vacant,
 )
 from neurald.hal.process.address import Address
 
@@ -182,3 +183,19 @@ def test_signs_of_life(tmp_path: Path) -> None:
         assert is_served(tmp_path / "busy")
         for each in waiting:
             each.close()
+
+
+def test_a_socket_is_vacant_between_a_driver_and_its_manager(tmp_path: Path) -> None:
+    path = tmp_path / "adder.sock"
+    assert not is_vacant(path)
+    with socket.socket(socket.AF_UNIX) as manager, socket.socket(socket.AF_UNIX) as driver:
+        driver.bind(str(path))
+        driver.listen()
+        manager.bind(str(path.with_name(MANAGER_SOCKET)))
+        manager.listen()
+        assert not is_vacant(path)
+        driver.close()
+        assert is_vacant(path)
+        manager.close()
+        # Nobody will listen there.
+        assert not is_vacant(path)
