@@ -63,7 +63,7 @@ _SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26)
 #: With inputs of more bytes a round has fewer runs.
 _LARGE = 1 << 21
 #: With several threads, a model would have more cores in one process than in the other.
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1"}
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1", "NEURALD_AUTOSTART": "0"}
 
 
 def identity(elements: int = _ELEMENTS) -> nd.Model:
