@@ -386,3 +386,19 @@ def test_softmax_and_means_of_rows(target: str, shape: tuple[int, ...]) -> None:
     given, output = build.operand(FLOAT, shape), build.operand(FLOAT, (*shape[:-1], 1))
     inputs = [given, build.constant(INT32, np.array([-1], np.int32)), build.scalar(1)]
     check(build.model(nd.OperationType.MEAN, inputs, output, [given]), target, threads=2)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+def test_a_layer_without_bias(kind: nd.OperandType) -> None:
+    build = _Builder(0)
+    given = build.given(kind, (2, 3, 33))
+    weights, _ = build.weights(kind, kind, (7, 33), 0)
+    no_bias = build.builder.add_operand(FLOAT if kind is FLOAT else INT32, (0,))
+    build.builder.set_operand_value(no_bias, None)
+    output = build.operand(kind, (2, 3, 7), **({} if kind is FLOAT else {"scale": 0.3, "zero_point": 1}))
+    keeps = build.builder.add_operand(nd.OperandType.BOOL)
+    build.builder.set_operand_value(keeps, True)
+    inputs = [given, weights, no_bias, build.scalar(0), keeps]
+    model = build.model(nd.OperationType.TFLITE_FULLY_CONNECTED, inputs, output, [given])
+    for target in TARGETS_HERE:
+        check(model, target)
