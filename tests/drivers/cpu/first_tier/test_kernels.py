@@ -366,3 +366,23 @@ def test_slopes(target: str) -> None:
     slope = build.constant(FLOAT, values(build.rng, FLOAT, (1, 1, 7)))
     output = build.operand(FLOAT, (2, 5, 7))
     check(build.model(nd.OperationType.PRELU, [given, slope], output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 5, 64), (1, 1001)])
+def test_softmax_and_means_of_rows(target: str, shape: tuple[int, ...]) -> None:
+    build = _Builder(0)
+    given, output = build.operand(FLOAT, shape), build.operand(FLOAT, shape)
+    beta = build.builder.add_operand(nd.OperandType.FLOAT32)
+    build.builder.set_operand_value(beta, 0.7)
+    model = build.model(nd.OperationType.SOFTMAX, [given, beta], output, [given])
+    check(model, target, threads=2)
+    array = values(np.random.default_rng(1), FLOAT, shape)
+    for special in (np.nan, np.inf, -np.inf, 1e30):
+        array.reshape(-1)[0] = special
+        (expected,) = results(ReferenceModel(model), model, [array])
+        np.testing.assert_allclose(results(prepared(model, target), model, [array])[0], expected, atol=1e-6)
+    build = _Builder(0)
+    given, output = build.operand(FLOAT, shape), build.operand(FLOAT, (*shape[:-1], 1))
+    inputs = [given, build.constant(INT32, np.array([-1], np.int32)), build.scalar(1)]
+    check(build.model(nd.OperationType.MEAN, inputs, output, [given]), target, threads=2)
