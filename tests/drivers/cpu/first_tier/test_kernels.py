@@ -1,6 +1,6 @@
 """Kernels of the first tier give the results of references: integers bit for bit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 def values(rng: np.random.Generator, kind: nd.OperandType, shape: Sequence[int]) -> Array:
     if kind is FLOAT:
         return rng.normal(size=shape).astype(np.float32)
-    info = np.iinfo(kind.dtype)
+    info: Any = np.iinfo(kind.dtype.name)
     return rng.integers(info.min, info.max + 1, shape).astype(kind.dtype)
 
 
@@ -288,13 +288,14 @@ def moving_model(operation: str, kind: nd.OperandType) -> nd.Model:
     def integers(*numbers: Any) -> int:
         return build.constant(INT32, np.array(numbers, np.int32))
 
-    inputs, shape = {
+    forms: dict[str, Callable[[], tuple[list[int], tuple[int, ...]]]] = {
         "TRANSPOSE": lambda: ([given, integers(2, 0, 1)], (5, 3, 4)),
         "SLICE": lambda: ([given, integers(1, 0, 2), integers(2, 4, 3)], (2, 4, 3)),
         "PAD": lambda: ([given, integers([1, 0], [0, 2], [1, 1])], (4, 6, 7)),
         "TILE": lambda: ([given, integers(1, 2, 2)], (3, 8, 10)),
         "CONCATENATION": lambda: ([given, given, build.scalar(1)], (3, 8, 5)),
-    }[operation]()
+    }
+    inputs, shape = forms[operation]()
     output = build.operand(kind, shape, **scale)
     return build.model(nd.OperationType[operation], inputs, output, [given])
 
