@@ -21,7 +21,7 @@ from neurald.drivers.cpu.first_tier.layout import BLOCK, SCALES, Tiles
 from neurald.drivers.cpu.first_tier.movement import Movements, copying_call, moving_call
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Model, Operand, OperandType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.fixed_point import (
     Rounding,
@@ -90,7 +90,7 @@ class Binder:
         if any(
             not operands[index].is_fully_specified
             for index in (*operation.inputs, *operation.outputs)
-            if operands[index].type.is_tensor and operands[index].dimensions is not None
+            if operands[index].type.is_tensor and operands[index].lifetime is not Lifetime.NO_VALUE
         ):
             return None
         call = Call(
