@@ -50,22 +50,32 @@ class Error(Exception):
 
 
 class OutOfMemory(Error):
+    """There is not enough memory."""
+
     code = ResultCode.OUT_OF_MEMORY
 
 
 class Incomplete(Error):
+    """A call came before others that it needs."""
+
     code = ResultCode.INCOMPLETE
 
 
 class UnexpectedNull(Error):
+    """A value is None that must not be."""
+
     code = ResultCode.UNEXPECTED_NULL
 
 
 class BadData(Error):
+    """An argument, a model or a file is not valid."""
+
     code = ResultCode.BAD_DATA
 
 
 class OpFailed(Error):
+    """A device failed to compile or execute a model."""
+
     code = ResultCode.OP_FAILED
 
 
@@ -78,10 +88,14 @@ class UnknownCall(OpFailed):
 
 
 class BadState(Error):
+    """A call is not possible in the present state of an object."""
+
     code = ResultCode.BAD_STATE
 
 
 class Unmappable(Error):
+    """A memory cannot be mapped."""
+
     code = ResultCode.UNMAPPABLE
 
 
@@ -101,26 +115,38 @@ class OutputInsufficientSize(Error):
 
 
 class UnavailableDevice(Error):
+    """A device cannot be reached, or does not take a model."""
+
     code = ResultCode.UNAVAILABLE_DEVICE
 
 
 class MissedDeadlineTransient(Error):
+    """A time limit passed; another try may succeed."""
+
     code = ResultCode.MISSED_DEADLINE_TRANSIENT
 
 
 class MissedDeadlinePersistent(Error):
+    """A time limit passed, and would pass again."""
+
     code = ResultCode.MISSED_DEADLINE_PERSISTENT
 
 
 class ResourceExhaustedTransient(Error):
+    """A limit was reached for now; another try may succeed."""
+
     code = ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
 
 
 class ResourceExhaustedPersistent(Error):
+    """A limit was reached, and would be again."""
+
     code = ResultCode.RESOURCE_EXHAUSTED_PERSISTENT
 
 
 class DeadObject(Error):
+    """The driver process or the session of an object has ended."""
+
     code = ResultCode.DEAD_OBJECT
 
 

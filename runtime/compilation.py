@@ -424,6 +424,8 @@ class Compilation:
         # the last reference to it.
         self._output_shapes = _output_shapes_of(model)
         self._array_runs = ArrayRuns()
+        #: The shapes of the outputs of the last run whose shapes were not known in advance.
+        self._latest_shapes: Sequence[tuple[int, ...] | None] = (None,) * len(self.model.outputs)
         self._quick_runs = QuickRuns()
         optimization.call_when_replaced(weakref.WeakMethod(self._forget_runs))
 
@@ -585,6 +587,10 @@ class Compilation:
         if quick is not None:
             self._array_runs.prepare(self, inputs)
             return quick
+        shapes = [
+            found if found is not None and _may_have_shape(shape, found) else shape
+            for shape, found in zip(shapes, self._latest_shapes, strict=True)
+        ]
         for _ in range(_MAX_OUTPUT_GROWTHS):
             outputs = [
                 np.empty([d or 1 for d in shape or ()] if shape is None or 0 in shape else shape, dtype)
@@ -603,15 +609,33 @@ class Compilation:
                 shapes = list(error.dimensions)
                 continue
             self._array_runs.prepare(self, inputs)
+            # Another run often has as many results.
+            self._latest_shapes = execution.output_shapes()
             return [
-                output.reshape(-1)[: math.prod(shape)].reshape(shape)
-                for output, shape in zip(outputs, execution.output_shapes(), strict=True)
+                _beginning(output, shape) for output, shape in zip(outputs, self._latest_shapes, strict=True)
             ]
         raise OutputInsufficientSize(
             f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and "
             "larger buffers",
             shapes,
         )
+
+
+def _may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:
+    """Returns True if a shape that is not fully known may be this one."""
+    if declared is None:
+        return True
+    return (
+        0 in declared
+        and len(declared) == len(shape)
+        and all(length in (0, found) for length, found in zip(declared, shape, strict=True))
+    )
+
+
+def _beginning(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Returns the first elements of an array in this shape; a copy if they take little of its memory."""
+    found = array.reshape(-1)[: math.prod(shape)].reshape(shape)
+    return found if 2 * found.nbytes >= array.nbytes else found.copy()
 
 
 _OutputShapes: TypeAlias = tuple[Dimensions, ...]

@@ -65,7 +65,8 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, **threads},
+            # Other devices are no part of the measurement.
+            env={**os.environ, **threads, "NEURALD_AUTOSTART": "0"},
             text=True,
         )
         self.threads = task.threads

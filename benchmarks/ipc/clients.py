@@ -57,6 +57,16 @@ class Case:
     depth: int = 1
     has_arrays: bool = False
 
+    @property
+    def name(self) -> str:
+        """Its name in tables."""
+        parts = [f"{self.clients} client{'s' if self.clients > 1 else ''}"]
+        if self.depth > 1:
+            parts.append(f"{self.depth} under way")
+        if self.has_arrays:
+            parts.append("arrays")
+        return ", ".join(parts)
+
 
 class ClientLoop:
     """Executes the model again and again."""
@@ -207,7 +217,8 @@ def measure(cases: list[Case], seconds: float, rounds: int) -> list[dict[str, An
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ipc"))
         cache = str(Path(folder) / "cache")
-        here = compiled(nd.devices()[0], cache)
+        # Discovery may connect to daemons, which forks could not do again.
+        here = compiled(nd.open_device("cpu"), cache)
         address = f"unix://{folder}/cpu.sock"
         daemon = started(stack, "-c", DAEMON, address)
         for case in cases:
@@ -215,11 +226,7 @@ def measure(cases: list[Case], seconds: float, rounds: int) -> list[dict[str, An
             for _ in range(rounds):
                 for place, each in found.items():
                     each.append(run_clients(here, place, cache, case, seconds, daemon))
-            row: dict[str, Any] = {
-                "clients": case.clients,
-                "depth": case.depth,
-                "data": "arrays" if case.has_arrays else "shared memory",
-            }
+            row: dict[str, Any] = {"case": case.name}
             for name, place in (("in_process", ""), ("daemon", address)):
                 for figure in ("per_s", "fairness", "cpu_us"):
                     row[f"{name}_{figure}"] = statistics.median(
@@ -234,9 +241,7 @@ def measure(cases: list[Case], seconds: float, rounds: int) -> list[dict[str, An
 def result_of(rows: list[dict[str, Any]], seconds: float, rounds: int) -> Result:
     """Returns the content of a result file; see `measure`."""
     columns = [
-        Column(name="clients", title="clients"),
-        Column(name="depth", title="executions under way, of each"),
-        Column(name="data", title="inputs and outputs in"),
+        Column(name="case", title="case"),
         Column(name="in_process_per_s", title="in process", unit="1/s", format=",.0f"),
         Column(name="daemon_per_s", title="daemon", unit="1/s", format=",.0f"),
         Column(name="ratio", title="daemon / in process", format=".2f"),

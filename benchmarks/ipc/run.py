@@ -10,7 +10,8 @@ its arguments in shared memory, and `grpc_bytes` a minimal server that receives 
 message and returns the output inside one, after running the same prepared model. Ways alternate in
 short rounds, in random order, so that interference affects all alike. Figures come from the quarter
 of the rounds in which all ways together took the least time; with `--busy`, when a program competes
-for each core all the time, from all rounds.
+for each core all the time, from all rounds. The mean counts then: it includes the time slices of
+other programs, for which a run waits the longer the more it has computed before.
 
 Cores of a shared machine differ in speed, by a factor of two and from second to second. In each
 round the model therefore runs on the same core for all ways, in process or in a server, and the
@@ -60,10 +61,11 @@ _IN_PROCESS = {"arrays": "in_process_arrays", "bytes": "in_process_arrays", "run
 _BASES = ("in_process", *_IN_PROCESS.values())
 #: Bytes of the identity's input and output with `--sizes`.
 _SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26)
+_FIGURES = ("p10", "p50", "p99", "mean")
 #: With inputs of more bytes a round has fewer runs.
 _LARGE = 1 << 21
 #: With several threads, a model would have more cores in one process than in the other.
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1"}
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1", "NEURALD_AUTOSTART": "0"}
 
 
 def identity(elements: int = _ELEMENTS) -> nd.Model:
@@ -330,8 +332,9 @@ def measure(
         taken = samples[: max(1, round(rounds * _KEPT))]
     table = {}
     for name in ways:
-        points = np.percentile([t for found in taken for t in found[name]], (10, 50, 99))
-        table[name] = dict(zip(("p10", "p50", "p99"), map(float, points), strict=True))
+        times = [t for found in taken for t in found[name]]
+        points = (*np.percentile(times, (10, 50, 99)), np.mean(times))
+        table[name] = dict(zip(_FIGURES, map(float, points), strict=True))
     return {
         "rounds": rounds,
         "rounds_kept": len(taken),
@@ -361,30 +364,34 @@ def show(model: str, report: dict[str, Any]) -> None:
     """Prints a report."""
     table, extra = report["microseconds"], report["overhead_microseconds"]
     print(f"\n{model}: {report['rounds_kept']} of {report['rounds']} rounds")  # noqa: T201
-    print(f"{'way':20}{'p10 µs':>10}{'p50':>10}{'p99':>10}{'more, p50':>12}{'p99':>10}{'gRPC / it':>11}")  # noqa: T201
+    titles = ("p10 µs", "p50", "p99", "mean", "more, p50", "p99", "gRPC / it")
+    print(f"{'way':20}" + "".join(f"{title:>11}" for title in titles))  # noqa: T201
     for name, row in table.items():
-        line = f"{name:20}{row['p10']:10.1f}{row['p50']:10.1f}{row['p99']:10.1f}"
+        line = f"{name:20}" + "".join(f"{row[figure]:11.1f}" for figure in _FIGURES)
         if name in extra:
             over = extra[name]
             ratio = extra["grpc_bytes"]["p50"] / over["p50"] if over["p50"] > 0 else float("inf")
-            line += f"{over['p50']:12.1f}{over['p99']:10.1f}{ratio:11.1f}"
+            line += f"{over['p50']:11.1f}{over['p99']:11.1f}{ratio:11.1f}"
         print(line)  # noqa: T201
 
 
 def result_table(model: str, report: dict[str, Any]) -> Table:
     """Returns the table of one model for a result file."""
-    figures = ("p10", "p50", "p99")
     columns = [
         Column(name="way", title="way"),
-        *(Column(name=f"{name}_us", title=name, unit="µs", format=",.0f") for name in figures),
+        *(Column(name=f"{name}_us", title=name, unit="µs", format=",.0f") for name in _FIGURES),
         *(
             Column(name=f"more_{name}_us", title=f"overhead, {name}", unit="µs", format=",.0f")
-            for name in figures[1:]
+            for name in ("p50", "p99")
         ),
     ]
     extra = report["overhead_microseconds"]
     rows = [
-        [name, *(row[each] for each in figures), *(extra.get(name, {}).get(each) for each in figures[1:])]
+        [
+            name,
+            *(row[each] for each in _FIGURES),
+            *(extra.get(name, {}).get(each) for each in ("p50", "p99")),
+        ]
         for name, row in report["microseconds"].items()
     ]
     kept, rounds = report["rounds_kept"], report["rounds"]

@@ -229,7 +229,7 @@ def _ratio(first: float | None, second: float | None) -> float | None:
 def tables_of(
     models: Mapping[str, Mapping[str, Mapping[str, float]]], second: list[list[Cell]]
 ) -> list[Table]:
-    """Returns the tables of all models, each with the geometric mean of every ratio at its end."""
+    """Returns the tables of all models, each with the geometric means at its end."""
     warm: list[list[Cell]] = []
     cold: list[list[Cell]] = []
     for name, found in models.items():
@@ -262,11 +262,10 @@ def tables_of(
                 _ratio(_value(found, "cold", "peak_mib"), lite_peak),
             ]
         )
-    for rows, ratios in ((warm, range(5, 9)), (cold, range(9, 10))):
-        mean: list[Cell] = ["geometric mean", *[None] * (len(rows[0]) - 1)]
-        for column in ratios:
-            mean[column] = _mean([row[column] for row in rows if isinstance(row[column], float)])
-        rows.append(mean)
+    for rows in (warm, cold):
+        columns = list(zip(*rows, strict=True))[1:]
+        means = [_mean([value for value in column if isinstance(value, float)]) for column in columns]
+        rows.append(["geometric mean", *means])
     ms, mib = {"unit": "ms", "format": ".1f"}, {"unit": "MiB", "format": ".0f"}
     tables = [
         Table(

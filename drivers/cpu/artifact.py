@@ -87,10 +87,10 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     except msgspec.DecodeError as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
-    check_executable(stored.executable, constants.nbytes)
+    sets_lengths = stored.opened is not None and bool(stored.opened.sizings)
+    check_executable(stored.executable, constants.nbytes, sets_lengths=sets_lengths)
     if stored.opened is not None:
         stored.opened.check()
-        check_executable(stored.opened.template, constants.nbytes)
         if not stored.opened.sizings or stored.opened.template != stored.executable:
             raise BadData("the description of changing lengths is not that of the step")
     return ArtifactContents(
@@ -106,8 +106,14 @@ def _digest(content: bytes | memoryview) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
-def check_executable(executable: Executable, constants_bytes: int) -> None:
+def check_executable(executable: Executable, constants_bytes: int, *, sets_lengths: bool = False) -> None:
     """Checks that locations are inside their buffers and that argument numbers are valid.
+
+    Args:
+        executable: the executable.
+        constants_bytes: the size of the constants.
+        sets_lengths: whether the executable sets lengths while it runs. The numbers of bytes that
+            its instructions copy are then estimates, which nothing uses but costs.
 
     Raises:
         BadData: they are not.
@@ -135,7 +141,7 @@ def check_executable(executable: Executable, constants_bytes: int) -> None:
     if not 0 <= executable.loops <= _MAX_LOOPS:
         raise BadData(f"a step has {executable.loops} loops; at most {_MAX_LOOPS} are allowed")
     for instruction in executable.instructions:
-        _check_instruction(executable, instruction, sizes)
+        _check_instruction(executable, instruction, sizes, sets_lengths=sets_lengths)
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
     _check_bounded(executable)
@@ -151,7 +157,9 @@ def check_executable(executable: Executable, constants_bytes: int) -> None:
             raise BadData(f"an input or output refers to an argument beyond the {count} of the calls")
 
 
-def _check_instruction(executable: Executable, instruction: Instruction, sizes: Mapping[Base, int]) -> None:
+def _check_instruction(
+    executable: Executable, instruction: Instruction, sizes: Mapping[Base, int], *, sets_lengths: bool
+) -> None:
     """Checks that an instruction refers to existing kernels, loops, instructions and bytes."""
     opcode, number = instruction.opcode, instruction.number
     what = f"an instruction {opcode.name}"
@@ -164,7 +172,7 @@ def _check_instruction(executable: Executable, instruction: Instruction, sizes: 
         raise BadData(f"{what} names kernel {number}; there are {len(executable.calls)}")
     if opcode in (Opcode.ENTER_LOOP, Opcode.TEST_LOOP) and not 0 <= number < executable.loops:
         raise BadData(f"{what} names loop {number}; there are {executable.loops}")
-    accessed = number if opcode is Opcode.COPY else 1
+    accessed = number if opcode is Opcode.COPY and not sets_lengths else 1
     for location in instruction.locations:
         if number < 0 or not 0 <= location.offset <= sizes[location.base] - accessed:
             raise BadData(f"{what} accesses {accessed} bytes at offset {location.offset}, outside its buffer")

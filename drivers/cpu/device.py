@@ -217,9 +217,11 @@ class CpuDevice:
         if is_specified(model):
             return prepare(model, None, None)
         from neurald.drivers.cpu.open_variants import OpenVariants
+        from neurald.hal.compiling.background import BackgroundCompiler
 
         specialize: Prepare = prepare
-        if options.compiler is None:
+        # A daemon's processes have a low priority already.
+        if options.compiler is None or isinstance(options.compiler, BackgroundCompiler):
             specialize = self._background(model, options, threads)
         open_models = OpenVariants(
             model=model,

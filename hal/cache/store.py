@@ -37,6 +37,7 @@ from neurald.hal.cache.entry import (
     read_manifest,
     write_entry,
 )
+from neurald.hal.cache.file_lock import CacheLock
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import installation_secret
 from neurald.hal.device import Artifact, CacheFilesNeeded
@@ -48,8 +49,6 @@ MAX_BYTES_VARIABLE = "NEURALD_CACHE_MAX_BYTES"
 DEFAULT_MAX_BYTES = 2 << 30
 
 _LOCKS = "locks"
-#: How often a wait for a lock checks whether it was cancelled.
-_LOCK_POLL_S = 0.2
 #: How many entries are compared at most to explain a miss.
 _MAX_COMPARED = 256
 
@@ -192,28 +191,17 @@ class Cache:
         Yields:
             True if the lock is held. It is released at the end of the block, or of the process.
         """
-        from filelock import FileLock, Timeout  # Slow to import, and not needed for a hit.
-
         locks = self.path / _LOCKS
         # Few enough files to keep forever, and enough that two keys hardly ever share one.
-        lock = FileLock(locks / key.hex()[:3], mode=0o600, thread_local=False)
+        lock = CacheLock(locks / key.hex()[:3])
         try:
             self._directory.make()
             locks.mkdir(mode=0o700, exist_ok=True)
-            end_s = time.monotonic() + timeout_s
-            while True:
-                left_s = max(0.0, end_s - time.monotonic())
-                try:
-                    lock.acquire(timeout=left_s if cancellation is None else min(left_s, _LOCK_POLL_S))
-                    break
-                except Timeout:
-                    if left_s <= _LOCK_POLL_S or (cancellation is not None and cancellation.is_cancelled):
-                        raise
-        except (OSError, Timeout, Error):
-            yield False
-            return
+            is_held = lock.acquire(timeout_s, cancellation)
+        except (OSError, Error):
+            is_held = False
         try:
-            yield True
+            yield is_held
         finally:
             lock.release()
 

@@ -36,6 +36,7 @@ from neurald.hal.process import machine
 from neurald.hal.process.garbage import GarbageCollector
 from neurald.hal.process.heap import HeapTrimmer
 from neurald.hal.process.runtime_directory import address_of, prepare_directory
+from neurald.hal.process.time_slices import short_time_slices
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
@@ -56,7 +57,6 @@ from neurald.service.daemon.notifications import (
     WATCHDOG,
     Notifier,
 )
-from neurald.service.daemon.scheduling import short_time_slices
 from neurald.service.daemon.socket_files import lock_socket, release_socket, remove_stale
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import Sandbox

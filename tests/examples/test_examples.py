@@ -11,13 +11,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 #: A part of the expected output of each.
 EXPECTED = {
     "build_a_model": "5 rows: the largest difference is",
+    "call_a_model": "533 of 540 digits are right",
     "chain_models": "the largest difference is 0.0e+00",
     "choose_devices": "with rules: sample-all: 2, cpu: 7",
     "classify_digits": "533 of 540 digits are right",
     "drivers_on_demand": "placed on sample-all@accelerator",
+    "litert_program": "533 of 540 digits are right",
     "measure_latency": "cpu@cpu",
     "start_at_once": "533 of 540 digits are right, before and after",
     "survive_a_crash": "99 of 100 digits are right, and no call has failed",
+    "use_another_host": "99 of 100 digits are right, and no call has failed",
 }
 
 
@@ -30,6 +33,8 @@ def test_every_example_is_listed() -> None:
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_an_example(name: str, tmp_path: Path) -> None:
+    if name == "use_another_host":
+        pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
     environment = {

@@ -14,7 +14,6 @@ import mmap
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from support.devices.faulty import FaultyPrepared
@@ -34,6 +33,7 @@ from neurald.hal.device import (
 )
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Request
+from neurald.hal.records import replace
 
 FOLDER_VARIABLE = "NEURALD_MATRIX"
 DRIVER = "faults.managed_driver:create"

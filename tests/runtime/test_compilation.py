@@ -79,7 +79,7 @@ def test_the_cpu_device_caches_unless_caching_is_disabled(tmp_path: Path) -> Non
         (report,) = builder.finish().report.steps
         assert report.is_stored == (directory is not None)
         if directory is not None:
-            assert entries(directory) == [report.key]
+            assert report.key in entries(directory)
 
 
 def test_a_directory_that_no_system_has(tmp_path: Path) -> None:

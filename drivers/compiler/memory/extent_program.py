@@ -4,7 +4,7 @@ An artifact contains such a program instead of the compiler's extents. Its conte
 they are used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -96,8 +96,11 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
         numbers = [_range(value, atoms)[1] for value in self.values]
         return None if any(number > _MAX_FACTOR for number in numbers) else numbers
 
-    def at(self, lengths: Sequence[int]) -> list[int]:
-        """Returns the numbers, whether or not the code is valid; 0 for divisions by others."""
+    def at(self, lengths: Sequence[int], numbers: Iterable[int]) -> dict[int, int]:
+        """Returns numbers by their positions, whether or not the code is valid.
+
+        Quotients and remainders are 0 if the divisor is not positive.
+        """
         atoms = list(lengths)
         for division in self.divisions:
             dividend, divisor = _total(division.dividend, atoms), _total(division.divisor, atoms)
@@ -105,7 +108,7 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
                 atoms.append(0)
             else:
                 atoms.append(dividend // divisor if division.kind == _QUOTIENT else dividend % divisor)
-        return [_total(value, atoms) for value in self.values]
+        return {number: _total(self.values[number], atoms) for number in numbers}
 
     def check(self) -> None:
         """Raises BadData unless every sum refers to atoms before it, and is small."""

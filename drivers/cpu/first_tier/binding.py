@@ -21,7 +21,7 @@ from neurald.drivers.cpu.first_tier.layout import BLOCK, SCALES, Tiles
 from neurald.drivers.cpu.first_tier.movement import Movements, copying_call, moving_call
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Model, Operand, OperandType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.fixed_point import (
     Rounding,
@@ -90,7 +90,7 @@ class Binder:
         if any(
             not operands[index].is_fully_specified
             for index in (*operation.inputs, *operation.outputs)
-            if operands[index].type.is_tensor and operands[index].dimensions is not None
+            if operands[index].type.is_tensor and operands[index].lifetime is not Lifetime.NO_VALUE
         ):
             return None
         call = Call(
@@ -468,6 +468,37 @@ class Binder:
             found = self._lookups[key] = BoundConstant.of(results.reshape(-1).view(np.uint8))
         return found
 
+    def softmax(self, call: Call) -> list[BoundCall]:
+        """Binds SOFTMAX of floats along the last axis."""
+        shape = call.shape("input")
+        if call.operand("input").type is not FLOAT or call.scalar("axis") not in (-1, len(shape) - 1):
+            raise NotBound("the type or the axis has no kernel")
+        return self._rows(call, "first_softmax", shape[-1], _bits(call.scalar("beta")))
+
+    def mean(self, call: Call) -> list[BoundCall]:
+        """Binds MEAN of floats over the last axes."""
+        shape, axes = call.shape("input"), self.constant(call, "axes")
+        rank = len(shape)
+        reduced = {int(axis) % rank for axis in axes.reshape(-1)}
+        if call.operand("input").type is not FLOAT or reduced != set(range(rank - len(reduced), rank)):
+            raise NotBound("the type or the axes have no kernel")
+        return self._rows(call, "first_mean", math.prod(shape[rank - len(reduced) :]))
+
+    def _rows(self, call: Call, function: str, length: int, *words: int) -> list[BoundCall]:
+        """Binds a kernel whose work items are rows of the input."""
+        elements = math.prod(call.shape("input"))
+        if not elements:
+            raise NotBound("there are no elements")
+        return [
+            BoundCall(
+                function=function,
+                arguments=(call.index("output"), call.index("input")),
+                words=(length, *words),
+                work_items=elements // length,
+                cost_ns=elements / _ELEMENTS_PER_NS,
+            )
+        ]
+
     def movement(self, call: Call) -> list[BoundCall]:
         """Binds operations that only move elements."""
         return self._movements.calls(call)
@@ -679,6 +710,9 @@ _WRITERS: Final[Mapping[OperationType, Callable[[Binder, Call], list[BoundCall]]
     OperationType.TFLITE_RSQRT: Binder.unary,
     OperationType.DIV: Binder.binary,
     OperationType.PRELU: Binder.binary,
+    OperationType.SOFTMAX: Binder.softmax,
+    OperationType.MEAN: Binder.mean,
+    OperationType.TFLITE_MEAN: Binder.mean,
     OperationType.MAX_POOL_2D: Binder.maximum,
     OperationType.TFLITE_SQUARED_DIFFERENCE: Binder.binary,
     OperationType.TFLITE_ADD: Binder.binary,

@@ -46,6 +46,8 @@ def library_units(target: Target) -> list[Unit]:
         _maximum(_Kernel(target, "first_max_float"), "float", "llvm.maximum", "llvm.minimum"),
         _maximum(_Kernel(target, "first_max_signed"), "i8", "llvm.smax", "llvm.smin"),
         _maximum(_Kernel(target, "first_max_unsigned"), "i8", "llvm.umax", "llvm.umin"),
+        _softmax(_Kernel(target, "first_softmax")),
+        _mean(_Kernel(target, "first_mean")),
         *(_scatter(_Kernel(target, f"first_scatter_{size}"), f"i{8 * size}") for size in (1, 2, 4, 8)),
         *(_unary(_Kernel(target, name), function) for name, function in _FUNCTIONS.items()),
         *(_binary(_Kernel(target, name), function) for name, function in _OPERATIONS.items()),
@@ -344,6 +346,86 @@ def _maximum(kernel: _Kernel, element: str, larger: str, smaller: str) -> Unit:
             store(v, element, found, "%out", kernel.sum(row, index))
 
         _each_element(kernel, Vector(code, kernel.target, kernel.target.lanes(size)), "0", channels, write)
+    return kernel.unit()
+
+
+def _reduced(
+    kernel: _Kernel, length: str, start: float, reduction: str, write: Callable[[Vector, str, str], str]
+) -> str:
+    """Writes a reduction of a row of floats, and returns its result.
+
+    Args:
+        kernel: the function.
+        length: of the row.
+        start: identity element.
+        reduction: of a vector: `fadd` or `fmaximum`.
+        write: writes the instructions for the elements from a number on, which combine them with the
+            result before.
+    """
+    code, single = kernel.code, kernel.single
+    v = Vector(code, kernel.target, kernel.tiles.lanes)
+    whole = kernel.product(single.binary("sdiv", "i64", length, str(v.lanes)), str(v.lanes))
+    kind = v.type("float")
+    with code.loop("0", whole, [(kind, v.number("float", start))], step=v.lanes, may_be_empty=True) as loop:
+        loop.results = [write(v, loop.index, loop.carried[0])]
+    name = f"@llvm.vector.reduce.{reduction}.v{v.lanes}f32"
+    first = "float, " if reduction == "fadd" else ""
+    code.declarations.add(f"declare float {name}({first}{kind})")
+    first = f"float {literal('float', 0)}, " if reduction == "fadd" else ""
+    partial = code.fresh(f"call reassoc float {name}({first}{kind} {loop.results[0]})")
+    with code.loop(whole, length, [("float", partial)], may_be_empty=True) as rest:
+        rest.results = [write(single, rest.index, rest.carried[0])]
+    return rest.results[0]
+
+
+def _softmax(kernel: _Kernel) -> Unit:
+    """Writes a softmax of rows of floats. Words: elements of a row, beta. A work item is a row."""
+    code = kernel.code
+    length, beta = kernel.word(0), kernel.word(1, "float")
+    with code.loop("%begin", "%end", may_be_empty=True) as row:
+        start = kernel.product(row.index, length)
+
+        def given(v: Vector, pointer: str, index: str, start: str = start) -> str:
+            at = code.value(f"getelementptr float, ptr {pointer}, i64 {kernel.sum(start, index)}")
+            return kernel.loaded(v.type("float"), at, WORD_BYTES)
+
+        def largest(v: Vector, index: str, before: str) -> str:
+            return v.call("llvm.maximum", "float", before, given(v, "%input", index))
+
+        highest = _reduced(kernel, length, -math.inf, "fmaximum", largest)
+
+        def power(v: Vector, index: str, before: str, start: str = start) -> str:
+            x = v.binary("fsub", "float", given(v, "%input", index), v.splat("float", highest))
+            x = vector_math.exp(v, "float", v.binary("fmul", "float", x, v.splat("float", beta)))
+            store(v, "float", x, "%out", kernel.sum(start, index))
+            return v.binary("fadd", "float", before, x)
+
+        total = _reduced(kernel, length, 0.0, "fadd", power)
+
+        def divide(v: Vector, index: str, start: str = start) -> None:
+            x = v.binary("fdiv", "float", given(v, "%out", index), v.splat("float", total))
+            store(v, "float", x, "%out", kernel.sum(start, index))
+
+        lanes = Vector(code, kernel.target, kernel.tiles.lanes)
+        _each_element(kernel, lanes, "0", length, divide)
+    return kernel.unit()
+
+
+def _mean(kernel: _Kernel) -> Unit:
+    """Writes a mean of rows of floats. Words: elements of a row. A work item is a row."""
+    code = kernel.code
+    length = kernel.word(0)
+    count = code.value(f"sitofp i64 {length} to float")
+    with code.loop("%begin", "%end", may_be_empty=True) as row:
+        start = kernel.product(row.index, length)
+
+        def add(v: Vector, index: str, before: str, start: str = start) -> str:
+            at = code.value(f"getelementptr float, ptr %input, i64 {kernel.sum(start, index)}")
+            return v.binary("fadd", "float", before, kernel.loaded(v.type("float"), at, WORD_BYTES))
+
+        total = _reduced(kernel, length, 0.0, "fadd", add)
+        mean = kernel.single.binary("fdiv", "float", total, count)
+        store(kernel.single, "float", mean, "%out", row.index)
     return kernel.unit()
 
 

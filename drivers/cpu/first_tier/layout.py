@@ -44,6 +44,8 @@ FUNCTIONS: Final = {
     "first_max_signed": _POOL,
     "first_max_unsigned": _POOL,
     "first_prelu": _BINARY,
+    "first_softmax": _UNARY,
+    "first_mean": _UNARY,
     "first_clamp": _UNARY,
     "first_exp": _UNARY,
     "first_hard_swish": _UNARY,

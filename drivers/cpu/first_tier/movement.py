@@ -6,7 +6,6 @@ the place of their values.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
@@ -22,6 +21,7 @@ from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.records import replace
 
 #: Maximum number of elements of the inputs, whose numbers must be exact in 32 bits.
 _MAX_ELEMENTS: Final = 1 << 24

@@ -135,18 +135,20 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
 
     def input_shapes(self, lengths: Sequence[int]) -> list[tuple[int, ...]]:
         """Returns the shapes of the inputs for these lengths."""
-        numbers = self.program.at(lengths)
-        return [tuple(numbers[length] for length in port.dimensions) for port in self.inputs]
+        return self._shapes(self.inputs, lengths)
+
+    def _shapes(self, ports: Sequence[OpenPort], lengths: Sequence[int]) -> list[tuple[int, ...]]:
+        numbers = self.program.at(lengths, (length for port in ports for length in port.dimensions))
+        return [tuple(numbers[length] for length in port.dimensions) for port in ports]
 
     def message(self, text: str, lengths: Sequence[int]) -> str:
         """Returns a message about extents with their numbers."""
-        numbers = self.program.at(lengths)
+        numbers = self.program.at(lengths, self.names.values())
         return _NAME.sub(lambda name: str(numbers[self.names[name.group()]]), text)
 
     def output_shapes(self, lengths: Sequence[int]) -> list[tuple[int, ...]]:
         """Returns the shapes of the outputs for these lengths."""
-        numbers = self.program.at(lengths)
-        return [tuple(numbers[length] for length in port.dimensions) for port in self.outputs]
+        return self._shapes(self.outputs, lengths)
 
     def grown(self, capacities: Sequence[int]) -> "Grown":
         """Returns the executable with memory for lengths that change, up to these.

@@ -37,6 +37,7 @@ from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceEx
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import OperandType, Request
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
+from neurald.hal.process.time_slices import AdaptiveSlices
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (
@@ -202,6 +203,7 @@ class RingServer:
             self._serve_all()
 
     def _serve_all(self) -> None:
+        slices = AdaptiveSlices()
         try:
             while True:
                 started = time.perf_counter()
@@ -209,8 +211,10 @@ class RingServer:
                 if self._admission.is_busy or not self._ring.spin():
                     while not self._ring.sleep(None):
                         self._read_packets()
-                self._ring.note_wait(time.perf_counter() - started)
+                arrived = time.perf_counter()
+                self._ring.note_wait(arrived - started)
                 self._serve()
+                slices.note_work(time.perf_counter() - arrived)
         except _ClientGone:
             pass
         except Error as error:

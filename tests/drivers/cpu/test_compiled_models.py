@@ -1,6 +1,5 @@
 """Models on the CPU device, compiled as a whole or in parts, compared with their references."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.cpu import artifact as artifact_format
 from neurald.drivers.cpu import compiler, preparation
 from neurald.drivers.cpu.artifact import read_artifact
 from neurald.drivers.cpu.device import CpuDevice, process_settings
@@ -382,7 +382,7 @@ def changed(artifact: Artifact, **fields: Any) -> Artifact:
 
 def with_content(content: bytes, artifact: Artifact) -> Artifact:
     """Returns the artifact with other content and a valid digest."""
-    head = b"ncpu0003" + hashlib.blake2b(content, digest_size=32).digest()
+    head = artifact_format._MAGIC + artifact_format._digest(content)
     return Artifact(model=(HostMemory(head + content),), data=artifact.data)
 
 

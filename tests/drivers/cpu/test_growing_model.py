@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,6 +17,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.parts import read_parts
@@ -343,11 +345,30 @@ def test_open_lengths_of_models_with_loops() -> None:
         assert compilation.run(rows(length), turns(3))[1].shape == (length + 3, WIDTH)
 
 
-def test_options_of_executions() -> None:
+def test_another_run_with_as_many_results_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one is repeated, because its outputs do not fit."""
+    executed: list[NativeModel] = []
+    run = NativeModel.run
+
+    def counted(self: NativeModel, *arguments: Any, **limits: Any) -> None:
+        executed.append(self)
+        run(self, *arguments, **limits)
+
+    monkeypatch.setattr(NativeModel, "run", counted)
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    counts = []
+    for count in (50, 50, 49, 70, 2):
+        _, found = compilation.run(rows(), turns(count))
+        assert found.shape == (2 + count, WIDTH)
+        assert found.base is None or 2 * found.nbytes >= found.base.nbytes
+        counts.append(len(executed))
+    assert counts == [2, 3, 4, 6, 7]
+
+
+def test_descriptions_of_operands() -> None:
     """Operands with lengths that change are declared as open."""
     model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
     assert isinstance(model, GrowingModel)
     assert model.operand(1, is_output=True).dimensions == (0, WIDTH)
     assert model.operand(0, is_output=True).dimensions == (1,)
     assert model.operand(0, is_output=False).dimensions == (2, WIDTH)
-    assert ExecuteOptions().deadline_s is None

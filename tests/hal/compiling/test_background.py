@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from support.daemon.processes import python_path
+from support.daemon.processes import bare_environment
 from support.models.small import add_model
 
 from neurald.drivers.cpu.device import CpuDevice
@@ -59,7 +59,7 @@ def test_a_process_exits_while_it_compiles_in_the_background() -> None:
     started = time.monotonic()
     result = subprocess.run(
         [sys.executable, "-c", _EXITS_MEANWHILE],
-        env={"PYTHONPATH": python_path(), "NEURALD_CACHE_DIR": "", "PATH": "/usr/bin:/bin"},
+        env=bare_environment(),
         capture_output=True,
         text=True,
         timeout=60,

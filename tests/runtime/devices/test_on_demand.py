@@ -142,6 +142,7 @@ def test_a_driver_that_cannot_start_is_tried_once(environment: OnDemand) -> None
     assert listed(environment)["adder@adder"]
 
 
+@pytest.mark.full
 def test_a_device_that_is_gone_is_no_longer_listed(environment: OnDemand) -> None:
     measured(environment)
     environment.behaviour.write_text("fail")
@@ -164,6 +165,7 @@ def test_it_can_be_turned_off(environment: OnDemand) -> None:
     assert line.split()[1:3] == ["False", str(environment.file)]
 
 
+@pytest.mark.full
 def test_a_manager_that_cannot_start_costs_a_device_and_no_more(environment: OnDemand) -> None:
     environment.configure(watchdog_s='"soon"')
     assert listed(environment) == {"cpu": True}
@@ -172,6 +174,7 @@ def test_a_manager_that_cannot_start_costs_a_device_and_no_more(environment: OnD
     assert not environment.managers()
 
 
+@pytest.mark.full
 def test_without_a_writable_home_everything_works(environment: OnDemand) -> None:
     (environment.folder / "cache").touch()  # nothing can be created below it
     assert listed(environment) == {"cpu": True, "adder@adder": True}
@@ -180,6 +183,7 @@ def test_without_a_writable_home_everything_works(environment: OnDemand) -> None
     assert environment.run(_RUN) == "adder@adder 3.0\n"
 
 
+@pytest.mark.full
 def test_without_a_runtime_directory_the_one_for_temporary_files_is_used(environment: OnDemand) -> None:
     del environment.environment["XDG_RUNTIME_DIR"]
     environment.environment["TMPDIR"] = str(environment.folder)
@@ -197,6 +201,7 @@ def test_without_a_runtime_directory_the_one_for_temporary_files_is_used(environ
             wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists())  # type: ignore[misc]
 
 
+@pytest.mark.full
 def test_a_killed_manager_is_replaced(environment: OnDemand) -> None:
     measured(environment)
     program = (
@@ -244,6 +249,7 @@ def test_a_child_by_fork_uses_the_cpu(environment: OnDemand) -> None:
     assert environment.run(program) == "adder@adder 3.0\n['cpu'] cpu 1.0\n"
 
 
+@pytest.mark.full
 def test_the_last_one_leaves_without_a_gap(environment: OnDemand) -> None:
     # The manager ends as soon as no driver runs, again and again while applications come.
     measured(environment)
@@ -256,6 +262,7 @@ def test_the_last_one_leaves_without_a_gap(environment: OnDemand) -> None:
     assert "no driver is in use" in environment.log
 
 
+@pytest.mark.full
 def test_the_environment_of_a_service_stays_with_it(environment: OnDemand) -> None:
     listed(environment, NOTIFY_SOCKET="/nonexistent", LISTEN_FDS="1", LISTEN_PID="1")
     (manager,) = environment.managers()

@@ -20,6 +20,7 @@ from support.models.small import accumulator, add_model, ones
 import neurald as nd
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.compiling import background
+from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -220,9 +221,7 @@ def test_the_first_tier_stays_if_the_device_fails() -> None:
 
 
 def test_a_helper_that_is_killed_leaves_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        background.CompilePool, "begin", lambda self: (_ for _ in ()).throw(OpFailed("it has ended"))
-    )
+    monkeypatch.setattr(CompilePool, "begin", lambda self: (_ for _ in ()).throw(OpFailed("it has ended")))
     compilation = started(add_model())
     assert not compilation.wait_until_optimized(WAIT_S)
     assert "it has ended" in compilation.status.steps[0].reason

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.daemon.processes import python_path
+from support.daemon.processes import bare_environment
 from support.tflite.litert_files import sums
 
 _PROGRAM = """
@@ -25,7 +25,7 @@ print(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolis
 def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "neurald.litert", *arguments],
-        env={"PYTHONPATH": python_path(), "NEURALD_CACHE_DIR": "", "PATH": "/usr/bin:/bin"},
+        env=bare_environment(),
         cwd=folder,
         capture_output=True,
         text=True,

@@ -173,12 +173,11 @@ def test_a_driver_that_could_win_nothing_is_left_alone() -> None:
 
 
 def test_all_are_started_that_the_application_or_the_model_needs() -> None:
-    for devices, spares in (
-        ([Sleeping(2.0), CPU], None),
-        ([Sleeping(2.0)], Preference.FAST_SINGLE_ANSWER),
-    ):
-        find_candidates(add_model(), devices, spares=spares)
-        assert devices[0].asked
+    listed, only = Sleeping(2.0), Sleeping(2.0)
+    find_candidates(add_model(), [listed, CPU])
+    find_candidates(add_model(), [only], spares=Preference.FAST_SINGLE_ANSWER)
+    assert listed.asked
+    assert only.asked
     # What the CPU device cannot run may run elsewhere.
     unable = SampleDevice("cpu", supports=lambda kind: kind is not ADD)
     unable.type = DeviceType.CPU

@@ -62,12 +62,14 @@ def test_a_callback_that_fails_changes_nothing(
     assert "ValueError: no screen" in caplog.text
 
 
-def test_compilations_report_their_progress(monitored: list[nd.StepProgress]) -> None:
+def test_compilations_report_their_progress(
+    monitored: list[nd.StepProgress], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first compilation of a shape takes long enough at these times."""
     builder = nd.CompilationBuilder(add_model((7, 5), operations=40), [nd.devices()[0]])
     builder.set_caching(None)
-    progress._LONG_S = 0.0
-    progress._INTERVAL_S = 0.001
+    monkeypatch.setattr(progress, "_LONG_S", 0.0)
+    monkeypatch.setattr(progress, "_INTERVAL_S", 0.001)
     builder.set_progress_callback(monitored.append)
     builder.finish()
     assert monitored

@@ -26,6 +26,19 @@ sys.exit(serve(driver, listen or None, drain_s=float(drain_s), ready=tell, limit
 """
 
 
+def bare_environment() -> dict[str, str]:
+    """Returns the least environment of a process that uses the library.
+
+    It has no cache, and starts no drivers on demand.
+    """
+    return {
+        "PYTHONPATH": python_path(),
+        "NEURALD_CACHE_DIR": "",
+        "NEURALD_AUTOSTART": "0",
+        "PATH": "/usr/bin:/bin",
+    }
+
+
 def python_path() -> str:
     """Returns the module path of a child process: the tests, and the path of this process."""
     return os.pathsep.join((str(_TESTS), *filter(None, (os.environ.get("PYTHONPATH"),))))

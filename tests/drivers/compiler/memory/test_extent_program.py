@@ -97,7 +97,8 @@ def test_numbers_that_are_too_large_are_refused() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"bounds": ((0, 5),)},
+        {"bounds": ((-1, 5),)},
+        {"bounds": ((6, 5),)},
         {"values": (((1, (1,)),),)},
         {"values": (((1, (-1,)),),)},
         {"values": (((1, (0,) * 9),),)},

@@ -1,6 +1,6 @@
 """Kernels of the first tier give the results of references: integers bit for bit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 def values(rng: np.random.Generator, kind: nd.OperandType, shape: Sequence[int]) -> Array:
     if kind is FLOAT:
         return rng.normal(size=shape).astype(np.float32)
-    info = np.iinfo(kind.dtype)
+    info: Any = np.iinfo(kind.dtype.name)
     return rng.integers(info.min, info.max + 1, shape).astype(kind.dtype)
 
 
@@ -288,13 +288,14 @@ def moving_model(operation: str, kind: nd.OperandType) -> nd.Model:
     def integers(*numbers: Any) -> int:
         return build.constant(INT32, np.array(numbers, np.int32))
 
-    inputs, shape = {
+    forms: dict[str, Callable[[], tuple[list[int], tuple[int, ...]]]] = {
         "TRANSPOSE": lambda: ([given, integers(2, 0, 1)], (5, 3, 4)),
         "SLICE": lambda: ([given, integers(1, 0, 2), integers(2, 4, 3)], (2, 4, 3)),
         "PAD": lambda: ([given, integers([1, 0], [0, 2], [1, 1])], (4, 6, 7)),
         "TILE": lambda: ([given, integers(1, 2, 2)], (3, 8, 10)),
         "CONCATENATION": lambda: ([given, given, build.scalar(1)], (3, 8, 5)),
-    }[operation]()
+    }
+    inputs, shape = forms[operation]()
     output = build.operand(kind, shape, **scale)
     return build.model(nd.OperationType[operation], inputs, output, [given])
 
@@ -366,3 +367,39 @@ def test_slopes(target: str) -> None:
     slope = build.constant(FLOAT, values(build.rng, FLOAT, (1, 1, 7)))
     output = build.operand(FLOAT, (2, 5, 7))
     check(build.model(nd.OperationType.PRELU, [given, slope], output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 5, 64), (1, 1001)])
+def test_softmax_and_means_of_rows(target: str, shape: tuple[int, ...]) -> None:
+    build = _Builder(0)
+    given, output = build.operand(FLOAT, shape), build.operand(FLOAT, shape)
+    beta = build.builder.add_operand(nd.OperandType.FLOAT32)
+    build.builder.set_operand_value(beta, 0.7)
+    model = build.model(nd.OperationType.SOFTMAX, [given, beta], output, [given])
+    check(model, target, threads=2)
+    array = values(np.random.default_rng(1), FLOAT, shape)
+    for special in (np.nan, np.inf, -np.inf, 1e30):
+        array.reshape(-1)[0] = special
+        (expected,) = results(ReferenceModel(model), model, [array])
+        np.testing.assert_allclose(results(prepared(model, target), model, [array])[0], expected, atol=1e-6)
+    build = _Builder(0)
+    given, output = build.operand(FLOAT, shape), build.operand(FLOAT, (*shape[:-1], 1))
+    inputs = [given, build.constant(INT32, np.array([-1], np.int32)), build.scalar(1)]
+    check(build.model(nd.OperationType.MEAN, inputs, output, [given]), target, threads=2)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+def test_a_layer_without_bias(kind: nd.OperandType) -> None:
+    build = _Builder(0)
+    given = build.given(kind, (2, 3, 33))
+    weights, _ = build.weights(kind, kind, (7, 33), 0)
+    no_bias = build.builder.add_operand(FLOAT if kind is FLOAT else INT32, (0,))
+    build.builder.set_operand_value(no_bias, None)
+    output = build.operand(kind, (2, 3, 7), **({} if kind is FLOAT else {"scale": 0.3, "zero_point": 1}))
+    keeps = build.builder.add_operand(nd.OperandType.BOOL)
+    build.builder.set_operand_value(keeps, True)
+    inputs = [given, weights, no_bias, build.scalar(0), keeps]
+    model = build.model(nd.OperationType.TFLITE_FULLY_CONNECTED, inputs, output, [given])
+    for target in TARGETS_HERE:
+        check(model, target)

@@ -3,7 +3,8 @@
 A thread that wakes while others compute waits for the end of their time slices, 3 ms or more each.
 Since Linux 6.12 a thread can ask for shorter slices of its own: it then gets the same share of the
 processor, in smaller portions, and earlier. Answers to small requests arrive sooner while other
-clients' executions use all cores.
+clients' executions use all cores. An execution that takes longer than a short slice would be
+interrupted by the slices of others, so a thread that usually runs such has ordinary ones.
 """
 
 import ctypes
@@ -13,14 +14,15 @@ import platform
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
-
-from neurald.service.sandbox.kernel import system_call
+from functools import cache
+from typing import Any, Final
 
 _LOG = logging.getLogger(__name__)
 
 #: The shortest slice that the kernel accepts.
 SLICE_NS: Final = 100_000
+#: Stands for the slices of threads that have asked for none.
+_ORDINARY_NS: Final = 0
 #: Numbers of sched_setattr and sched_getattr by machine type.
 _NUMBERS: Final = {"x86_64": (314, 315), "aarch64": (274, 275), "riscv64": (274, 275)}
 #: `struct sched_attr` in its first version: size, policy, flags, nice, priority, runtime, deadline
@@ -54,22 +56,63 @@ def short_time_slices(slice_ns: int = SLICE_NS) -> Iterator[None]:
         _set(attributes, attributes[_RUNTIME])
 
 
+class AdaptiveSlices:
+    """Has the calling thread, if it has short slices, keep them only while its work is short.
+
+    Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._attributes = _attributes()
+        self._is_adaptive = self._attributes is not None and self._attributes[_RUNTIME] == SLICE_NS
+        self._is_short = True
+        self._usual_s = 0.0
+
+    def note_work(self, taken_s: float) -> None:
+        """Notes how long a piece of work has taken, its waits for a processor included."""
+        if not self._is_adaptive or self._attributes is None:
+            return
+        # Falls fast and rises slowly, so that waits hardly count.
+        self._usual_s = min(taken_s, self._usual_s * 1.1 + 1e-6)
+        is_short = self._usual_s * 1e9 <= SLICE_NS
+        if is_short is not self._is_short:
+            self._is_short = is_short
+            self._is_adaptive = _set(self._attributes, SLICE_NS if is_short else _ORDINARY_NS)
+
+
 def _attributes() -> tuple[int, ...] | None:
     numbers = _NUMBERS.get(platform.machine())
     if numbers is None:
         return None
     buffer = bytearray(_ATTRIBUTES.size)
     with suppress(OSError):
-        system_call(numbers[1], 0, (ctypes.c_char * len(buffer)).from_buffer(buffer), len(buffer), 0)
+        _call(numbers[1], (ctypes.c_char * len(buffer)).from_buffer(buffer), len(buffer), 0)
         return _ATTRIBUTES.unpack(buffer)
     return None
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _call(number: int, *arguments: Any) -> None:
+    """Makes a system call for the calling thread.
+
+    Raises:
+        OSError: it failed.
+    """
+    values = [ctypes.c_long(value) if isinstance(value, int) else value for value in (0, *arguments)]
+    if _libc().syscall(ctypes.c_long(number), *values) == -1:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
 
 
 def _set(attributes: tuple[int, ...], slice_ns: int) -> bool:
     """Sets the slice of the calling thread; returns True on success."""
     packed = _ATTRIBUTES.pack(_ATTRIBUTES.size, attributes[_POLICY], 0, attributes[_NICE], 0, slice_ns, 0, 0)
     try:
-        system_call(_NUMBERS[platform.machine()][0], 0, packed, 0)
+        _call(_NUMBERS[platform.machine()][0], packed, 0)
     except OSError as error:
         _LOG.debug("the kernel grants no short time slices: %s", error)
         return False

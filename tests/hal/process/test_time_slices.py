@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from neurald.service.daemon.scheduling import SLICE_NS, short_time_slices, time_slice_ns
+from neurald.hal.process.time_slices import SLICE_NS, AdaptiveSlices, short_time_slices, time_slice_ns
 
 
 def slice_of_a_new_thread() -> int | None:
@@ -66,3 +66,34 @@ def test_an_unknown_machine_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert time_slice_ns() is None
     with short_time_slices():
         pass
+
+
+def test_long_work_gets_ordinary_slices() -> None:
+    before = time_slice_ns()
+    if before is None:
+        pytest.skip("this machine does not tell the attributes of a thread")
+    found: list[int | None] = []
+
+    def work() -> None:
+        slices = AdaptiveSlices()
+        for taken_s in (1e-5, 1e-2, 1e-5):
+            for _ in range(200):
+                slices.note_work(taken_s)
+            found.append(time_slice_ns())
+
+    with short_time_slices():
+        if time_slice_ns() != SLICE_NS:
+            pytest.skip("this kernel has no slices of a thread's own")
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert found == [SLICE_NS, before, SLICE_NS]
+
+
+def test_a_thread_with_ordinary_slices_keeps_them() -> None:
+    before = time_slice_ns()
+    slices = AdaptiveSlices()
+    for taken_s in (1e-5, 1e-2, 1e-5):
+        for _ in range(200):
+            slices.note_work(taken_s)
+        assert time_slice_ns() == before

@@ -1,0 +1,173 @@
+"""Compares calls between processes with those of Triton, side by side.
+
+    python -m venv build/triton && build/triton/bin/pip install nvidia-pytriton
+    python benchmarks/ipc/triton.py [--python build/triton/bin/python] [--rounds 40] [--json FILE]
+
+Each server runs the identity on a number of bytes: neurald's daemon compiles it, Triton's Python
+backend returns its input. Arguments are in shared memory, or in messages. Ways alternate in short
+rounds, in random order, and all rounds count.
+"""
+
+import argparse
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import neurald as nd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from result_file import Column, Result, Table, circumstances, write
+from run import DAEMON, bound, compiled, identity, started, with_one_thread
+
+_PEER = Path(__file__).with_name("triton_peer.py")
+_SIZES = (1 << 10, 4 * 224 * 224 * 3, 1 << 22)
+_RUNS = 10
+_WARM_UP = 10
+_STOP_S = 20.0
+
+#: Runs the identity so many times, and returns the microseconds of each run.
+_Way = Callable[[int], list[float]]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _peer(stack: ExitStack, python: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Starts a program of `triton_peer.py`, which the stack stops."""
+    libraries = subprocess.run(  # noqa: S603
+        [python, "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    environment = {
+        **os.environ,
+        "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+        # Triton's Python backend links the interpreter's library.
+        "LD_LIBRARY_PATH": libraries,
+    }
+    environment.pop("PYTHONPATH", None)
+    process = subprocess.Popen(  # noqa: S603
+        [python, _PEER, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        text=True,
+    )
+
+    def stop() -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+    stack.callback(stop)
+    while process.stdout is not None:
+        line = process.stdout.readline()
+        if line == "ready\n":
+            return process
+        if not line:
+            break
+    raise RuntimeError(f"{_PEER.name} {arguments[0]} did not start")
+
+
+def _timed(run: Callable[[], object]) -> _Way:
+    def way(count: int) -> list[float]:
+        times = []
+        for _ in range(count):
+            start = time.perf_counter_ns()
+            run()
+            times.append((time.perf_counter_ns() - start) / 1000)
+        return times
+
+    return way
+
+
+def _asked(client: "subprocess.Popen[str]", name: str) -> _Way:
+    def way(count: int) -> list[float]:
+        if client.stdin is None or client.stdout is None:
+            raise RuntimeError("the client of Triton has no standard input")
+        client.stdin.write(f"{name} {count}\n")
+        client.stdin.flush()
+        return [float(text) for text in client.stdout.readline().split()]
+
+    return way
+
+
+def measure(python: Path, size: int, rounds: int) -> dict[str, list[float]]:
+    """Returns the microseconds of all runs on so many bytes, by way."""
+    with tempfile.TemporaryDirectory(prefix="ipc") as folder, ExitStack() as stack:
+        started(stack, "-c", DAEMON, f"unix://{folder}/cpu.sock")
+        there = compiled(identity(size // 4), nd.connect(f"unix://{folder}/cpu.sock"))
+        shared = bound(there, nd.Memory.allocate(2 * size), shared_input=True, shared_output=True)
+        values = np.zeros((1, size // 4), np.float32)
+        port = _free_port()
+        _peer(stack, python, "serve", str(size // 4), str(port))
+        client = _peer(stack, python, "call", str(size // 4), str(port))
+        ways = {
+            "neurald, shared memory": _timed(shared.compute),
+            "neurald, arrays": _timed(lambda: there.run(values)),
+            "Triton, shared memory": _asked(client, "shared_memory"),
+            "Triton, arrays": _asked(client, "bytes"),
+        }
+        found: dict[str, list[float]] = {name: [] for name in ways}
+        order, chance = list(ways), random.Random(0)  # noqa: S311
+        for _ in range(rounds):
+            chance.shuffle(order)
+            for name in order:
+                ways[name](_WARM_UP)
+                found[name] += ways[name](_RUNS)
+    return found
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--python", type=Path, default=Path("build/triton/bin/python"))
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
+    arguments = parser.parse_args()
+    with_one_thread()
+    rows: list[list[Any]] = []
+    for size in _SIZES:
+        for name, times in measure(arguments.python.absolute(), size, arguments.rounds).items():
+            rows.append([size, name, *map(float, np.percentile(times, (10, 50, 99)))])
+            print(rows[-1], flush=True)  # noqa: T201
+    if arguments.json:
+        columns = [
+            Column(name="bytes", title="bytes in and out", format=",.0f"),
+            Column(name="way", title="way"),
+            *(
+                Column(name=f"{name}_us", title=name, unit="µs", format=",.0f")
+                for name in ("p10", "p50", "p99")
+            ),
+        ]
+        result = Result(
+            title="Calls between processes, compared with Triton",
+            description=__doc__.split("\n\n", 2)[2].strip().replace("\n", " "),
+            tables=[Table(title="Time of an identity", columns=columns, rows=rows)],
+            **circumstances(),
+        )
+        write(arguments.json, result)
+
+
+if __name__ == "__main__":
+    main()
