@@ -11,7 +11,7 @@ _READ = re.compile(
     r'(?:_VARIABLE = |environ\.get\(|environ\[)"(NEURALD_[A-Z_]+)"|\$\{?(NEURALD_[A-Z_]+)(?=[:}])'
 )
 #: Variables that tests pass to processes that they start themselves.
-_INTERNAL = {"NEURALD_FAULT", "NEURALD_TEST_CACHING_LOG"}
+_INTERNAL = {"NEURALD_FAULT", "NEURALD_MATRIX", "NEURALD_TEST_CACHING_LOG"}
 
 
 def _read_variables() -> set[str]:
