@@ -106,8 +106,8 @@ class FencedRun:
             logger.exception("a fenced execution failed")
             self._outcome = FencedOutcome(error=OpFailed(f"{type(error).__name__}: {error}"))
         finally:
+            self._fence.signal()  # first: whoever has the result may look at the fence
             self._is_over.set()
-            self._fence.signal()
 
     def _wait(self) -> None:
         stop = self._stop
