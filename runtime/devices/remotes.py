@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.address import Address
@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 #: Environment variables: the daemons of other hosts, `NAME=HOST:PORT` or `HOST:PORT`, separated by
 #: commas, instead of those of the file; and the folder with the certificate for all those that name
 #: none.
-REMOTES_VARIABLE: Final = "NEURALD_REMOTES"
-TLS_VARIABLE: Final = "NEURALD_TLS"
+REMOTES_VARIABLE = "NEURALD_REMOTES"
+TLS_VARIABLE = "NEURALD_TLS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

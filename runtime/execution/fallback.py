@@ -77,6 +77,9 @@ BUSY_RETRY = RetryPolicy(first_pause_s=0.1, max_pause_s=10.0)
 #: For all other failures, which are likely to happen again.
 FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 
+#: How long a call waits for the successor of a driver that was stopped.
+_SUCCESSOR_S = 0.5
+_SUCCESSOR_POLL_S = 0.05
 #: Number of requests whose validated results are remembered.
 _MAX_VALIDATED_RESULTS = 8
 
@@ -252,10 +255,15 @@ class RecoveringStep:
             Withdrawn: there is none.
             Error: it failed.
         """
-        try:
-            prepared = self._prepare()
-        except Unreachable:
-            raise cause from None
+        end_s = time.monotonic() + _SUCCESSOR_S
+        while True:
+            try:
+                prepared = self._prepare()
+                break
+            except Unreachable:
+                if time.monotonic() >= end_s:
+                    raise cause from None
+                time.sleep(_SUCCESSOR_POLL_S)
         try:
             result = self._call(prepared, request, options, call)
             self._check(request, result)

@@ -21,7 +21,7 @@ from neurald.hal.rpc.transport.status import error_of_status
 #: Part of gRPC's message for a connection that it closed because pings were not answered.
 _SILENCE = "ping timeout"
 #: How long to wait for the cause after one of the connection's sockets was found closed.
-_CAUSE_WAIT_S = 0.2
+_CAUSE_WAIT_S = 0.5
 #: The daemon's activity during calls that take long, for messages, by name of the call.
 _ACTIVITIES = {
     "GetSupportedOperations": "while it looked at a model",
