@@ -106,8 +106,8 @@ class FencedRun:
             logger.exception("a fenced execution failed")
             self._outcome = FencedOutcome(error=OpFailed(f"{type(error).__name__}: {error}"))
         finally:
-            self._fence.signal()  # first: whoever has the result may look at the fence
             self._is_over.set()
+            self._fence.signal()
 
     def _wait(self) -> None:
         stop = self._stop
@@ -145,6 +145,7 @@ class FencedRun:
     def outcome(self) -> FencedOutcome:
         """Waits until the execution is over, and returns its result or error."""
         self._is_over.wait()
+        self._fence.signal()  # the thread may not have done so yet
         return self._outcome
 
     @property
