@@ -145,6 +145,7 @@ class FencedRun:
     def outcome(self) -> FencedOutcome:
         """Waits until the execution is over, and returns its result or error."""
         self._is_over.wait()
+        self._fence.signal()  # the thread may not have done so yet
         return self._outcome
 
     @property
