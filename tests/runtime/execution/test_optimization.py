@@ -230,9 +230,10 @@ def test_a_helper_that_is_killed_leaves_a_reason(monkeypatch: pytest.MonkeyPatch
 
 def test_compiling_goes_on_after_its_process_was_killed() -> None:
     assert started(add_model((3, 3))).wait_until_optimized(WAIT_S)
-    (pool,) = background._pools.values()
-    assert pool.process is not None
-    os.kill(pool.process, signal.SIGKILL)
+    processes = [pool.process for pool in background._pools.values() if pool.process is not None]
+    assert processes
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
     compilation = started(add_model((5, 3)))
     assert compilation.wait_until_optimized(WAIT_S), str(compilation.status)
 
