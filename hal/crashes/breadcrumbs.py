@@ -231,7 +231,7 @@ class Breadcrumbs:
 
     def under_way(self, phase: CrashPhase, crumb: Crumb, session: int) -> "UnderWay":
         """Says during the block what the calling thread does."""
-        return UnderWay(self, crumb.entry(phase, session))
+        return UnderWay(self, crumb, crumb.entry(phase, session))
 
     def mark_hanging(self, thread: int) -> None:
         """Says that what a thread does has exceeded its limit."""
@@ -264,13 +264,15 @@ class UnderWay:
 
     Args:
         breadcrumbs: of the process.
+        crumb: of the model, which keeps its record as long as the slot refers to it.
         entry: see `Crumb.entry`.
     """
 
-    __slots__ = ("_breadcrumbs", "_entry", "_slot")
+    __slots__ = ("_breadcrumbs", "_crumb", "_entry", "_slot")
 
-    def __init__(self, breadcrumbs: Breadcrumbs, entry: bytes) -> None:
+    def __init__(self, breadcrumbs: Breadcrumbs, crumb: Crumb, entry: bytes) -> None:
         self._breadcrumbs = breadcrumbs
+        self._crumb = crumb
         self._entry = entry
 
     def __enter__(self) -> None:

@@ -138,6 +138,9 @@ class Sizing:
         for guard in self.guards:
             code.require(guard)
         found = [(symbol, code.length(each)) for symbol, each in self.lengths]
+        for symbol, number in found:
+            # Code that was generated for one length only does not use the symbol any more.
+            code.require_range(symbol, number)
         for call in calls:
             code.size(call)
         for record, size in copies:
@@ -251,8 +254,11 @@ class _Code:
 
     def require_bounds(self, symbol: int) -> None:
         """Refuses unless a length is in the range for which the code is valid."""
+        self.require_range(symbol, self._atom(_symbol(self._scope, symbol)))
+
+    def require_range(self, symbol: int, found: str) -> None:
+        """Refuses unless a number is in the range of a length for which the code is valid."""
         low, high = self._scope.bounds(symbol)
-        found = self._atom(_symbol(self._scope, symbol))
         if low > 0:
             self._check(self._new(f"icmp sge i64 {found}, {low}"), f"length {symbol} is less than {low}")
         if high < MAX_LENGTH:

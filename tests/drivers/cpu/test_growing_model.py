@@ -372,3 +372,18 @@ def test_descriptions_of_operands() -> None:
     assert model.operand(1, is_output=True).dimensions == (0, WIDTH)
     assert model.operand(0, is_output=True).dimensions == (1,)
     assert model.operand(0, is_output=False).dimensions == (2, WIDTH)
+
+
+def test_paddings_that_are_data_are_those_of_each_run() -> None:
+    """Code for the paddings that were tried must not run for others."""
+    builder = nd.ModelBuilder()
+    given = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (3,))
+    paddings = builder.add_operand(nd.OperandType.TENSOR_INT32, (1, 2))
+    output = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (7,))
+    builder.add_operation(nd.OperationType.PAD, [given, paddings], [output])
+    builder.identify_inputs_and_outputs([given, paddings], [output])
+    compilation = nd.CompilationBuilder(builder.finish(), [nd.devices()[0]]).finish()
+    values = np.array([1, 2, 3], np.float32)
+    for before in (3, 0, 2, 4):
+        (found,) = compilation.run(values, np.array([[before, 4 - before]], np.int32))
+        np.testing.assert_array_equal(found, np.pad(values, (before, 4 - before)))
