@@ -138,9 +138,9 @@ class Sizing:
         for guard in self.guards:
             code.require(guard)
         found = [(symbol, code.length(each)) for symbol, each in self.lengths]
-        for symbol, number in found:
+        for symbol, length in found:
             # Code that was generated for one length only does not use the symbol any more.
-            code.require_range(symbol, number)
+            code.require_range(symbol, length)
         for call in calls:
             code.size(call)
         for record, size in copies:

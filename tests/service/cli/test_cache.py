@@ -264,5 +264,6 @@ class TestWarm:
         assert found == [("miss", False), ("miss", True), ("hit", True), ("hit", True)]
         variants = {entry["variant"] for entry in invoke_json("cache", "ls")["entries"]}
         kernels = {name for name in variants if name.startswith("kernels ")}
-        assert variants - kernels == {"open 0"}
+        # Four rows were asked for twice, which may be frequent enough for code of their own.
+        assert variants - kernels - {"whole 0:4x3"} == {"open 0"}
         assert "does not match input" in error_of("cache", "warm", "any.tflite", "--shape", "input_0=4x7")

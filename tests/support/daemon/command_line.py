@@ -1,6 +1,7 @@
 """Runs the command line in this process, or as a separate process."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,8 +14,14 @@ from neurald.service.cli import app
 
 
 def invoke(*arguments: str | Path) -> Result:
-    """Runs a command in this process."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    """Runs a command in this process, whose environment stays as it is."""
+    # Options such as --token-file become variables.
+    before = dict(os.environ)
+    try:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def invoke_json(*arguments: str | Path) -> Any:
