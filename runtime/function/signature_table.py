@@ -27,16 +27,15 @@ class SignatureTable(Mapping[str, _FunctionT]):
 
     def __init__(self, names: Sequence[str], compiled: Callable[[str], _FunctionT]) -> None:
         self._names = tuple(names)
-        self._compiled = compiled
+        self._compiled: Callable[[str], _FunctionT] | None = compiled
         self._functions: dict[str, _FunctionT] = {}
         self._lock = forkable_lock()
-        self._is_closed = False
 
     def __getitem__(self, name: str) -> _FunctionT:
         if name not in self._names:
             raise KeyError(name)
         with self._lock:
-            if self._is_closed:
+            if self._compiled is None:
                 raise BadState(f"the function whose signature {name!r} is used has been closed")
             if name not in self._functions:
                 self._functions[name] = self._compiled(name)
@@ -54,7 +53,8 @@ class SignatureTable(Mapping[str, _FunctionT]):
     def close(self) -> None:
         """Closes all functions, and compiles no more."""
         with self._lock:
-            self._is_closed = True
+            # It refers to the compilation with which variables are shared.
+            self._compiled = None
             functions = list(self._functions.values())
             self._functions.clear()
         for function in functions:

@@ -1,7 +1,9 @@
 """Calls of a compiled function, and how it describes itself."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,6 +135,14 @@ def test_what_it_says_of_itself(function: nd.CompiledFunction) -> None:
     assert "2 operations on cpu" in text
     assert "<table>" in function._repr_html_()
     assert str(function.explain())
+
+
+def test_nothing_keeps_the_model_of_a_closed_function() -> None:
+    function = nd.compile(two_signatures().build(), "cpu")
+    models = [weakref.ref(each.compilation) for each in (function, function.signatures["double"])]
+    function.close()
+    gc.collect()
+    assert [each() for each in models] == [None, None]
 
 
 def test_a_closed_function() -> None:
