@@ -438,7 +438,7 @@ def test_the_end_of_the_session_ends_its_bursts(
     with pytest.raises(DeadObject):
         burst.execute(Shared().request, RUN)
     wait_until(lambda: not any(t.name == "neurald ring" for t in threading.enumerate()))
-    assert not server.handler.sessions.all()
+    wait_until(lambda: not server.handler.sessions.all())
 
 
 def test_a_drain_lets_the_run_under_way_finish(
