@@ -6,6 +6,12 @@ Every failure that a user can cause or meet is an `Error`. Each subclass stands 
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import Final, TypeVar
+
+_ErrorT = TypeVar("_ErrorT", bound=BaseException)
+
+#: Maximum number of errors that led to one another.
+_MAX_CHAIN: Final = 64
 
 
 class ResultCode(IntEnum):
@@ -167,6 +173,20 @@ class DriverUnable(UnavailableDevice):
 
 class AnotherDevice(Unreachable):
     """The address of a device is now served by another one."""
+
+
+def without_frames(error: _ErrorT) -> _ErrorT:
+    """Removes the tracebacks of an error that is kept, and of those that led to it.
+
+    Their frames keep the memory of the call that failed. Returns the error.
+    """
+    each: BaseException | None = error
+    for _ in range(_MAX_CHAIN):
+        if each is None:
+            break
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__
+    return error
 
 
 _KINDS: list[type[Error]] = Error.__subclasses__()

@@ -16,6 +16,7 @@ from neurald.hal.errors import (
     OpFailed,
     OutOfMemory,
     ResourceExhaustedTransient,
+    without_frames,
 )
 from neurald.hal.process.background import BACKGROUND
 from neurald.hal.records import replace
@@ -98,8 +99,7 @@ class FencedRun:
             self._wait()
             self._outcome = self._execute(launched_ns)
         except Error as error:
-            # Without its traceback, whose frames keep the memory of the call.
-            self._outcome = FencedOutcome(error=error.with_traceback(None))
+            self._outcome = FencedOutcome(error=without_frames(error))
         except MemoryError as error:
             self._outcome = FencedOutcome(error=OutOfMemory(str(error)))
         except Exception as error:

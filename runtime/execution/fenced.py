@@ -18,7 +18,15 @@ from typing import overload
 from msgspec import Struct, field
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
-from neurald.hal.errors import Cancelled, Error, MissedDeadlineTransient, OpFailed, ResultCode, error_for
+from neurald.hal.errors import (
+    Cancelled,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResultCode,
+    error_for,
+    without_frames,
+)
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.execution.pending import PendingExecution, may_submit, submitted
 from neurald.hal.process.turn import Turn
@@ -167,7 +175,7 @@ class _BackgroundRun(Struct, frozen=True, kw_only=True):
             if not outcome.result.is_sufficient:
                 raise insufficient(outcome.result)
         except Error as error:
-            failure: Error | None = error.with_traceback(None)
+            failure: Error | None = without_frames(error)
         except BaseException as error:
             self.complete(None)
             event.signal(OpFailed(f"{type(error).__name__}: {error}"))

@@ -3,7 +3,7 @@
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.errors import OpFailed, error_for, members
+from neurald.hal.errors import BadState, OpFailed, error_for, members, without_frames
 from neurald.hal.model.types import Duration
 
 
@@ -25,3 +25,26 @@ def test_members_are_named_as_they_are_written() -> None:
     assert members(Duration) == (
         "Duration.ON_HARDWARE, Duration.IN_DRIVER, Duration.FENCED_ON_HARDWARE or Duration.FENCED_IN_DRIVER"
     )
+
+
+def test_kept_errors_refer_to_no_frames() -> None:
+    def fails() -> None:
+        try:
+            raise OSError("first")
+        except OSError as error:
+            raise BadState("second") from error
+
+    try:
+        fails()
+    except BadState:
+        try:
+            raise OpFailed("third")
+        except OpFailed as error:
+            kept = without_frames(error)
+    each: BaseException | None = kept
+    texts = []
+    while each is not None:
+        texts.append(str(each))
+        assert each.__traceback__ is None
+        each = each.__cause__ or each.__context__
+    assert texts == ["third", "second", "first"]

@@ -2,7 +2,7 @@
 
 from neurald._proto import device_pb2
 from neurald.hal.device import ExecutionResult, Timing
-from neurald.hal.errors import BadData, Error, OpFailed
+from neurald.hal.errors import BadData, Error, OpFailed, without_frames
 from neurald.hal.execution.fenced_execution import FencedOutcome, result_of
 from neurald.hal.memory.pool import Memory
 from neurald.hal.process.fork import forkable_lock
@@ -63,7 +63,7 @@ class RemoteFencedExecution:
                 try:
                     self._outcome = self._ask()
                 except Error as error:
-                    self._outcome = FencedOutcome(error=error.with_traceback(None))
+                    self._outcome = FencedOutcome(error=without_frames(error))
                 finally:
                     # Other threads may wait for the fence, and the daemon may be gone without
                     # signalling it.

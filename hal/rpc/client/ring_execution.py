@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
-from neurald.hal.errors import DeadObject, Error, OpFailed
+from neurald.hal.errors import DeadObject, Error, OpFailed, without_frames
 from neurald.hal.process.background import BACKGROUND
 from neurald.hal.process.turn import Turn
 from neurald.hal.rpc.client.ring import Ring, RingRequest
@@ -97,7 +97,7 @@ class RingExecution:
                 return False
         except Error as error:
             # Without its traceback, whose frames keep the memory of the call.
-            self._error = error.with_traceback(None)
+            self._error = without_frames(error)
         cancellation, self._run = self._run.options.cancellation, None
         if cancellation is not None:
             cancellation.forget(self._cancel)

@@ -268,15 +268,16 @@ class RingServer:
         elif kind == RELEASE:
             self._release(packet.data)
         elif kind in (MEMORY, REQUEST):
-            failure: Error | None = None
+            answer = answer_packet(None)
             try:
                 if kind == MEMORY:
                     self._add_memory(packet)
                 else:
                     self._add_request(packet.data)
             except Error as error:
-                failure = error
-            self._send(answer_packet(failure))
+                # No variable of this frame refers to the error, which refers to the frame.
+                answer = answer_packet(error)
+            self._send(answer)
         else:
             raise BadData(f"a packet has unknown kind {kind}")
 
