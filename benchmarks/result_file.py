@@ -165,5 +165,10 @@ def circumstances() -> dict[str, str]:
         "commit": commit,
         "machine": f"{os.cpu_count()} × {processor}, {platform.platform()}",
         "software": f"Python {platform.python_version()}",
-        "command": shlex.join(["python", name, *sys.argv[1:]]),
+        "command": shlex.join(["python", name, *map(_without_folder, sys.argv[1:])]),
     }
+
+
+def _without_folder(argument: str) -> str:
+    """Returns an argument; of an absolute path only its name, since folders differ between machines."""
+    return Path(argument).name if argument.startswith("/") else argument
