@@ -7,7 +7,7 @@ reported without any detail.
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
@@ -172,11 +172,8 @@ class GrpcService:
                 self._streams.open(session, context) as stream,
                 self._handler.admission.interpreter.working(session.token),
             ):
-                for part in self._handler.read_memory(session, message):
-                    yield part
-                    size = part.ByteSize()
-                    stream.moves(size)
-                    step(is_interpreted=True, beside_s=size * _BYTE_S)
+                parts = self._handler.read_memory(session, message)
+                yield from _paced(parts, stream, lambda part: part.ByteSize())
         except Exception as error:
             failure = _failure(error)
         else:
@@ -192,12 +189,12 @@ class GrpcService:
                 # The request has run when its first reply is there, and may take long until then.
                 first = next(replies)
                 with self._streams.open(session, context) as stream:
-                    for reply in itertools.chain((first,), replies):
-                        yield reply
-                        # `ByteSize` would encode the message.
-                        size = sum(len(chunk.content) for chunk in reply.chunks)
-                        stream.moves(size)
-                        step(is_interpreted=True, beside_s=size * _BYTE_S)
+                    # `ByteSize` would encode the message.
+                    yield from _paced(
+                        itertools.chain((first,), replies),
+                        stream,
+                        lambda reply: sum(len(chunk.content) for chunk in reply.chunks),
+                    )
         except Exception as error:
             failure = _failure(error)
         else:
@@ -325,6 +322,15 @@ class _SessionWatch:
         if error is not None:
             set_status(self._context, error)
         self._send(None)
+
+
+def _paced(messages: Iterable[_T], stream: Stream, size_of: Callable[[_T], int]) -> Iterator[_T]:
+    """Yields messages, each of which is progress of the stream and work of the interpreter."""
+    for message in messages:
+        yield message
+        size = size_of(message)
+        stream.moves(size)
+        step(is_interpreted=True, beside_s=size * _BYTE_S)
 
 
 def _with_data(data: bytes) -> device_pb2.ExecuteWithDataRequest:
