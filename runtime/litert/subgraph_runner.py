@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from neurald.hal.errors import BadData, Error
-from neurald.hal.model.strings import decode_strings
+from neurald.hal.model.strings import as_strings, decode_strings
 from neurald.hal.model.types import Model, OperandType
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.compilation import Compilation
@@ -245,7 +245,10 @@ class SubgraphRunner:
         if index not in self._values or not self.is_ready:
             raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
         if element.scalar is np.bytes_:
-            array = _as_bytes(array)
+            try:
+                array = as_strings(array, f"input {index}")
+            except BadData as error:
+                raise ValueError(f"Cannot set tensor: {error}") from error
         self._values[index][...] = array
 
     def get(self, index: int) -> Array:
@@ -343,14 +346,6 @@ def _fits(shape: tuple[int, ...], entry: Entry, tensor: int) -> bool:
             for length, given in zip(dimensions, shape, strict=True)
         )
     )
-
-
-def _as_bytes(array: Array) -> Array:
-    """Returns strings as an array of `bytes` objects; text is encoded as UTF-8."""
-    flat = [each.encode() if isinstance(each, str) else bytes(each) for each in array.ravel().tolist()]
-    result = np.empty(len(flat), object)
-    result[:] = flat
-    return result.reshape(array.shape)
 
 
 def _fixed_bytes(array: Array) -> Array:

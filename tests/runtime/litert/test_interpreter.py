@@ -239,6 +239,8 @@ def test_strings() -> None:
         interpreter.set_tensor(x, values)
         interpreter.invoke()
         assert interpreter.get_tensor(z).tolist() == ["déf".encode(), b"a"]
+    with pytest.raises(ValueError, match="Cannot set tensor: input 0: element 1 is int"):
+        interpreter.set_tensor(x, np.array(["a", 5, "b"], object))
 
 
 def test_an_unsupported_operator_is_told_at_allocation() -> None:
