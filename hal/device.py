@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from neurald.hal.errors import BadData, MissedDeadlineTransient
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.extension_attribute import AttributeValue
@@ -244,6 +244,11 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
     cancellation: Cancellation | None = None
     compiler: Compiler | None = None
 
+    def require_time(self) -> None:
+        """Raises MissedDeadlinePersistent if the deadline has passed before the preparation began."""
+        if self.deadline_s is not None and time.monotonic() >= self.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+
     def require_wanted(self, where: str) -> None:
         """Raises an error if the preparation must stop. Drivers call it while they compile.
 
@@ -277,6 +282,11 @@ class ExecuteOptions(Struct, frozen=True, kw_only=True):
     loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S
     cancellation: Cancellation | None = None
     attributes: tuple[AttributeValue, ...] = ()
+
+    def require_time(self) -> None:
+        """Raises MissedDeadlinePersistent if the deadline has passed before the execution began."""
+        if self.deadline_s is not None and time.monotonic() >= self.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
 
     def limited_to(self, seconds: float | None) -> "ExecuteOptions":
         """Returns the options with a deadline in so many seconds, if that is earlier."""

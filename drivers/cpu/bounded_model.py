@@ -19,7 +19,6 @@ from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
-from neurald.hal.errors import MissedDeadlinePersistent
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.memory.pool import Memory, aligned_zeros
 from neurald.hal.model.types import Operand, Request
@@ -74,8 +73,7 @@ class BoundedModel(CpuPreparedModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns()
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        options.require_time()
         if options.cancellation is not None:
             options.cancellation.require_not_cancelled("before it began")
         if any(argument.pool is None for argument in request.inputs):

@@ -29,7 +29,7 @@ from neurald.hal.device import (
     Variants,
     Verdict,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OutOfMemory
+from neurald.hal.errors import BadData, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.execution.reference_support import supported_by_references
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
@@ -140,8 +140,7 @@ class CpuDevice:
 
         Models with unspecified dimensions are compiled by executions.
         """
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        options.require_time()
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
             raise BadData(f"cpu: {first_few(refused)}")
@@ -169,8 +168,7 @@ class CpuDevice:
         There is none for models with unspecified dimensions, which executions compile. Until the
         library is compiled, everything runs on references.
         """
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        options.require_time()
         is_specified = all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
         if not self.compiles or not is_specified or not model.main.operations:
             return None

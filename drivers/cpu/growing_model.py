@@ -10,7 +10,6 @@ from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
-from neurald.hal.errors import MissedDeadlinePersistent
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -78,8 +77,7 @@ class GrowingModel(CpuPreparedModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns()
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        options.require_time()
         if options.cancellation is not None:
             options.cancellation.require_not_cancelled("before it began")
         if any(argument.pool is None for argument in request.inputs):

@@ -53,7 +53,6 @@ from neurald.hal.errors import (
     BadData,
     DeadObject,
     Error,
-    MissedDeadlinePersistent,
     OutOfMemory,
 )
 from neurald.hal.memory.pool import Memory
@@ -187,8 +186,7 @@ class OpenClDevice:
 
         Models with unspecified dimensions are compiled when an execution provides the shapes.
         """
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        options.require_time()
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
             raise BadData(f"{self.name}: {first_few(refused)}")

@@ -26,7 +26,7 @@ from neurald.hal.device import (
     OutputShape,
     Timing,
 )
-from neurald.hal.errors import BadData, Cancelled, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
@@ -121,8 +121,7 @@ class OpenClPreparedModel(InProcessModel):
         Commands that are already enqueued run to completion, but only few are enqueued ahead.
         """
         started = time.monotonic_ns()
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        options.require_time()
         known = self._bindings.get(id(request))
         if known is not None and known[0]() is request:
             binding = known[1]

@@ -4,7 +4,6 @@ The results of other devices are compared with those of this one.
 """
 
 import os
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from neurald.hal.device import (
     PrepareOptions,
     Verdict,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_support import supported_by_references
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
@@ -75,8 +74,7 @@ class ReferenceDevice:
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> "ReferenceModel":
         """See `Device.prepare_model`."""
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        options.require_time()
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
             raise BadData(f"{self.name}: {first_few(refused)}")

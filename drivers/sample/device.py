@@ -30,7 +30,7 @@ from neurald.hal.device import (
     PrepareOptions,
     Verdict,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import TFLITE, extension_of
 from neurald.hal.model.numbering import first_few
@@ -99,8 +99,7 @@ class SampleDevice:
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> SamplePreparedModel:
         """See `Device.prepare_model`."""
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        options.require_time()
         self._require_supported(model)
         prepared = SamplePreparedModel(model, device=self.name, options=options)
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:

@@ -31,7 +31,6 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import (
     BadData,
-    MissedDeadlinePersistent,
     MissedDeadlineTransient,
     OpFailed,
 )
@@ -127,8 +126,7 @@ class ArrayModel(InProcessModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`."""
         started = time.monotonic_ns()
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        options.require_time()
         limits = ExecutionLimits(options)
         limits.check("before the execution started")
         results = self.run(input_arrays(self.model, request), limits)

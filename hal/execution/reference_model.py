@@ -13,7 +13,7 @@ from neurald.hal.device import (
     KernelTime,
     Timing,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.errors import BadData
 from neurald.hal.execution.array_model import ExecutionLimits, input_arrays, write_outputs
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph, Step
@@ -98,8 +98,7 @@ class ReferenceModel(InProcessModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. The deadline is checked before every operation."""
         started = time.monotonic_ns()
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        options.require_time()
         inputs = input_arrays(self._model, request)
         self._shapes = tuple(None if each is None else each.shape for each in inputs)
         results = self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(options)))
