@@ -37,11 +37,11 @@ from neurald.hal.cache.entry import (
     read_manifest,
     write_entry,
 )
-from neurald.hal.cache.file_lock import CacheLock
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import installation_secret
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
+from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.sync.cancellation import Cancellation
 
 #: Environment variable with the maximum size of a cache, in bytes.
@@ -193,11 +193,11 @@ class Cache:
         """
         locks = self.path / _LOCKS
         # Few enough files to keep forever, and enough that two keys hardly ever share one.
-        lock = CacheLock(locks / key.hex()[:3])
+        lock = ProcessLock(locks / key.hex()[:3])
         try:
             self._directory.make()
             locks.mkdir(mode=0o700, exist_ok=True)
-            is_held = lock.acquire(timeout_s, cancellation)
+            is_held = lock.acquire(timeout_s, lambda: cancellation is not None and cancellation.is_cancelled)
         except (OSError, Error):
             is_held = False
         try:

@@ -6,7 +6,6 @@ replacement. Drivers read it. A file that is missing or damaged counts as empty.
 """
 
 import contextlib
-import fcntl
 import logging
 import os
 import stat
@@ -21,6 +20,7 @@ import platformdirs
 from neurald.hal.crashes.breadcrumbs import MAX_VERSION_BYTES, CrashPhase
 from neurald.hal.crashes.pattern import CrashPattern
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.private_directory import make_directory
 
 logger = logging.getLogger(__name__)
@@ -257,16 +257,12 @@ class CrashRecords:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        lock = os.open(
-            self._path.with_suffix(".lock"),
-            os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
-            0o600,
-        )
+        lock = ProcessLock(self._path.with_suffix(".lock"))
+        lock.acquire()
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(lock)
+            lock.release()
 
     def _write(self, content: bytes) -> None:
         draft = self._path.with_suffix(".new")

@@ -7,8 +7,6 @@ lock while it ends, so that a process that comes then waits and starts the next 
 """
 
 import contextlib
-import errno
-import fcntl
 import os
 import select
 import site
@@ -24,7 +22,7 @@ from typing import Final
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.configuration_file import configuration_path, listed_drivers, read_configuration
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 
 #: Whether applications start a service manager: 0 or 1. It precedes the configuration file.
@@ -34,7 +32,6 @@ _LOCK: Final = "manager.start"
 LOG: Final = "manager.log"
 #: How long a manager that was started in this way stays after its last driver has stopped.
 IDLE_S: Final = 60.0
-_POLL_S: Final = 0.02
 _TOO_LATE: Final = "a service manager is being started and was not ready in time"
 _LOG_TAIL_BYTES: Final = 4096
 #: Variables by which supervisors tell a process about itself; they are not meant for its children.
@@ -52,8 +49,6 @@ _BETWEEN: Final = (
     "import os, signal, sys; signal.pthread_sigmask(signal.SIG_SETMASK, []); "
     "os.fork() and os._exit(0); os.execv(sys.argv[1], sys.argv[1:])"
 )
-
-_starting = forkable_lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,36 +157,14 @@ def starting_manager(deadline_s: float | None) -> Iterator[bool]:
         OSError: there can be no lock.
         UnavailableDevice: another process has held the lock until the deadline.
     """
-    path = runtime_directory() / _LOCK
-    wait_s = -1.0 if deadline_s is None else max(0.0, deadline_s - time.monotonic())
-    # A lock of the file belongs to the whole process, but a child by `fork` does not inherit it.
-    if not _starting.acquire(blocking=deadline_s is not None, timeout=wait_s):
-        if deadline_s is not None:
+    lock = ProcessLock(runtime_directory() / _LOCK)
+    try:
+        is_locked = lock.acquire(0.0 if deadline_s is None else deadline_s - time.monotonic())
+        if not is_locked and deadline_s is not None:
             raise UnavailableDevice(_TOO_LATE)
-        yield False
-        return
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            while not (is_locked := _try_lock(descriptor)) and deadline_s is not None:
-                if time.monotonic() >= deadline_s:
-                    raise UnavailableDevice(_TOO_LATE)
-                time.sleep(_POLL_S)
-            yield is_locked
-        finally:
-            os.close(descriptor)
+        yield is_locked
     finally:
-        _starting.release()
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            return False
-        raise
-    return True
+        lock.release()
 
 
 def _launch(directory: Path, deadline_s: float) -> None:

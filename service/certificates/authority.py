@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.rpc.transport.certificate import read_file, require_cryptography
 from neurald.hal.rpc.transport.tls_files import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOKED_FILE
@@ -246,16 +247,17 @@ class Authority:
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
         """Keeps other processes from changing the folder during the block."""
-        from filelock import FileLock
-
+        lock = ProcessLock(self.folder / _LOCK_FILE)
         try:
             _make_private(self.folder)
-            with FileLock(self.folder / _LOCK_FILE, mode=0o600):
-                yield
+            lock.acquire()
+            yield
         except OSError as error:
             raise BadState(
                 f"{error.filename or self.folder} cannot be written: {error.strerror or error}"
             ) from None
+        finally:
+            lock.release()
 
     def _certificates(self) -> "list[x509.Certificate]":
         """Returns the certificates of the authority, its current one first."""

@@ -1,4 +1,4 @@
-"""Locks of the cache exclude threads and processes, and let the process fork at any time."""
+"""Locks exclude threads and processes, and let the process fork at any time."""
 
 import os
 import subprocess
@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from support.daemon.processes import python_path
 
-from neurald.hal.cache.file_lock import CacheLock
+from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.sync.cancellation import Cancellation
 
 _HOLDS = """
 import sys
 from pathlib import Path
-from neurald.hal.cache.file_lock import CacheLock
-lock = CacheLock(Path(sys.argv[1]))
+from neurald.hal.process.file_lock import ProcessLock
+lock = ProcessLock(Path(sys.argv[1]))
 assert lock.acquire(30)
 print("held", flush=True)
 input()
@@ -46,7 +46,7 @@ def holder(path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def test_one_thread_at_a_time(path: Path) -> None:
-    first, second = CacheLock(path), CacheLock(path)
+    first, second = ProcessLock(path), ProcessLock(path)
     assert first.acquire(0)
     assert not second.acquire(0)
     first.release()
@@ -57,7 +57,7 @@ def test_one_thread_at_a_time(path: Path) -> None:
 
 
 def test_a_lock_ends_with_its_process(path: Path, holder: "subprocess.Popen[str]") -> None:
-    lock = CacheLock(path)
+    lock = ProcessLock(path)
     assert not lock.acquire(0.1)
     holder.kill()
     assert lock.acquire(30)
@@ -69,7 +69,7 @@ def test_a_wait_can_be_cancelled(path: Path, holder: "subprocess.Popen[str]") ->
     timer = threading.Timer(0.2, cancellation.cancel)
     timer.start()
     started = time.monotonic()
-    assert not CacheLock(path).acquire(60, cancellation)
+    assert not ProcessLock(path).acquire(60, lambda: cancellation.is_cancelled)
     assert time.monotonic() - started < 30
     timer.join()
 
@@ -77,7 +77,7 @@ def test_a_wait_can_be_cancelled(path: Path, holder: "subprocess.Popen[str]") ->
 def test_a_symbolic_link_is_not_followed(path: Path, tmp_path: Path) -> None:
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="lock"):
-        CacheLock(path).acquire(0)
+        ProcessLock(path).acquire(0)
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -86,7 +86,7 @@ def test_forks_while_threads_lock(path: Path) -> None:
 
     def work() -> None:
         while not ends.is_set():
-            lock = CacheLock(path)
+            lock = ProcessLock(path)
             assert lock.acquire(30)
             lock.release()
 
@@ -102,7 +102,7 @@ def test_forks_while_threads_lock(path: Path) -> None:
                 os._exit(0)
             children.append(child)
         # The children, which still run, hold no lock.
-        lock = CacheLock(path)
+        lock = ProcessLock(path)
         assert lock.acquire(30)
         lock.release()
     finally:
