@@ -44,7 +44,7 @@ _FORK = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """How clients execute the model.
+    """A way in which clients execute the model.
 
     Attributes:
         clients: how many there are.
@@ -171,7 +171,7 @@ def processor_time(process: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What the clients of one case have done in one round.
+    """The work of the clients of one case in one round.
 
     Attributes:
         per_s: executions of all clients in a second.

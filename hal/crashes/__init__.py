@@ -1,1 +1,1 @@
-"""What killed a driver: breadcrumbs of a driver process, patterns of operations, and their records."""
+"""Causes of drivers' deaths: breadcrumbs of a process, patterns of operations, and their records."""

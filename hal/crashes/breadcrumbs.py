@@ -57,7 +57,7 @@ _NOWHERE: Final = 0xFFFFFFFF
 
 
 class CrashPhase(IntEnum):
-    """What a driver does with a model."""
+    """The work of a driver on a model."""
 
     QUERY = 1
     PREPARE = 2
@@ -83,7 +83,7 @@ _TEXTS: Final = {
 
 
 class CrumbRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a record says of a model.
+    """The content of the record of a model.
 
     Attributes:
         pattern: of the model.
@@ -252,7 +252,7 @@ class Breadcrumbs:
 
     @property
     def helper_deaths(self) -> int:
-        """How many processes that compiled a model have died."""
+        """The number of processes that died while they compiled a model."""
         return self._helpers
 
     def _write_header(self) -> None:

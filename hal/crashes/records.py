@@ -36,7 +36,7 @@ _MAX_TEXT: Final = 600
 
 
 class CrashEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one pattern and one version of a driver.
+    """The knowledge about one pattern and one version of a driver.
 
     Attributes:
         driver: as in the configuration: the name of an installed driver, or `module:factory`.

@@ -34,7 +34,7 @@ _MAX_TEXT: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What a thread of the process did.
+    """The work of a thread of the process.
 
     Attributes:
         phase: what it did with the model.
@@ -61,7 +61,7 @@ class HelperDeath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trail:
-    """What the breadcrumbs of a process say.
+    """The content of the breadcrumbs of a process.
 
     Attributes:
         version: of the driver; empty if it created no device.

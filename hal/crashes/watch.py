@@ -1,4 +1,4 @@
-"""What a daemon does about models that may kill it: it leaves breadcrumbs, and refuses some models."""
+"""Protects a daemon from models that may kill it: leaves breadcrumbs, and refuses some models."""
 
 import contextlib
 import hashlib

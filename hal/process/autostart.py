@@ -53,7 +53,7 @@ _BETWEEN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutostartSettings:
-    """Whether applications start a service manager, and what that supervises.
+    """The settings by which applications start a service manager.
 
     Attributes:
         obstacle: why they do not; empty if they do.

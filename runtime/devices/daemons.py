@@ -108,7 +108,7 @@ class DaemonConnection:
 
     @property
     def failure(self) -> str:
-        """Why the driver cannot start; empty if nothing is known to prevent it."""
+        """The reason why the driver cannot start; empty if nothing is known to prevent it."""
         known = self._known()
         return known.reason if isinstance(known, Failure) else ""
 

@@ -235,7 +235,7 @@ class RecoveringStep:
 
     @property
     def report(self) -> PreparationReport | None:
-        """How the device obtained what replaced the first tier; None if nothing did."""
+        """The way in which the device obtained what replaced the first tier; None if nothing did."""
         return self._report
 
     def _execute_on_successor(

@@ -52,7 +52,7 @@ def _lane(name: str) -> BackgroundWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Goal:
-    """What a piece of work has to prepare; it keeps no compilation alive."""
+    """The step that a piece of work has to prepare; it keeps no compilation alive."""
 
     step: int
     steps: int

@@ -8,7 +8,7 @@ from neurald.hal.process.fork import forkable_lock
 
 
 class Closable(Protocol):
-    """What is released by a call."""
+    """An object that is released by a call."""
 
     def close(self) -> None:
         """Releases it."""

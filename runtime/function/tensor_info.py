@@ -1,4 +1,4 @@
-"""What an input or output of a model is: name, shape, type and quantisation."""
+"""Describes the inputs and outputs of a model: name, shape, type and quantisation."""
 
 from dataclasses import dataclass
 from typing import Any

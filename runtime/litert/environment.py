@@ -13,7 +13,7 @@ class EnvironmentOptions:
 
 
 class Environment:
-    """What compiled models share.
+    """The environment that compiled models share.
 
     Args:
         options: see `EnvironmentOptions`.

@@ -10,7 +10,7 @@ STARTUP_VARIABLE = "NEURALD_STARTUP"
 
 
 class Startup(Enum):
-    """When a compilation is ready to run.
+    """The point at which a compilation is ready to run.
 
     INSTANT: as soon as every step has code of any kind. Optimised code is compiled meanwhile, in the
         background, and replaces the first between two calls.

@@ -202,7 +202,7 @@ class FieldFormat(Struct, frozen=True, kw_only=True):
 
 
 class _Layout(Struct, frozen=True, kw_only=True):
-    """Where the fields of a `TableReader` are in tables with the same vtable.
+    """The places of the fields of a `TableReader` in tables with the same vtable.
 
     Attributes:
         format: of the fields that are present, in the order of their offsets.

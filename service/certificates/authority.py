@@ -66,7 +66,7 @@ class IssuedCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """Whether it is valid, expired or revoked."""
+        """The state: valid, expired or revoked."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if datetime.now(UTC) > self.valid_until else "valid"
@@ -74,7 +74,7 @@ class IssuedCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorityDescription:
-    """What an authority is and has issued.
+    """Describes an authority, and what it has issued.
 
     Attributes:
         name: of the authority.

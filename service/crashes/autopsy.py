@@ -37,7 +37,7 @@ _MACHINE: Final = Path("/proc/vmstat")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverEnd:
-    """How a process ended.
+    """The end of a process.
 
     Attributes:
         status: as `subprocess.Popen.returncode`: the negative number of a signal, or the status.

@@ -67,7 +67,7 @@ _FOREIGN: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
 class TrialJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What to try.
+    """The task of a sacrificial process.
 
     Attributes:
         driver: that died.
@@ -95,7 +95,7 @@ class TrialJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found.
+    """The result of a sacrificial process.
 
     Attributes:
         kills: True if the model killed a child.

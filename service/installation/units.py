@@ -59,7 +59,7 @@ TasksMax=8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
-    """What the unit files say.
+    """The content of the unit files.
 
     Attributes:
         command: that starts the manager.

@@ -126,13 +126,13 @@ class DriverProcess:
 
     @property
     def exit_text(self) -> str:
-        """How the process ended, such as "signal SIGKILL"."""
+        """The end of the process, such as "signal SIGKILL"."""
         status = self._process.returncode
         return "" if status is None else describe_end(status)
 
     @property
     def end(self) -> DriverEnd:
-        """How the process ended, for finding out why."""
+        """The end of the process, for finding out its cause."""
         return DriverEnd(
             status=self._process.returncode or 0,
             was_aborted=self._was_aborted,

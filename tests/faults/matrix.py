@@ -55,7 +55,7 @@ _USED_S = 60.0
 
 @dataclass(slots=True)
 class MatrixReport:
-    """What happened.
+    """The outcome of a cell.
 
     Attributes:
         cells: how many were played.

@@ -72,7 +72,7 @@ class Service:
 
     @property
     def log(self) -> str:
-        """What the manager and the driver have written."""
+        """The output of the manager and the driver."""
         return self._log.read_text(errors="replace")
 
     def status(self) -> DriverStatus:

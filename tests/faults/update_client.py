@@ -91,7 +91,7 @@ class UpdateClient:
 
     @property
     def substituted(self) -> int:
-        """How many executions the CPU ran."""
+        """The number of executions that the CPU ran."""
         return sum(each.executions for each in self._compilation.recovery.substitutions)
 
 

@@ -1,4 +1,4 @@
-"""What the kernels of the first tier and the data that is prepared for them have in common."""
+"""Layouts that kernels of the first tier and the data that is prepared for them have in common."""
 
 from dataclasses import dataclass
 from typing import Final

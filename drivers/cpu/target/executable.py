@@ -30,7 +30,7 @@ REFUSED: Final = 2
 
 
 class LengthWords:
-    """Where the lengths that change are in the memory of a step, by offsets in bytes.
+    """The places of the lengths that change in the memory of a step, as offsets in bytes.
 
     Args:
         symbols: number of lengths.

@@ -13,7 +13,7 @@ from neurald.hal.rpc.client.ring import Ring, RingRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedRun:
-    """What a ring runs, and what follows.
+    """The execution that a ring runs, and its successor.
 
     Attributes:
         ring: that runs it, and that nothing else uses meanwhile.

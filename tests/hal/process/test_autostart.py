@@ -1,4 +1,4 @@
-"""When applications start a service manager, and that they start one.
+"""Applications start a service manager when they should, and only one.
 
 `tests/runtime/devices/test_on_demand.py` has managers with drivers.
 """

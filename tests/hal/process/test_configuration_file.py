@@ -1,4 +1,4 @@
-"""Where the configuration file is, and what is wrong with one that cannot be read."""
+"""The configuration file is found, and one that cannot be read is explained."""
 
 from pathlib import Path
 

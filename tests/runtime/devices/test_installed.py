@@ -15,7 +15,7 @@ from neurald.runtime.devices.installed import drivers_on_demand
 
 @pytest.fixture(autouse=True)
 def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How often packages were looked at."""
+    """The number of times that packages were looked at."""
     for name in (CONFIG_VARIABLE, DRIVERS_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(AUTOSTART_VARIABLE, "1")

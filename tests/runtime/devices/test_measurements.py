@@ -1,4 +1,4 @@
-"""What is remembered about devices: every byte of a file is checked before it is used."""
+"""Properties of devices are remembered: every byte of a file is checked before it is used."""
 
 import json
 from collections.abc import Callable

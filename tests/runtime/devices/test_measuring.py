@@ -1,4 +1,4 @@
-"""When devices of drivers that have never run are measured, and who waits for that.
+"""Devices of drivers that have never run are measured, and only some callers wait for that.
 
 `test_on_demand.py` has real drivers.
 """

@@ -1,4 +1,4 @@
-"""What may have killed a process, from its end and its breadcrumbs."""
+"""The cause of a death is found from its end and its breadcrumbs."""
 
 import os
 import signal

@@ -36,7 +36,7 @@ class Clinic(Managed):
 
     @property
     def times_ready(self) -> int:
-        """How often the driver has become ready."""
+        """The number of times that the driver has become ready."""
         return self.log.count("adder: READY")
 
 

@@ -59,7 +59,7 @@ class ActivatedManager:
 
     @property
     def log(self) -> str:
-        """What the managers have written."""
+        """The output of the managers."""
         return self._log.read_text(errors="replace")
 
     @property

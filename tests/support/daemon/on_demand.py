@@ -89,7 +89,7 @@ class OnDemand:
 
     @property
     def log(self) -> str:
-        """What the managers have written."""
+        """The output of the managers."""
         file = self.directory / "manager.log"
         return file.read_text(errors="replace") if file.exists() else ""
 

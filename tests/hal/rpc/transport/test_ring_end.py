@@ -1,4 +1,4 @@
-"""How the ends of a ring wait: they poll while that is short and a core is free for it."""
+"""The ends of a ring wait: they poll while that is short and a core is free for it."""
 
 import socket
 from collections.abc import Callable, Iterator
