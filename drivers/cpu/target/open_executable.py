@@ -12,7 +12,7 @@ from neurald.drivers.compiler.memory.extent_program import ExtentProgram
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.errors import BadData, OutOfMemory
-from neurald.hal.memory.arena_planner import Lifespan, plan_memory
+from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan, plan_memory
 
 _NAME: Final = re.compile(NAME_PATTERN)
 
@@ -159,15 +159,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         numbers = self.program.largest(capacities)
         if numbers is None:
             raise OutOfMemory(f"values of lengths up to {list(capacities)} exceed all limits")
-        plan = plan_memory(
-            [
-                Lifespan(
-                    value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last
-                )
-                for n, value in enumerate(self.values)
-            ],
-            alignment=ALIGNMENT,
-        )
+        plan = self._planned(numbers)
         template = self.template
 
         def moved(
@@ -220,15 +212,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         inputs = tuple(tuple(numbers[each] for each in port.dimensions) for port in self.inputs)
         if any(shape is None or tuple(shape) != known for shape, known in zip(shapes, inputs, strict=True)):
             return None
-        plan = plan_memory(
-            [
-                Lifespan(
-                    value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last
-                )
-                for n, value in enumerate(self.values)
-            ],
-            alignment=ALIGNMENT,
-        )
+        plan = self._planned(numbers)
         template = self.template
 
         def port(known: Port, each: OpenPort) -> Port:
@@ -266,6 +250,18 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             scratch_bytes=numbers[self.scratch_bytes],
             unshared_bytes=plan.unshared_bytes,
             extents=tuple(numbers[each] for each in self.extents),
+        )
+
+    def _planned(self, numbers: Sequence[int]) -> MemoryPlan:
+        """Returns the places of the values in the arena, for these numbers."""
+        return plan_memory(
+            [
+                Lifespan(
+                    value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last
+                )
+                for n, value in enumerate(self.values)
+            ],
+            alignment=ALIGNMENT,
         )
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
