@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.manager_options import SystemOption
+
 
 def forgive(
     driver: Annotated[
@@ -22,13 +24,7 @@ def forgive(
             show_default=False,
         ),
     ] = "",
-    system: Annotated[
-        bool,
-        typer.Option(
-            "--system",
-            help="Ask the machine's service manager, also if this user has one.",
-        ),
-    ] = False,
+    system: SystemOption = False,
 ) -> None:
     """Forgets what killed a driver, so that it is given such models again.
 

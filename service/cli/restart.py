@@ -4,16 +4,12 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.manager_options import SystemOption
+
 
 def restart(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The driver.", show_default=False)],
-    system: Annotated[
-        bool,
-        typer.Option(
-            "--system",
-            help="Ask the machine's service manager, also if this user has one.",
-        ),
-    ] = False,
+    system: SystemOption = False,
 ) -> None:
     """Replaces a driver's process by a new one without a gap.
 

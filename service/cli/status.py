@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.manager_options import SystemOption
+
 if TYPE_CHECKING:
     from neurald.service.manager.state import ManagerStatus
 
@@ -16,13 +18,7 @@ def status(
     check: Annotated[
         bool, typer.Option("--check", help="Exit with status 1 if a driver is in quarantine.")
     ] = False,
-    system: Annotated[
-        bool,
-        typer.Option(
-            "--system",
-            help="Ask the machine's service manager, also if this user has one.",
-        ),
-    ] = False,
+    system: SystemOption = False,
 ) -> None:
     """Shows the drivers of the service manager, their states, and why."""
     import msgspec
