@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from support.daemon.processes import python_path
+from support.daemon.processes import python_path, run_command
 from support.models.addition import AddingDevice
 from support.waiting import wait_until
 
@@ -105,14 +105,7 @@ class Managed:
 
     def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Runs a `neurald` command."""
-        return subprocess.run(
-            [sys.executable, "-m", "neurald", *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return run_command(arguments, self.environment, timeout_s=60)
 
     @property
     def log(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from support.daemon.managed import BEHAVIOUR_VARIABLE
-from support.daemon.processes import python_path
+from support.daemon.processes import python_path, run_command
 from support.waiting import wait_until
 
 
@@ -78,14 +78,7 @@ class OnDemand:
 
     def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Runs a `neurald` command."""
-        return subprocess.run(
-            [sys.executable, "-m", "neurald", *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return run_command(arguments, self.environment, timeout_s=120)
 
     @property
     def log(self) -> str:

@@ -39,6 +39,20 @@ def bare_environment() -> dict[str, str]:
     }
 
 
+def run_command(
+    arguments: Sequence[str], environment: Mapping[str, str], *, timeout_s: float
+) -> "subprocess.CompletedProcess[str]":
+    """Runs a `neurald` command in an environment; returns its status and output."""
+    return subprocess.run(
+        [sys.executable, "-m", "neurald", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
 def python_path() -> str:
     """Returns the module path of a child process: the tests, and the path of this process."""
     return os.pathsep.join((str(_TESTS), *filter(None, (os.environ.get("PYTHONPATH"),))))
