@@ -21,6 +21,8 @@ ONES = np.ones(SHAPE, np.float32)
 DRIVER = "sample-float-fast"
 #: Two seconds are promised. The rest is for a machine that is busy with other tests.
 NOTICED_S = 3.5
+#: A device's answer takes this long, and its daemon ends only after that.
+THINKS_S = 5
 
 
 @pytest.fixture
@@ -127,7 +129,7 @@ def test_a_device_that_thinks_for_long_is_left_out(directory: Path, stack: ExitS
     builder = nd.CompilationBuilder(add_model(SHAPE))
     builder.set_timeout(2.0)
     compilation, elapsed = timed(builder.finish)
-    assert elapsed < 2.5
+    assert elapsed < THINKS_S - 0.5
     assert compilation.plan.steps[0].device.name == "cpu"
     assert "not answered before the compilation's deadline" in str(compilation.explain().to_json())
 
@@ -137,7 +139,7 @@ def create_thinking() -> Any:
 
     class Thinking(SampleDevice):
         def supported_operations(self, model: nd.Model) -> Any:
-            time.sleep(5)  # longer than the timeout; the daemon ends only after that
+            time.sleep(THINKS_S)
             return super().supported_operations(model)
 
     return Thinking("thinking", performance=0.1)
