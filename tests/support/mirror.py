@@ -197,6 +197,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/cache/variants.py": "tests/hal/cache/test_registration.py",
     "hal/compiling/contract.py": "tests/hal/compiling/test_pool.py",
     "hal/compiling/job.py": "tests/hal/compiling/test_pool.py",
+    "hal/compiling/session_pool.py": "tests/hal/compiling/test_pool.py",
     "hal/device.py": "tests/hal/rpc/wire/test_model.py",
     "hal/execution/direct_calls.py": "tests/runtime/execution/test_array_runs.py",
     "hal/execution/compiled_segment.py": "tests/drivers/cpu/test_parts.py",
