@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Draw, Entropy, GreedySelection, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import (
+    Distinct,
+    Entropy,
+    GreedySelection,
+    Positions,
+    Sampling,
+    Scatter,
+)
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.hal.operations.detection.suppression import suppress
@@ -45,7 +52,7 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
                 for number, row in enumerate(rows)
             ]
         )
-    if isinstance(algorithm, Draw):
+    if isinstance(algorithm, Sampling):
         return _drawn(*inputs)
     boxes, scores, *limits = inputs
     iou_threshold, min_score, sigma = (float(each.item()) for each in limits)

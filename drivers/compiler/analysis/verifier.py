@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Draw, Entropy, GreedySelection, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import (
+    Distinct,
+    Entropy,
+    GreedySelection,
+    Positions,
+    Sampling,
+    Scatter,
+)
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -179,7 +186,7 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
         return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"
-    if isinstance(algorithm, Draw):
+    if isinstance(algorithm, Sampling):
         weights, points = node.inputs
         if not weights.shape[1:] or not weights.shape[1] or weights.shape[:1] != points.shape[:1]:
             yield f"it reads values of shapes {[list(shape) for shape in shapes]}"

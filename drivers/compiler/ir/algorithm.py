@@ -96,7 +96,7 @@ class Entropy:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draw:
+class Sampling:
     """Draws classes with given weights.
 
     Inputs: weights, FLOAT64 (rows, classes), at least one class; and points from 0 to 1, FLOAT64
@@ -106,4 +106,4 @@ class Draw:
     """
 
 
-Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy | Draw
+Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy | Sampling

@@ -7,7 +7,7 @@ numbers: as easy as 1, 2, 3"). Its counter begins at 1.
 import math
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.ir.algorithm import Draw, Entropy
+from neurald.drivers.compiler.ir.algorithm import Entropy, Sampling
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import (
     Expression,
@@ -113,7 +113,7 @@ def drawn(call: Call, builder: Builder, points: Value) -> Value:
         return [(lowest < load(maxima, (row,)), NO_CLASS)]
 
     weights = builder.compute((rows, classes), weight, requirements)
-    return builder.procedure(Draw(), weights, points, output=points.shape)
+    return builder.procedure(Sampling(), weights, points, output=points.shape)
 
 
 def _multinomial(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -13,9 +13,9 @@ from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.algorithm import (
     Algorithm,
     Distinct,
-    Draw,
     GreedySelection,
     Positions,
+    Sampling,
     Suppression,
 )
 from neurald.drivers.compiler.ir.expression import (
@@ -221,7 +221,7 @@ def draw() -> tuple[Kernel, ...]:
     """Five classes of each of two rows of weights."""
     builder = GraphBuilder()
     inputs = (builder.input(2, 20, type=Scalar.FLOAT64), builder.input(2, 5, type=Scalar.FLOAT64))
-    return _procedure(Draw(), *inputs, builder=builder, output=(2, 5))
+    return _procedure(Sampling(), *inputs, builder=builder, output=(2, 5))
 
 
 def lookup_table() -> tuple[Kernel, ...]:
