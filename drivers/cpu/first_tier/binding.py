@@ -6,10 +6,10 @@ Nothing is compiled. Constants are arranged for the kernels, and tables describe
 import math
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.first_tier.bound_call import (
     BoundCall,
@@ -540,8 +540,7 @@ def _requantization(multipliers: Array, *, is_twice: bool = True) -> tuple[Array
     return mantissas, np.stack((addends, np.where(right, -1 << 31, 0), 31 + right))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Epilogue:
+class _Epilogue(Struct, frozen=True, kw_only=True):
     """The constants and words of an epilogue."""
 
     constants: tuple[BoundConstant, ...]

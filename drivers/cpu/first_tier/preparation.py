@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
@@ -93,8 +93,7 @@ def _constants(graph: Subgraph, binder: Binder) -> "_ConstantSegment":
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _ConstantSegment:
+class _ConstantSegment(Struct, frozen=True, kw_only=True, eq=False):
     """Implements `neurald.hal.execution.compiled_segment.CompiledSegment` for results that are known."""
 
     operations: tuple[int, ...]

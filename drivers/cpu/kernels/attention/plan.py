@@ -1,6 +1,6 @@
 """Division of an attention: blocks of rows, tiles of both products, and scratch memory."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, load
 from neurald.drivers.compiler.ir.graph import Attention
@@ -26,8 +26,7 @@ _MIN_PACKED_BLOCKS = 4
 _MAX_PACKED_BYTES = 16 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
+class Factor(Struct, frozen=True, kw_only=True):
     """The matrix of a batch that a product reads.
 
     Attributes:
@@ -48,8 +47,7 @@ class Factor:
         return self.loaded.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockProduct:
+class BlockProduct(Struct, frozen=True, kw_only=True):
     """One of the two products, for a block of rows.
 
     Attributes:
@@ -75,8 +73,7 @@ class BlockProduct:
         return self.tile.panels * self.panel_bytes if self.is_packed else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionPlan:
+class AttentionPlan(Struct, frozen=True, kw_only=True):
     """Division of an attention.
 
     The rows of a batch are divided into blocks of equal size; the last one overlaps the one before.
