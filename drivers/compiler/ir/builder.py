@@ -27,6 +27,7 @@ from neurald.drivers.compiler.ir.op import Number, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.records import replace
 
@@ -227,7 +228,7 @@ class Builder:
         """Appends a `MatrixProduct`."""
         rows = left.shape[-1 if left_transposed else -2]
         columns = right.shape[-1 if right_transposed else -2]
-        batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        batches = broadcast_shapes(left.shape[:-2], right.shape[:-2])
         return self._append(
             MatrixProduct(
                 output=Value((*batches, rows, columns), type),
