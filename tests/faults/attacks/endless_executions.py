@@ -19,7 +19,6 @@ class EndlessExecutions(Attack):
     """
 
     name = "endless executions"
-    beside = os.SCHED_OTHER
 
     def start(self) -> None:
         self._clients: list[tuple[RawClient, int, list[Any]]] = []
