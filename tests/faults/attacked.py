@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import os
 import tempfile
 import threading
 import time

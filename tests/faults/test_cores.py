@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from faults.cores import busy_cores, cores_of_attackers, end_idle_priority
-from support.waiting import wait_until
 
 
 def test_few_cores_are_shared() -> None:

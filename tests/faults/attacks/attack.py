@@ -1,7 +1,6 @@
 """Interface of attacks, which run step by step in a separate process."""
 
 import abc
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

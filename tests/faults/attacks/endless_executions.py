@@ -1,6 +1,5 @@
 """Attack with endless executions, as many as the daemon accepts."""
 
-import os
 from typing import Any
 
 from faults.attacks.attack import Attack
