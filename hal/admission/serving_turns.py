@@ -18,7 +18,7 @@ from typing import Final
 
 #: A thread that takes longer loses its turn, so that nobody waits long for one that the system has
 #: stopped. Turns usually take less than a tenth of a millisecond.
-MAX_TURN_S: Final = 5e-3
+MAX_TURN_S: Final = 2e-3
 #: With more waiting threads, each looks less often whether a turn takes too long.
 _MAX_FAST_POLLERS: Final = 4
 
