@@ -50,9 +50,7 @@ def test_one_is_prepared_and_handed_over(spare: SpareProcess, created: list[_Pro
     assert created[0].deeds == []
 
 
-def test_one_that_is_dropped_is_gone_once_it_has_ended(
-    spare: SpareProcess, created: list[_Process]
-) -> None:
+def test_one_that_is_dropped_is_gone_once_it_has_ended(spare: SpareProcess, created: list[_Process]) -> None:
     spare.prepare()
     spare.drop()
     assert spare.take() is None
