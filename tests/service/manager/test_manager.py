@@ -416,6 +416,7 @@ class _Slow(Managed):
         )
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("drain_s", "takes_s", "finishes"), [(30.0, 1.0, True), (0.2, 60.0, False)])
 def test_running_calls_have_the_drain_time(
     folder: Path, drain_s: float, takes_s: float, finishes: bool
