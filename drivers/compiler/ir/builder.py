@@ -83,6 +83,18 @@ class Builder:
         """Attributes the nodes that follow to the model's operation at this position."""
         self._operation = operation
 
+    def with_values(self, value_of: Callable[[int, Callable[[int], Value]], Value]) -> "Builder":
+        """Returns a builder of the same operation with other values of operands.
+
+        Args:
+            value_of: returns the value of an operand, given what returns its value here.
+        """
+        given = self._value_of
+        other = Builder(self._graph, lambda index: value_of(index, given))
+        other.limit = self.limit
+        other.begin(self._operation)
+        return other
+
     def value(self, call: Call, name: str) -> Value:
         """Returns the value of an input.
 
