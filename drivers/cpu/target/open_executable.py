@@ -77,7 +77,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             while the step runs; see `neurald.drivers.cpu.program.sizing`.
         inputs, outputs: the ports.
         extents: the words that kernels read.
-        scratch_bytes: the scratch memory per thread.
+        scratch_bytes: the scratch memory per thread is the largest of these.
         names: names of extents in messages, with their numbers.
     """
 
@@ -90,7 +90,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
     inputs: tuple[OpenPort, ...]
     outputs: tuple[OpenPort, ...]
     extents: tuple[int, ...]
-    scratch_bytes: int
+    scratch_bytes: tuple[int, ...]
     names: dict[str, int]
     instructions: tuple[tuple[OpenLocation | None, ...], ...] = ()
     sizings: tuple[int, ...] = ()
@@ -199,7 +199,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             inputs=tuple(map(port, template.inputs, self.inputs)),
             outputs=tuple(map(port, template.outputs, self.outputs)),
             arena_bytes=plan.size_bytes,
-            scratch_bytes=max(0, numbers[self.scratch_bytes]),
+            scratch_bytes=self._scratch_bytes(numbers),
             unshared_bytes=plan.unshared_bytes,
         )
         places = tuple(
@@ -251,10 +251,14 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             inputs=tuple(map(port, template.inputs, self.inputs)),
             outputs=tuple(map(port, template.outputs, self.outputs)),
             arena_bytes=plan.size_bytes,
-            scratch_bytes=numbers[self.scratch_bytes],
+            scratch_bytes=self._scratch_bytes(numbers),
             unshared_bytes=plan.unshared_bytes,
             extents=tuple(numbers[each] for each in self.extents),
         )
+
+    def _scratch_bytes(self, numbers: Sequence[int]) -> int:
+        """Returns the scratch memory per thread, for these numbers."""
+        return max((numbers[each] for each in self.scratch_bytes if numbers[each] > 0), default=0)
 
     def _planned(self, numbers: Sequence[int]) -> MemoryPlan:
         """Returns the places of the values in the arena, for these numbers."""
@@ -271,7 +275,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
         """Returns the numbers that must not be negative."""
         used = [*(size for value in self.values for size in value.sizes)]
-        used += [*self.work_items, self.scratch_bytes]
+        used += [*self.work_items, *self.scratch_bytes]
         used += [place.offset for places in self.locations for place in places if place is not None]
         return [numbers[each] for each in used]
 
@@ -307,7 +311,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         numbers = [
             *self.work_items,
             *self.extents,
-            self.scratch_bytes,
+            *self.scratch_bytes,
             *self.names.values(),
             *(size for value in self.values for size in value.sizes),
             *(place.offset for place in places),
