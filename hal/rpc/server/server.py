@@ -302,6 +302,8 @@ class DeviceServer:
             if self._channel is not None:
                 last_first.callback(self._channel.close)
                 self._channel = None
+                # Clients learn that the daemon stops before their side channels break.
+                last_first.callback(self._service.end_sessions)
 
     def _remove_sockets(self) -> None:
         """Removes the files of the sockets, unless another process has replaced them."""
