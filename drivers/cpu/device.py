@@ -303,16 +303,23 @@ class CpuDevice:
             if helper is not None:
                 helper.close()
 
-    def get_ready_to_compile(self) -> None:
+    def get_ready_to_compile(self, *, lasts: bool) -> None:
         """See `CompilesApart.get_ready_to_compile`.
 
-        Imports the compiler and compiles the step program.
+        Imports the compiler. If the process lasts, it also compiles the step program, which otherwise
+        is compiled beside the kernels of a model.
         """
         if self.compiles:
             import neurald.drivers.cpu.isolated
+            import neurald.drivers.cpu.native.elf_linker
+            import neurald.drivers.cpu.native.kernel_store
             import neurald.drivers.cpu.preparation  # noqa: F401
+            from neurald.drivers.cpu.native.llvm import TargetMachine
 
-            process.step_program(self._target)
+            if lasts:
+                process.step_program(self._target)
+            else:
+                TargetMachine.of(self._target)
 
     def compile(
         self, model: Model, shapes: InputShapes | None, options: PrepareOptions, *, is_open: bool = False

@@ -17,6 +17,7 @@ from typing import Final
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
 from neurald.hal.admission.admission_queue import AdmissionQueue, Ticket, executions_at_once
+from neurald.hal.admission.serving_turns import ServingTurns
 from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.admission.watchdog import Watchdog
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
@@ -49,6 +50,7 @@ class Admission:
 
     Attributes:
         interpreter: paces what clients have the interpreter do.
+        turns: of the threads that serve clients.
         report: is called when the device has begun to hang.
         on_hang: is called with a session that ends because its execution hangs, and with the error
             for its client.
@@ -57,6 +59,7 @@ class Admission:
 
     def __init__(self, device: Device, limits: Limits, sessions: Sessions) -> None:
         self.interpreter = Interpreter()
+        self.turns = ServingTurns()
         self.on_hang: Callable[[Session, Error], None] = lambda session, error: None
         self.report: Callable[[], None] = lambda: None
         self.mark_hanging: Callable[[int], None] = lambda thread: None
@@ -178,8 +181,20 @@ class Admission:
         finally:
             self.end_execution(ticket)
 
-    def begin_execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Ticket:
+    def begin_execution(
+        self,
+        session: Session,
+        options: ExecuteOptions,
+        priority: Priority,
+        before_wait: Callable[[], object] | None = None,
+    ) -> Ticket:
         """Waits until the device can run one more execution; `end_execution` follows.
+
+        Args:
+            session: of the client.
+            options: for the execution.
+            priority: of the execution.
+            before_wait: is called if the device cannot run it at once.
 
         Raises:
             DeadObject: the daemon is about to stop.
@@ -194,6 +209,7 @@ class Admission:
                 client=session.token,
                 user=session.user,
                 cancellation=options.cancellation,
+                before_wait=before_wait,
             )
         except BaseException:
             self._end()

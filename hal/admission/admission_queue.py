@@ -339,6 +339,7 @@ class AdmissionQueue:
         client: Hashable = None,
         user: Hashable = None,
         cancellation: Cancellation | None = None,
+        before_wait: Callable[[], object] | None = None,
     ) -> Ticket:
         """Waits until the execution may run, and returns its ticket; `release` follows.
 
@@ -348,6 +349,7 @@ class AdmissionQueue:
             client: to which the execution belongs.
             user: to which the client belongs.
             cancellation: ends the wait.
+            before_wait: is called if the execution cannot run at once.
 
         Raises:
             MissedDeadlineTransient: the deadline passed while it waited.
@@ -355,6 +357,8 @@ class AdmissionQueue:
         """
         ticket = self._enqueue(priority, client, user)
         try:
+            if before_wait is not None and ticket.started_at is None:
+                before_wait()
             while ticket.started_at is None:
                 self._wait(ticket, deadline_s, cancellation)
         except BaseException:

@@ -11,12 +11,12 @@ from typing import Final
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.cache.variants import SharedCache
+from neurald.hal.compiling.job import LocalModel
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions, Variants
+from neurald.hal.device import CompileResult, Device, InputShapes, Variants
+from neurald.hal.model.extension import vendor_extensions
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.rpc.wire.device import encode_prepare_options
-from neurald.hal.rpc.wire.model import encode_model
 from neurald.hal.sync.cancellation import Cancellation
 
 _lock: Final = forkable_lock()
@@ -31,6 +31,8 @@ NICENESS: Final[int] = 19
 _COMPILE_S: Final = 24 * 3600
 #: How long these may take to end after they were cancelled.
 _END_S: Final = 1.0
+#: How long the process that forks them waits for the next model. It has over 100 MB of memory.
+_IDLE_S: Final = 10.0
 
 
 class BackgroundCompiler:
@@ -66,22 +68,12 @@ class BackgroundCompiler:
         cancellation: Cancellation | None = None,
     ) -> CompileResult:
         """See `Compiler.compile`."""
-        with _lock:
-            key = self._driver, self._is_awaited
-            pool = _pools.get(key)
-            if pool is None:
-                pool = _pools[key] = CompilePool(
-                    self._driver,
-                    self._device,
-                    Limits(compile_s=_COMPILE_S),
-                    niceness=0 if self._is_awaited else NICENESS,
-                )
-        options = encode_prepare_options(PrepareOptions())
+        pool = _pool(self._driver, self._device, is_awaited=self._is_awaited)
         job = pool.job(
-            encode_model(self._model),
+            _encoded(self._model),
             self._model.pools,
             shapes,
-            options,
+            b"",
             is_open=is_open,
             shared_cache=self._cache,
         )
@@ -91,6 +83,38 @@ class BackgroundCompiler:
             return pool.run(job, self._model.pools, deadline_s, stop)
         finally:
             _running.discard(stop)
+
+
+def start_ahead(driver: str, device: Device, *, is_awaited: bool) -> None:
+    """Starts the process that compiles, meanwhile, if it is certain that a model will follow soon.
+
+    Args:
+        driver, device, is_awaited: see `BackgroundCompiler`.
+    """
+    _pool(driver, device, is_awaited=is_awaited).start()
+
+
+def _pool(driver: str, device: Device, *, is_awaited: bool) -> CompilePool:
+    with _lock:
+        key = driver, is_awaited
+        pool = _pools.get(key)
+        if pool is None:
+            pool = _pools[key] = CompilePool(
+                driver,
+                device,
+                Limits(compile_s=_COMPILE_S),
+                niceness=0 if is_awaited else NICENESS,
+                idle_s=_IDLE_S,
+            )
+        return pool
+
+
+def _encoded(model: Model) -> bytes | LocalModel:
+    if not vendor_extensions(model):
+        return LocalModel.of(model)
+    from neurald.hal.rpc.wire.model import encode_model  # Most applications need no protobuf.
+
+    return encode_model(model)
 
 
 def end_processes() -> None:

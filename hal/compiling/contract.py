@@ -20,10 +20,14 @@ class CompilesApart(Protocol):
     which finds a `Compiler` in its options.
     """
 
-    def get_ready_to_compile(self) -> None:
+    def get_ready_to_compile(self, *, lasts: bool) -> None:
         """Initialises what all compilations share: imports the compiler, for example.
 
         It must not start threads.
+
+        Args:
+            lasts: True if the process will compile many models; False if the first one is waiting,
+                and there may be no other.
         """
         ...
 

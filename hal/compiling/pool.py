@@ -1,7 +1,8 @@
-"""The daemon's side of compiling in other processes: starts jobs within limits, and reads replies.
+"""Compiles in other processes: starts jobs within limits, and reads replies.
 
 A job is a socket pair, of which one end goes to the process that compiles
-(`neurald.hal.compiling.server`). The daemon can end a job at any moment by closing its own end.
+(`neurald.hal.compiling.server`). This process, the owner of the pool, can end a job at any moment by
+closing its own end.
 """
 
 import contextlib
@@ -15,17 +16,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session import Session
-from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.compiling.job import (
     EXCHANGE_S,
     CompileJob,
     CompileProgress,
     CompileReply,
+    LocalModel,
     ProcessExit,
     memory_exceeded,
     receive_message,
@@ -33,8 +33,9 @@ from neurald.hal.compiling.job import (
     send_message,
     time_exceeded,
 )
-from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, PrepareOptions
+from neurald.hal.device import Artifact, CompileResult, Device, InputShapes
 from neurald.hal.errors import (
+    BadData,
     Cancelled,
     MissedDeadlineTransient,
     OpFailed,
@@ -42,10 +43,7 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.memory.pool import HostMemory, Memory
-from neurald.hal.records import replace
 from neurald.hal.rpc.transport.packet import rights
-from neurald.hal.rpc.wire.device import encode_prepare_options
-from neurald.hal.rpc.wire.model import member
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import report_progress
 
@@ -59,9 +57,12 @@ _NO_MEMORY = ("out of memory", "bad_alloc")
 #: Signals that somebody else has sent.
 _FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
+#: What the process imports lasts until it ends, so a search for garbage meanwhile finds nothing.
 _PROGRAM = (
-    "import json, sys; about = json.loads(sys.argv[1]); sys.path[:] = about['path']; "
-    "from neurald.hal.compiling.server import main; main(0, about['driver'], niceness=about['niceness'])"
+    "import gc; gc.disable(); import json, sys; about = json.loads(sys.argv[1]); "
+    "sys.path[:] = about['path']; sys.pycache_prefix = about['bytecode']; "
+    "from neurald.hal.compiling.server import main; "
+    "main(0, about['driver'], niceness=about['niceness'], lasts=about['lasts'])"
 )
 
 
@@ -70,7 +71,7 @@ _NICENESS: Final = 10
 
 
 class CompilePool:
-    """Compiles the models of one device's clients in other processes. Thread-safe.
+    """Compiles models for one device in other processes. Thread-safe.
 
     The process that forks them starts with the first model, and again if it has ended.
 
@@ -79,40 +80,31 @@ class CompilePool:
         device: of the daemon, which implements `CompilesApart`.
         limits: of the number, time and memory of compilations.
         niceness: of the processes that compile.
-
-    Attributes:
-        admission: decides which model is compiled next.
+        idle_s: time without a job after which the process that forks them ends; None to keep it, as
+            for a daemon.
     """
 
-    def __init__(self, driver: str, device: Device, limits: Limits, *, niceness: int = _NICENESS) -> None:
+    def __init__(
+        self,
+        driver: str,
+        device: Device,
+        limits: Limits,
+        *,
+        niceness: int = _NICENESS,
+        idle_s: float | None = None,
+    ) -> None:
         self._niceness = niceness
-        self.admission = CompileAdmission(limits)
         self._driver = driver
         self._device = device
         self._limits = limits
+        self._idle_s = idle_s
         self._lock = threading.Lock()
         self._server: _ForkServerProcess | None = None
         self._is_closed = False
-
-    def compiler(
-        self,
-        session: Session,
-        model: bytes,
-        pools: Sequence[Memory],
-        options: PrepareOptions,
-        on_crash: Callable[[int, str], None],
-    ) -> "SessionCompiler":
-        """Creates the compiler of one model.
-
-        Args:
-            session: of the client whose model it is; compilations end with it.
-            model: a valid model, encoded as in messages of the wire protocol.
-            pools: the memories of its constants.
-            options: as for `Device.prepare_model`.
-            on_crash: is called if a process dies of the model, with the signal that ended it and a
-                description.
-        """
-        return SessionCompiler(self, session, model, tuple(pools), options, on_crash)
+        #: Jobs that run, and the time at which the last one ended.
+        self._jobs = 0
+        self._idle_since_s = 0.0
+        self._timer: threading.Timer | None = None
 
     @property
     def process(self) -> int | None:
@@ -125,12 +117,61 @@ class CompilePool:
         with self._lock:
             self._is_closed = True
             server, self._server = self._server, None
+            if self._timer is not None:
+                self._timer.cancel()
+        if server is not None:
+            server.close()
+
+    def start(self) -> None:
+        """Starts the process that forks the compiling processes, since a job will follow soon.
+
+        A failure is that of the job.
+        """
+        with contextlib.suppress(OpFailed), self._working():
+            self._running_process()
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """Counts a job, and ends the process some time after the last one."""
+        with self._lock:
+            self._jobs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._jobs -= 1
+                self._idle_since_s = time.monotonic()
+                if not self._jobs and self._timer is None and not self._is_closed:
+                    self._watch_idleness(self._idle_s)
+
+    def _watch_idleness(self, after_s: float | None) -> None:
+        """Looks after some time whether the process is idle. The caller holds the lock."""
+        if after_s is None:
+            return
+        timer = threading.Timer(after_s, self._end_if_idle)
+        timer.daemon = True
+        try:
+            timer.start()
+        except RuntimeError:
+            return  # There are no more threads, or the interpreter exits.
+        self._timer = timer
+
+    def _end_if_idle(self) -> None:
+        with self._lock:
+            self._timer = None
+            if self._jobs or self._is_closed or self._idle_s is None:
+                return  # The end of the last job looks again.
+            left_s = self._idle_since_s + self._idle_s - time.monotonic()
+            if left_s > 0:
+                self._watch_idleness(left_s)
+                return
+            server, self._server = self._server, None
         if server is not None:
             server.close()
 
     def job(
         self,
-        model: bytes,
+        model: bytes | LocalModel,
         pools: Sequence[Memory],
         shapes: InputShapes | None,
         options: bytes,
@@ -167,13 +208,14 @@ class CompilePool:
             memories: the memories of the model's constants.
             deadline_s: on the clock of `time.monotonic()`; None for no limit.
             stop: ends the job.
-            on_crash: see `compiler`.
+            on_crash: is called if the process dies of the model, with the signal that ended it and a
+                description.
 
         Raises:
             Error: see `Compiler.compile`.
         """
         end_s = time.monotonic() + job.compile_s
-        with self.begin() as connection:
+        with self._working(), self.begin() as connection:
             try:
                 send_message(connection, job, memories)
                 while True:
@@ -231,47 +273,10 @@ class CompilePool:
                 self._server.close()
                 self._server = None
             if self._server is None:
-                self._server = _ForkServerProcess(self._driver, niceness=self._niceness)
+                self._server = _ForkServerProcess(
+                    self._driver, niceness=self._niceness, lasts=self._idle_s is None
+                )
             return self._server
-
-
-class SessionCompiler:
-    """Implements `neurald.hal.device.Compiler` for one model of one session.
-
-    Args:
-        pool: that runs the job.
-        session, model, pools, options, on_crash: see `CompilePool.compiler`.
-    """
-
-    def __init__(
-        self,
-        pool: CompilePool,
-        session: Session,
-        model: bytes,
-        pools: tuple[Memory, ...],
-        options: PrepareOptions,
-        on_crash: Callable[[int, str], None],
-    ) -> None:
-        self._pool = pool
-        self._on_crash = on_crash
-        self._session = session
-        self._model = model
-        self._pools = pools
-        self._priority = options.priority
-        self._options = encode_prepare_options(replace(options, deadline_s=None))
-
-    def compile(
-        self,
-        shapes: InputShapes | None = None,
-        *,
-        is_open: bool = False,
-        deadline_s: float | None = None,
-        cancellation: Cancellation | None = None,
-    ) -> CompileResult:
-        """See `Compiler.compile`. Waits for its turn among the models of all clients."""
-        with self._pool.admission.slot(self._session, self._priority, deadline_s, cancellation) as stop:
-            job = self._pool.job(self._model, self._pools, shapes, self._options, is_open=is_open)
-            return self._pool.run(job, self._pools, deadline_s, stop, self._on_crash)
 
 
 def _await_reply(
@@ -301,7 +306,7 @@ def _compiled_from(reply: CompileReply, descriptors: list[int]) -> CompileResult
     sizes = () if reply.model is None else (*reply.model, *reply.data)
     memories = received_memories(descriptors, [size for size in sizes if size])
     if reply.code:
-        raise error_for(member(ResultCode, reply.code, "the code of a failed compilation"), reply.text)
+        raise error_for(_result_code(reply.code), reply.text)
     if reply.model is None:
         return CompileResult(note=reply.note)
     following = iter(memories)
@@ -310,6 +315,13 @@ def _compiled_from(reply: CompileReply, descriptors: list[int]) -> CompileResult
     return CompileResult(
         note=reply.note, artifact=Artifact(model=tuple(contents[:count]), data=tuple(contents[count:]))
     )
+
+
+def _result_code(number: int) -> ResultCode:
+    try:
+        return ResultCode(number)
+    except ValueError:
+        raise BadData(f"a compilation failed with the code {number}, which is not known") from None
 
 
 def _signal_name(number: int) -> str:
@@ -331,10 +343,18 @@ class _ForkServerProcess:
         OpFailed: it cannot be started.
     """
 
-    def __init__(self, driver: str, *, niceness: int) -> None:
+    def __init__(self, driver: str, *, niceness: int, lasts: bool) -> None:
         if not sys.executable:
             raise OpFailed("no compiler process can be started: the path of this Python is not known")
-        about = json.dumps({"path": sys.path, "driver": driver, "niceness": niceness})
+        about = json.dumps(
+            {
+                "path": sys.path,
+                "bytecode": sys.pycache_prefix,
+                "driver": driver,
+                "niceness": niceness,
+                "lasts": lasts,
+            }
+        )
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(EXCHANGE_S)
         with theirs:

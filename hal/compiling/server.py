@@ -29,6 +29,7 @@ from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import (
     CompileJob,
     CompileReply,
+    LocalModel,
     ProcessExit,
     memory_exceeded,
     receive_message,
@@ -38,15 +39,15 @@ from neurald.hal.compiling.job import (
     send_progress,
     shareable,
 )
-from neurald.hal.device import CompileResult, declared_extensions
+from neurald.hal.device import CompileResult, PrepareOptions, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Model
+from neurald.hal.process.fork import permit_forks
 from neurald.hal.process.parent import die_with
 from neurald.hal.records import replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.transport.packet import receive_packet
-from neurald.hal.rpc.wire.device import decode_prepare_options
-from neurald.hal.rpc.wire.model import decode_model
 from neurald.hal.sync.progress import progress_to
 
 #: How many log records of a child are kept, and how many characters of each and of its standard
@@ -55,7 +56,7 @@ _MAX_RECORDS: Final = 200
 _MAX_CHARACTERS: Final = 2000
 
 
-def main(control_fd: int, driver: str, *, niceness: int) -> None:
+def main(control_fd: int, driver: str, *, niceness: int, lasts: bool) -> None:
     """Serves a daemon until the daemon closes its end of the control socket.
 
     Args:
@@ -63,6 +64,7 @@ def main(control_fd: int, driver: str, *, niceness: int) -> None:
             it.
         driver: whose device compiles.
         niceness: see `neurald.hal.compiling.pool.CompilePool`.
+        lasts: True if many models will follow, False if the first one is waiting.
     """
     os.nice(niceness)
     with contextlib.suppress(OSError):
@@ -72,13 +74,14 @@ def main(control_fd: int, driver: str, *, niceness: int) -> None:
         os.dup2(nothing.fileno(), control_fd)
     try:
         device: Any = create_device(driver)
-        device.get_ready_to_compile()
+        device.get_ready_to_compile(lasts=lasts)
         compile_job = _compiler_of(device)
     except Exception as error:
         compile_job = _failing(f"{type(error).__name__}: {error}")
     # Children share the memory of these objects until it is written to.
-    gc.collect()
     gc.freeze()
+    gc.enable()
+    permit_forks()
     _ForkServer(control, compile_job).serve()
 
 
@@ -102,8 +105,7 @@ def _compiler_of(device: Any) -> _Compile:
                 f"the driver's files have changed since the daemon was started (from {job.device_version} to "
                 f"{version}); restart the daemon"
             )
-        model = decode_model(job.model, pools, declared_extensions(device))
-        options = decode_prepare_options(job.options)
+        model, options = _model_of(job, pools, device), _options_of(job)
         if job.shared_cache:
             shared = SharedCache(Path(job.shared_cache), device, logging.getLogger(__name__).warning)
             options = replace(options, shared=shared)
@@ -111,6 +113,22 @@ def _compiler_of(device: Any) -> _Compile:
         return compiled
 
     return compile_job
+
+
+def _model_of(job: CompileJob, pools: list[Memory], device: Any) -> Model:
+    if isinstance(job.model, LocalModel):
+        return job.model.model(pools)
+    from neurald.hal.rpc.wire.model import decode_model  # Models of an application need no protobuf.
+
+    return decode_model(job.model, pools, declared_extensions(device))
+
+
+def _options_of(job: CompileJob) -> PrepareOptions:
+    if not job.options:
+        return PrepareOptions()
+    from neurald.hal.rpc.wire.device import decode_prepare_options
+
+    return decode_prepare_options(job.options)
 
 
 class _ChildProcess(Struct, frozen=True, kw_only=True):

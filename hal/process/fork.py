@@ -76,6 +76,23 @@ class ForkUnsafeLibrary:
 _grpc = ForkUnsafeLibrary("gRPC", "was connected to a daemon", "connects")
 
 
+_forks: dict[str, bool] = {"are_permitted": False}
+
+
+def permit_forks() -> None:
+    """Notes that this process is one of the library's own, in which all code can do with forks."""
+    _forks["are_permitted"] = True
+
+
+def may_fork() -> bool:
+    """Returns whether the library may fork this process: it is one of its own, and has one thread.
+
+    Applications are not forked: a child would keep their memory and descriptors, and miss their
+    threads.
+    """
+    return _forks["are_permitted"] and threading.active_count() == 1
+
+
 def forkable_lock() -> threading.Lock:
     """Returns a lock that is free in a child, where the thread that holds it does not exist."""
     lock = threading.Lock()

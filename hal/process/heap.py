@@ -16,6 +16,18 @@ _MIN_TRIM_BYTES = 8 << 20
 #: The fraction of time that trimming may take: it visits all free memory, and other threads wait
 #: for the allocator meanwhile.
 _MAX_TIME_SHARE = 0.01
+#: `M_ARENA_MAX` of `mallopt`.
+_ARENA_MAX = -8
+
+
+def use_one_arena() -> None:
+    """Makes the threads of this process that start from now on allocate from its main heap.
+
+    In other heaps glibc keeps up to 64 MiB each at the end, which trimming does not return.
+    Does nothing with another allocator.
+    """
+    if (function := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        function(_ARENA_MAX, 1)
 
 
 def _trim() -> Callable[[], object]:

@@ -144,6 +144,14 @@ def driver(
             "service manager starts drivers in this way; it also prevents that two do so at once.",
         ),
     ] = False,
+    await_start: Annotated[
+        bool,
+        typer.Option(
+            "--await-start",
+            help="Load the driver, then wait for the line `begin` on standard input before opening the device, "
+            "and end if there is none. The service manager keeps such processes ready.",
+        ),
+    ] = False,
     until_exit_of: Annotated[
         int | None,
         typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
@@ -156,6 +164,7 @@ def driver(
 
     After a second signal it does not wait for running calls.
     """
+    import contextlib
     import faulthandler
     import os
     import sys
@@ -182,13 +191,21 @@ def driver(
         is_own_process=context.obj is OWN_PROCESS,
     )
     from neurald.hal.process.address import Address
+    from neurald.hal.registry import load_driver
     from neurald.service.daemon.daemon import serve
+    from neurald.service.daemon.start_signal import is_to_begin
     from neurald.service.logs.setup import notice, start_log
 
     start_log(log_format or LogFormat.AUTO, log_level or (LogLevel.INFO if verbose else LogLevel.NOTICE))
     if ":" in name:
         # The folder comes last, so that its modules do not shadow those of neurald.
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
+    if await_start:
+        with contextlib.suppress(Exception):  # creating the device reports it
+            load_driver(name)
+        if not is_to_begin():
+            entered.remove_temporary_files()
+            raise typer.Exit
 
     def ready(address: str) -> None:
         if insecure:

@@ -34,7 +34,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, UnavailableDevice, error_for
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import GarbageCollector
-from neurald.hal.process.heap import HeapTrimmer
+from neurald.hal.process.heap import HeapTrimmer, use_one_arena
 from neurald.hal.process.runtime_directory import address_of, prepare_directory
 from neurald.hal.process.time_slices import short_time_slices
 from neurald.hal.registry import create_device
@@ -391,7 +391,8 @@ def serve(
 ) -> int:
     """Runs a daemon in the main thread until SIGTERM or SIGINT.
 
-    On return, the process's signal handlers and memory limits are restored. If calls do not finish
+    On return, the process's signal handlers and memory limits are restored, but it keeps to one heap
+    for all threads. If calls do not finish
     in time, the function ends the process with status 0 instead of returning.
 
     Args:
@@ -423,6 +424,7 @@ def serve(
             cleanup.callback(sandbox.remove_temporary_files)
         cleanup.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_THREAD_SWITCH_INTERVAL_S)
+        use_one_arena()
         cleanup.enter_context(short_time_slices())
         cleanup.enter_context(_signals(daemon.stop))
         if until_exit_of is not None:

@@ -54,6 +54,9 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         idle_s: stops it when it has had no session for this long; 0 never does. None takes the
             manager's value.
         start_s: how long it may take to start.
+        update_s: how long a new process may take to become ready that replaces one which serves.
+        spare: whether another process, with the driver loaded, waits to take the place of one that
+            dies.
         watchdog_s: how long it may be silent before it counts as hanging.
         drain_s: how long running calls may take when it stops. None takes the manager's value.
         log_level: the least level of its log. None takes the manager's value.
@@ -67,6 +70,8 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     driver: str = ""
     idle_s: float | None = None
     start_s: float = 60.0
+    update_s: float = 9.0
+    spare: bool = True
     watchdog_s: float = 2.0
     drain_s: float | None = None
     log_level: LogLevel | None = None
@@ -323,7 +328,7 @@ def _check(name: str, settings: DriverSettings, sources: Mapping[str, str]) -> N
     def where(field: str) -> str:
         return f"drivers.{name}.{field} ({sources[f'drivers.{name}.{field}']})"
 
-    for field in ("idle_s", "start_s", "watchdog_s", "drain_s"):
+    for field in ("idle_s", "start_s", "update_s", "watchdog_s", "drain_s"):
         _seconds(where(field), getattr(settings, field), may_be_zero=field in ("idle_s", "drain_s"))
     try:
         parse_limits(limit_arguments(settings))

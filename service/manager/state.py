@@ -77,6 +77,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
         state: what it does.
         reason: why it is in this state; empty if nothing went wrong.
         process: id of its process; None if it does not run.
+        spare: id of the process that waits to take its place; None without one.
         sessions: open sessions; None if it does not run.
         sandbox: what restricts its process: "full", "partial" or "off"; None if it does not run.
         sandbox_missing: the parts of the sandbox that are not in force.
@@ -91,6 +92,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: DriverState
     reason: str
     process: int | None
+    spare: int | None
     sessions: int | None
     sandbox: str | None
     sandbox_missing: tuple[str, ...]

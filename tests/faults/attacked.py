@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import os
 import tempfile
 import threading
 import time
@@ -92,8 +91,7 @@ def play(
     said = len(daemon.log)
     honest = Honest(daemon.address, daemon.token_file)
     try:
-        is_quiet = cores and attack.beside == os.SCHED_IDLE
-        with contextlib.nullcontext() if is_quiet else busy_cores(attack.beside):
+        with contextlib.nullcontext() if cores else busy_cores():
             alone = honest.measure(seconds)
         status, before = honest.device.status(), Held.by(daemon.process.pid)
         with _Watch(daemon.process.pid) as watch, tempfile.TemporaryDirectory(prefix="na") as folder:

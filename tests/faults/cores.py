@@ -3,9 +3,9 @@
 The processor time of an attacker's own computations is lost to all others, and a daemon cannot
 prevent that. If there are enough cores, attackers therefore get separate ones, and the daemon and
 its honest client get the others. If not, all of them share the cores, attackers at the policy
-SCHED_IDLE, and the measurement without attack has other processes at that policy beside it. What an
-attack adds to that is what the daemon lets it take. Where an attack consists of executions, which
-a daemon computes at ordinary priority for whoever asks, those processes have ordinary priority.
+SCHED_IDLE, and the measurement without attack has ordinary programs beside it, one a core: what the
+daemon does for attackers has ordinary priority, too, and whichever of two such threads wakes up
+waits for the other's time slice. An attack is to add no more to that than it may.
 """
 
 import contextlib
@@ -31,16 +31,15 @@ def cores_of_attackers(cores: Collection[int]) -> frozenset[int]:
 #: Computes until its parent ends.
 _COMPUTES = """
 import os, sys
-os.sched_setscheduler(0, int(sys.argv[2]), os.sched_param(0))
 while os.getppid() == int(sys.argv[1]):
     sum(range(100_000))
 """
 
 
 @contextlib.contextmanager
-def busy_cores(policy: int = os.SCHED_IDLE) -> Iterator[None]:
-    """Keeps the cores of this process busy at a scheduling policy during the block."""
-    command = [sys.executable, "-c", _COMPUTES, str(os.getpid()), str(policy)]
+def busy_cores() -> Iterator[None]:
+    """Keeps the cores of this process busy at ordinary priority during the block."""
+    command = [sys.executable, "-c", _COMPUTES, str(os.getpid())]
     processes = [subprocess.Popen(command) for _ in os.sched_getaffinity(0)]
     try:
         yield

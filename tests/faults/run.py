@@ -15,11 +15,10 @@ not grow (`leak.py`). The seed determines what is drawn, but not the timing.
 With `--attacks` hostile clients attack a daemon (`attacks/`), one class of attacks after another,
 while an honest client measures its calls (`attacked.py`). Attackers run at the lowest priority. On
 machines with at least four cores they get a separate quarter of them; on others the client's calls
-without attack are measured beside processes that compute at that priority (`cores.py`; at ordinary
-priority for attacks that consist of executions, which a daemon computes at that). The comparison
-thus shows what the daemon lets attackers take, not their own computations. With `--soak` clients
-use a daemon for a long time, and its resources must not grow (`soak.py`). With `--matrix` each of
-six faults strikes in each of eight phases of a call, under the service manager (`matrix.py`). With
+without attack are measured beside ordinary programs that compute (`cores.py`). The comparison thus
+shows what the daemon lets attackers take, not their own computations. With `--soak` clients use a
+daemon for a long time, and its resources must not grow (`soak.py`). With `--matrix` each of six
+faults strikes in each of eight phases of a call, under the service manager (`matrix.py`). With
 `--updates` a driver is replaced again and again while its clients call (`update.py`). All exit with
 1 if anything was wrong, too slow, or grew.
 """

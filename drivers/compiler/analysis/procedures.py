@@ -6,9 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Entropy, GreedySelection, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import (
+    Distinct,
+    Entropy,
+    GreedySelection,
+    Positions,
+    Sampling,
+    Scatter,
+)
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.hal.operations.detection.suppression import suppress
 from neurald.hal.operations.tflite.detection.detection import select_apart
 from neurald.hal.operations.tflite.detection.suppression import suppressed
 
@@ -37,7 +45,15 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
     if isinstance(algorithm, Entropy):
         return inputs[0] if inputs[0].any() else np.frombuffer(os.urandom(16), np.uint64)
     if isinstance(algorithm, GreedySelection):
-        return np.stack([_selected(algorithm, inputs[0], row) for row in inputs[1]])
+        boxes, rows = inputs
+        return np.stack(
+            [
+                _selected(algorithm, boxes[number * len(boxes) // len(rows)], row)
+                for number, row in enumerate(rows)
+            ]
+        )
+    if isinstance(algorithm, Sampling):
+        return _drawn(*inputs)
     boxes, scores, *limits = inputs
     iou_threshold, min_score, sigma = (float(each.item()) for each in limits)
     chosen, left = suppressed(boxes, scores, iou_threshold, min_score, algorithm.limit, sigma)
@@ -45,10 +61,22 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
     return np.concatenate((indices, _listed(algorithm.limit, left.view(np.int32), len(chosen))))
 
 
+def _drawn(weights: Array, points: Array) -> Array:
+    last = weights.shape[1] - 1
+    result = np.empty(points.shape, np.int32)
+    for row, bounds in enumerate(np.add.accumulate(weights, axis=1)):
+        chosen = np.searchsorted(bounds, points[row] * bounds[-1], side="right")
+        result[row] = np.minimum(chosen, last)
+    return result
+
+
 def _selected(algorithm: GreedySelection, boxes: Array, scores: Array) -> Array:
     candidates = np.flatnonzero(~np.isnan(scores))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
-    kept = select_apart(boxes, order, np.float32(algorithm.iou_limit), algorithm.limit)
+    if algorithm.includes_limit:
+        kept = order[suppress(boxes[order], scores[order], algorithm.iou_limit, algorithm.limit)]
+    else:
+        kept = select_apart(boxes, order, np.float32(algorithm.iou_limit), algorithm.limit)
     return _listed(algorithm.limit, kept, len(kept))
 
 

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Entropy, GreedySelection, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import (
+    Distinct,
+    Entropy,
+    GreedySelection,
+    Positions,
+    Sampling,
+    Scatter,
+)
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -179,13 +186,21 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
         return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"
-    if isinstance(algorithm, GreedySelection):
+    if isinstance(algorithm, Sampling):
+        weights, points = node.inputs
+        if not weights.shape[1:] or not weights.shape[1] or weights.shape[:1] != points.shape[:1]:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+        if {weights.type, points.type} != {Scalar.FLOAT64}:
+            yield "weights and points must be FLOAT64"
+        expected: tuple[int, ...] = points.shape
+    elif isinstance(algorithm, GreedySelection):
         boxes, scores = node.inputs
-        if boxes.shape[1:] != (4,) or scores.shape[1:] != boxes.shape[:1]:
+        images, rows = boxes.shape[0], scores.shape[0]
+        if boxes.shape != (images, *scores.shape[1:], 4) or not images or rows % images:
             yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
         if {boxes.type, scores.type} != {Scalar.FLOAT32}:
             yield "boxes and scores must be FLOAT32"
-        expected: tuple[int, ...] = (scores.shape[0], algorithm.limit + 1)
+        expected = (scores.shape[0], algorithm.limit + 1)
     elif isinstance(algorithm, Positions | Distinct):
         if len(shapes) != 1 or len(shapes[0]) != 1:
             yield f"it reads values of shapes {[list(shape) for shape in shapes]}; one row is expected"

@@ -65,18 +65,21 @@ class Suppression:
 class GreedySelection:
     """Selects boxes from the best score to the worst, unless they overlap a selected one.
 
-    Inputs: boxes, FLOAT32 (count, 4), of which those without a positive area overlap none; and scores,
-    FLOAT32 (rows, count), of which NaN excludes a box. Of equal scores the one of the lower index is
-    better. Output: INT32 (rows, limit + 1), the indices of the selected boxes, followed by zeros, and
-    how many there are as the last element of each row.
+    Inputs: boxes of images, FLOAT32 (images, count, 4); and scores, FLOAT32 (rows, count), of which
+    NaN excludes a box. The rows of an image follow each other; all images have equally many. Of equal
+    scores the one of the lower index is better. Output: INT32 (rows, limit + 1), the indices of the
+    selected boxes, followed by zeros, and how many there are as the last element of each row.
 
     Attributes:
         limit: the maximum number of boxes of a row.
         iou_limit: the intersection over union above which boxes overlap, a FLOAT32.
+        includes_limit: True if boxes also overlap whose intersection over union is the limit or
+            NaN, which without areas is 0. Otherwise, boxes without a positive area overlap none.
     """
 
     limit: int
     iou_limit: float
+    includes_limit: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,4 +95,15 @@ class Entropy:
     number: int
 
 
-Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sampling:
+    """Draws classes with given weights.
+
+    Inputs: weights, FLOAT64 (rows, classes), at least one class; and points from 0 to 1, FLOAT64
+    (rows, samples). Output: INT32 (rows, samples), for each point the first class for which the sum
+    of the weights up to it, added in order, is greater than the point times the sum of all; the last
+    class if there is none.
+    """
+
+
+Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy | Sampling

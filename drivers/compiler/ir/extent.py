@@ -551,6 +551,10 @@ def common_divisor(first: int, second: int) -> int:
     """Returns a common divisor of two numbers: the greatest one if neither is an extent."""
     if first is second:
         return first
+    if isinstance(first, Extent) and isinstance(second, Extent):
+        for one, other in ((first, second), (second, first)):
+            if len(other.terms) == 1 and _split(one.scope, one, other)[1] == 0:
+                return other
     return math.gcd(*(factor for each in (first, second) for factor in _factors(each)))
 
 

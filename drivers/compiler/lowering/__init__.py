@@ -21,8 +21,6 @@ _SHARED_MODULES: Mapping[str, str] = {
 _NOT_LOWERED = frozenset(
     (
         "control_flow",
-        "detection.detection",
-        "random",
         "tflite.text",
     )
 )
@@ -67,7 +65,10 @@ LOWERINGS: Lowerings = _Table("LOWERINGS")
 #: Operations that only compilers with kernels for procedures support, as the CPU driver's.
 PROCEDURAL = frozenset(
     (
+        OperationType.DETECTION_POSTPROCESSING,
+        OperationType.RANDOM_MULTINOMIAL,
         OperationType.TFLITE_DETECTION_POSTPROCESS,
+        OperationType.TFLITE_MULTINOMIAL,
         OperationType.TFLITE_NON_MAX_SUPPRESSION_V4,
         OperationType.TFLITE_NON_MAX_SUPPRESSION_V5,
     )

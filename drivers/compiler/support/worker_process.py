@@ -78,18 +78,7 @@ class WorkerProcess:
                 timer.cancel()
 
     def _answer(self, request: bytes) -> bytes:
-        requests, answers = self._pipes
-        requests.write(struct.pack("<Q", len(request)) + request)
-        requests.flush()
-        (length,) = struct.unpack("<Q", answers.read(8))
-        if length > _MAX_ANSWER_BYTES:
-            raise ValueError(
-                f"the worker announced an answer of {length} bytes; the limit is {_MAX_ANSWER_BYTES}"
-            )
-        answer = answers.read(length)
-        if len(answer) != length:
-            raise ValueError(f"the worker sent {len(answer)} of {length} bytes")
-        return answer
+        return exchange(*self._pipes, request)
 
     def kill(self) -> None:
         """Kills the process without waiting for its exit. Pending requests raise an error."""
@@ -104,3 +93,22 @@ class WorkerProcess:
             # Closing a pipe tries to flush requests to the process, which has ended.
             with contextlib.suppress(OSError):
                 pipe.close()
+
+
+def exchange(requests: IO[bytes], answers: IO[bytes], request: bytes) -> bytes:
+    """Sends a request to a worker and returns its answer.
+
+    Raises:
+        OSError, ValueError, struct.error: the worker has ended, or its answer is invalid.
+    """
+    requests.write(struct.pack("<Q", len(request)) + request)
+    requests.flush()
+    (length,) = struct.unpack("<Q", answers.read(8))
+    if length > _MAX_ANSWER_BYTES:
+        raise ValueError(
+            f"the worker announced an answer of {length} bytes; the limit is {_MAX_ANSWER_BYTES}"
+        )
+    answer = answers.read(length)
+    if len(answer) != length:
+        raise ValueError(f"the worker sent {len(answer)} of {length} bytes")
+    return answer

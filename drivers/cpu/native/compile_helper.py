@@ -1,4 +1,8 @@
-"""Helper processes that compile LLVM IR in a Python interpreter that imports only llvmlite."""
+"""Helper processes that compile LLVM IR.
+
+A process that compiles for others forks them, which takes a few milliseconds. An application starts
+a Python interpreter that imports only llvmlite.
+"""
 
 import logging
 import os
@@ -6,10 +10,12 @@ import struct
 import threading
 from pathlib import Path
 
+from neurald.drivers.compiler.support.forked_worker import ForkedWorker
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
-from neurald.drivers.cpu.native.llvm import MAX_REDUCED_BYTES
+from neurald.drivers.cpu.native.llvm import MAX_REDUCED_BYTES, TargetMachine
 from neurald.drivers.cpu.native.unit_queue import UnitQueue
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.process.fork import may_fork
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,40 +34,39 @@ def process_count() -> int:
 
 
 def start_ahead(target: Target, expected: int) -> "CompileHelper | None":
-    """Starts a helper in advance if many units are expected, else returns None."""
-    return CompileHelper(target) if expected >= _MIN_EXPECTED_UNITS and process_count() > 1 else None
+    """Starts helpers in advance if many units are expected, else returns None."""
+    wanted = min(expected // _MIN_EXPECTED_UNITS, process_count() - 1)
+    return CompileHelper(target, wanted if may_fork() else 1) if wanted > 0 else None
 
 
 class CompileHelper:
-    """A process that compiles units until there are none left. It starts immediately.
+    """Processes that compile units until there are none left. They start immediately.
 
     Args:
         target: the target of the code.
+        count: how many processes; fewer if some cannot be started.
+
+    Attributes:
+        processes: the processes.
     """
 
-    def __init__(self, target: Target) -> None:
-        self._thread: threading.Thread | None = None
-        self._process: WorkerProcess | None = None
-        import llvmlite
-
-        about = {
-            "path": str(Path(llvmlite.__file__).parent.parent),
-            "cpu": target.cpu,
-            "features": target.features,
-            "max_reduced_bytes": MAX_REDUCED_BYTES,
-        }
+    def __init__(self, target: Target, count: int = 1) -> None:
+        self._threads: list[threading.Thread] = []
+        self.processes: list[WorkerProcess | ForkedWorker] = []
         try:
-            self._process = WorkerProcess(_WORKER, about, flags=("-S",))
+            for _ in range(count):
+                self.processes.append(_forked(target) if may_fork() else _started(target))
         except OSError as error:
             _LOG.warning("cannot start a compile helper: %s", error)
 
     def serve(self, work: UnitQueue) -> None:
-        """Compiles units of `work` in a background thread. May only be called once."""
-        if self._process is not None:
-            self._thread = threading.Thread(target=self._run, args=(self._process, work), daemon=True)
-            self._thread.start()
+        """Compiles units of `work` in background threads. May only be called once."""
+        for process in self.processes:
+            thread = threading.Thread(target=self._run, args=(process, work), daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
-    def _run(self, process: WorkerProcess, work: UnitQueue) -> None:
+    def _run(self, process: WorkerProcess | ForkedWorker, work: UnitQueue) -> None:
         while (unit := work.next()) is not None:
             try:
                 code = process.answer(unit.text.encode())
@@ -74,9 +79,27 @@ class CompileHelper:
             work.finished(unit, code)
 
     def close(self) -> None:
-        """Ends the process."""
-        if self._process is not None:
-            self._process.kill()
-            if self._thread is not None:
-                self._thread.join()
-            self._process.close()
+        """Ends the processes."""
+        for process in self.processes:
+            process.kill()
+        for thread in self._threads:
+            thread.join()
+        for process in self.processes:
+            process.close()
+
+
+def _forked(target: Target) -> ForkedWorker:
+    machine = TargetMachine.of(target)
+    return ForkedWorker(lambda text: machine.object_code(text.decode()))
+
+
+def _started(target: Target) -> WorkerProcess:
+    import llvmlite
+
+    about = {
+        "path": str(Path(llvmlite.__file__).parent.parent),
+        "cpu": target.cpu,
+        "features": target.features,
+        "max_reduced_bytes": MAX_REDUCED_BYTES,
+    }
+    return WorkerProcess(_WORKER, about, flags=("-S",))

@@ -123,11 +123,15 @@ class ObjectCompilation:
         self._codes[unit.name] = code
         if code is None:
             self._work.add(unit)
-            if self._work.waiting_bytes >= _BYTES_PER_HELPER * (1 + len(self._helpers)):
+            if self._work.waiting_bytes >= _BYTES_PER_HELPER * (1 + self._helper_count):
                 self._add_helper()
 
+    @property
+    def _helper_count(self) -> int:
+        return sum(len(helper.processes) for helper in self._helpers)
+
     def _add_helper(self) -> None:
-        if len(self._helpers) < self._max_helpers:
+        if self._helper_count < self._max_helpers:
             self._serve(CompileHelper(self._target))
 
     def _serve(self, helper: CompileHelper) -> None:
@@ -142,7 +146,7 @@ class ObjectCompilation:
         """
         work = self._work
         work.close()
-        is_apart = self._is_apart and bool(self._helpers)
+        is_apart = self._is_apart and bool(self._helper_count)
         while not is_apart and (unit := work.next(is_here=True)) is not None:
             work.finished(unit, _code(unit, self._target))
             done = len(work.codes) / max(1, len(self._codes))
@@ -165,7 +169,7 @@ class ObjectCompilation:
             len(self._codes),
             self._target.name,
             (time.monotonic() - self._started) * 1e3,
-            1 + len(self._helpers),
+            1 + self._helper_count,
         )
         return {name: found[name] for name in self._codes}
 

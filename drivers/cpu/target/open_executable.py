@@ -73,7 +73,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             while the step runs; see `neurald.drivers.cpu.program.sizing`.
         inputs, outputs: the ports.
         extents: the words that kernels read.
-        scratch_bytes: the scratch memory per thread.
+        scratch_bytes: the scratch memory per thread is the largest of these.
         names: names of extents in messages, with their numbers.
     """
 
@@ -86,7 +86,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
     inputs: tuple[OpenPort, ...]
     outputs: tuple[OpenPort, ...]
     extents: tuple[int, ...]
-    scratch_bytes: int
+    scratch_bytes: tuple[int, ...]
     names: dict[str, int]
     instructions: tuple[tuple[OpenLocation | None, ...], ...] = ()
     sizings: tuple[int, ...] = ()
@@ -195,7 +195,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             inputs=tuple(map(port, template.inputs, self.inputs)),
             outputs=tuple(map(port, template.outputs, self.outputs)),
             arena_bytes=plan.size_bytes,
-            scratch_bytes=max(0, numbers[self.scratch_bytes]),
+            scratch_bytes=self._scratch_bytes(numbers),
             unshared_bytes=plan.unshared_bytes,
         )
         places = tuple(
@@ -247,10 +247,14 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             inputs=tuple(map(port, template.inputs, self.inputs)),
             outputs=tuple(map(port, template.outputs, self.outputs)),
             arena_bytes=plan.size_bytes,
-            scratch_bytes=numbers[self.scratch_bytes],
+            scratch_bytes=self._scratch_bytes(numbers),
             unshared_bytes=plan.unshared_bytes,
             extents=tuple(numbers[each] for each in self.extents),
         )
+
+    def _scratch_bytes(self, numbers: Sequence[int]) -> int:
+        """Returns the scratch memory per thread, for these numbers."""
+        return max((numbers[each] for each in self.scratch_bytes if numbers[each] > 0), default=0)
 
     def _planned(self, numbers: Sequence[int]) -> MemoryPlan:
         """Returns the places of the values in the arena, for these numbers."""
@@ -266,7 +270,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
         """Returns the numbers that must not be negative."""
-        used = [*(value.size_bytes for value in self.values), *self.work_items, self.scratch_bytes]
+        used = [*(value.size_bytes for value in self.values), *self.work_items, *self.scratch_bytes]
         used += [place.offset for places in self.locations for place in places if place is not None]
         return [numbers[each] for each in used]
 
@@ -302,7 +306,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         numbers = [
             *self.work_items,
             *self.extents,
-            self.scratch_bytes,
+            *self.scratch_bytes,
             *self.names.values(),
             *(value.size_bytes for value in self.values),
             *(place.offset for place in places),

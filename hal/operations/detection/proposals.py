@@ -53,14 +53,20 @@ def _map(call: Call, name: str) -> Array:
     return to_nhwc(values) if is_nchw(call) else values
 
 
-def _generate(call: Call) -> tuple[Array, Array, Array]:
-    """Computes the scores, boxes and images of all proposals, image by image."""
+def require_proposal_shapes(call: Call) -> None:
+    """Raises BadData unless the shapes of the inputs of GENERATE_PROPOSALS fit together."""
     batches, height, width, anchors = _map_shape(call, "scores")
     deltas: Shape = (batches, height, width, 4 * anchors)
     deltas = shape_from_nhwc(deltas) if is_nchw(call) else deltas
     expect_shape(call, "deltas", deltas, "four deltas for each score")
     expect_shape(call, "anchors", (anchors, 4), "four coordinates for each anchor")
     expect_shape(call, "image_sizes", (batches, 2), "height and width of each image")
+
+
+def _generate(call: Call) -> tuple[Array, Array, Array]:
+    """Computes the scores, boxes and images of all proposals, image by image."""
+    require_proposal_shapes(call)
+    batches, height, width, anchors = _map_shape(call, "scores")
     shapes, sizes = float32(call, "anchors"), float32(call, "image_sizes")
     expect_boxes(call, "anchors", shapes)
     rows = np.arange(height, dtype=np.float32) * np.float32(call.scalar("height_stride"))

@@ -25,7 +25,7 @@ from neurald.hal.buffers.staging import output_types, stage
 from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache.variants import daemon_variants
 from neurald.hal.compiling.compile_admission import CompileAdmission
-from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.compiling.session_pool import SessionPool
 from neurald.hal.crashes.breadcrumbs import CrashPhase, Crumb
 from neurald.hal.crashes.watch import CrashWatch, encode_pattern
 from neurald.hal.device import (
@@ -98,7 +98,7 @@ class DeviceHandler:
         self,
         device: Device,
         limits: Limits,
-        compilers: CompilePool | None = None,
+        compilers: SessionPool | None = None,
         watch: CrashWatch | None = None,
     ) -> None:
         self.sessions = Sessions(limits)

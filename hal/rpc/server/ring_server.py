@@ -139,6 +139,8 @@ class RingServer:
         self._watch = watch
         self._ring = RingEnd(memory, connection, RingSide.DAEMON)
         self._cancellation = _RunCancellation(self._ring)
+        self._place = admission.turns.place(session.user, session.token)
+        self._polling = admission.turns.polling
         self._lock = threading.Lock()
         self._slots: dict[int, Memory] = {}
         self._requests: dict[int, _ReceivedRequest] = {}
@@ -207,13 +209,12 @@ class RingServer:
         try:
             while True:
                 started = time.perf_counter()
-                # While others compute, a polling thread would take the interpreter from them.
-                if self._admission.is_busy or not self._ring.spin():
-                    while not self._ring.sleep(None):
-                        self._read_packets()
+                self._wait()
                 arrived = time.perf_counter()
                 self._ring.note_wait(arrived - started)
+                self._place.take()
                 self._serve()
+                self._place.end()
                 slices.note_work(time.perf_counter() - arrived)
         except _ClientGone:
             pass
@@ -222,7 +223,22 @@ class RingServer:
         except Exception:
             logger.exception("a ring failed")
         finally:
+            self._place.end()
             self._end()
+
+    def _wait(self) -> None:
+        """Waits for the next submission, and reads the packets that arrive before it."""
+        # While others compute, a polling thread would take the interpreter from them.
+        if not self._admission.is_busy and self._polling.acquire(blocking=False):
+            try:
+                if self._ring.spin():
+                    return
+            finally:
+                self._polling.release()
+        while not self._ring.sleep(None):
+            self._place.take()
+            self._read_packets()
+            self._place.end()
 
     def _end(self) -> None:
         with self._lock:
@@ -356,7 +372,8 @@ class RingServer:
         Raises:
             Error: it was not run, and there was no reply.
         """
-        ticket = self._admission.begin_execution(self._session, options, registered.priority)
+        ticket = self._admission.begin_execution(self._session, options, registered.priority, self._place.end)
+        self._place.end()
         try:
             self._run(received, registered, options, ticket)
         finally:

@@ -21,7 +21,7 @@ from neurald.hal.admission.session import Session
 from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.compiling.contract import compiles_apart
-from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.compiling.session_pool import SessionPool
 from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
 from neurald.hal.errors import (
@@ -127,7 +127,7 @@ class DeviceServer:
         self.address = address
         limits = limits or Limits()
         self._compilers = (
-            CompilePool(driver, device, limits) if driver is not None and compiles_apart(device) else None
+            SessionPool(driver, device, limits) if driver is not None and compiles_apart(device) else None
         )
         self.handler = DeviceHandler(device, limits, self._compilers, watch)
         self._is_open_to_all = insecure
@@ -302,6 +302,8 @@ class DeviceServer:
             if self._channel is not None:
                 last_first.callback(self._channel.close)
                 self._channel = None
+                # Clients learn that the daemon stops before their side channels break.
+                last_first.callback(self._service.end_sessions)
 
     def _remove_sockets(self) -> None:
         """Removes the files of the sockets, unless another process has replaced them."""

@@ -103,6 +103,7 @@ class RingEnd:
         self._put_number = 0
         self._taken_number = 0
         self._woken_number = 0
+        self._has_left_wake = False
         self._packets = 0
         self._usual_wait_s = 0.0
 
@@ -221,14 +222,20 @@ class RingEnd:
             BadData: see `has_entry`.
         """
         limit_ms = None if timeout_s is None else max(0.0, timeout_s * 1000)
+        has_taken_wake = self._has_left_wake and self._take_wake()
+        self._has_left_wake = False
         self._words[self._sleeps] = 1
-        has_taken_wake = False
         try:
             for seen_ms in (*_STORE_SEEN_MS, limit_ms):
                 wait_ms = seen_ms if limit_ms is None or seen_ms is None else min(seen_ms, limit_ms)
                 while not self.has_entry:
                     if not self._poll.poll(wait_ms):
                         break
+                    if _STORES_IN_ORDER and self.has_entry:
+                        # The packet that woke this end is taken before its next sleep, when nobody
+                        # waits for it.
+                        self._has_left_wake = True
+                        return True
                     # One that is left of an earlier entry ends no sleep, so that few packets do.
                     if has_taken_wake or not self._take_wake():
                         return self.has_entry

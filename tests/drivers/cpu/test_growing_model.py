@@ -236,6 +236,7 @@ def test_lengths_for_which_the_code_is_not_valid_run_on_references(
         assert "runs on references" in caplog.text
 
 
+@pytest.mark.timed
 def test_time_outs_and_deadlines_end_loops_that_grow() -> None:
     model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
     assert isinstance(model, GrowingModel)

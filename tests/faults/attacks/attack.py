@@ -1,7 +1,6 @@
 """Interface of attacks, which run step by step in a separate process."""
 
 import abc
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,8 +37,6 @@ class Attack(abc.ABC):
         descriptors: that daemon's limit on descriptors; None for no limit.
         most_ratio: the permitted growth factor of an honest client's p99.
         most_bytes: the permitted growth of the daemon's memory.
-        beside: the policy of the processes beside the client's measurement without attack, see
-            `faults.cores`.
         outcomes: counted outcomes of the attack.
         wrong: failures.
     """
@@ -50,7 +47,6 @@ class Attack(abc.ABC):
     descriptors: ClassVar[int | None] = None
     most_ratio: ClassVar[float] = 2.0
     most_bytes: ClassVar[int] = 512 * MIB
-    beside: ClassVar[int] = os.SCHED_IDLE
 
     def __init__(self, target: Target, intensity: float) -> None:
         self.target = target

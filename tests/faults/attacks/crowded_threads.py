@@ -1,6 +1,5 @@
 """Attack with many more threads on one compilation than it can run concurrently."""
 
-import os
 import sys
 import threading
 import time
@@ -28,7 +27,6 @@ class CrowdedThreads(Attack):
     """Sixteen threads on a compilation for the daemon, and sixteen on one for the local CPU."""
 
     name = "crowded threads"
-    beside = os.SCHED_OTHER
 
     def start(self) -> None:
         self._slice_s = sys.getswitchinterval()

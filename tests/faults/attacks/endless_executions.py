@@ -1,6 +1,5 @@
 """Attack with endless executions, as many as the daemon accepts."""
 
-import os
 from typing import Any
 
 from faults.attacks.attack import Attack
@@ -19,7 +18,6 @@ class EndlessExecutions(Attack):
     """
 
     name = "endless executions"
-    beside = os.SCHED_OTHER
 
     def start(self) -> None:
         self._clients: list[tuple[RawClient, int, list[Any]]] = []

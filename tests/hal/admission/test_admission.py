@@ -37,6 +37,7 @@ def test_a_drain_refuses_new_calls_and_waits_for_those_under_way() -> None:
     assert admission.drain(30.0, lambda: False)
 
 
+@pytest.mark.timed
 def test_a_drain_waits_for_results_to_be_read() -> None:
     admission, sessions = admission_of(Limits())
     session = sessions.open()

@@ -4,13 +4,20 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import numpy as np
 import pytest
 from support.daemon.processes import bare_environment
 from support.models.small import add_model
+from support.waiting import wait_until
 
+import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.hal.compiling.background import BackgroundCompiler, end_processes
+from neurald.drivers.sample.device import create_all
+from neurald.drivers.sample.extension import EXTENSION
+from neurald.hal.compiling import background
+from neurald.hal.compiling.background import BackgroundCompiler, end_processes, start_ahead
+from neurald.hal.compiling.job import LocalModel
 from neurald.hal.errors import Cancelled
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -27,6 +34,44 @@ def test_models_are_compiled_in_another_process() -> None:
         given = np.arange(12, dtype=np.float32).reshape(4, 3)
         np.testing.assert_array_equal(native.run_arrays([given, given])[0], 2 * given)
         end_processes()
+
+
+def test_the_process_that_compiles_ends_when_it_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_processes()
+    monkeypatch.setattr(background, "_IDLE_S", 0.05)
+    model = add_model((4, 3))
+    compiler = BackgroundCompiler("cpu", CpuDevice(), model)
+    assert compiler.compile().artifact is not None
+    (pool,) = background._pools.values()
+    wait_until(lambda: pool.process is None, 30.0)
+    assert compiler.compile().artifact is not None  # It starts again.
+    end_processes()
+
+
+def test_the_process_that_compiles_can_start_ahead() -> None:
+    end_processes()
+    device = CpuDevice()
+    start_ahead("cpu", device, is_awaited=True)
+    (pool,) = background._pools.values()
+    process = pool.process
+    assert process is not None
+    compiled = BackgroundCompiler("cpu", device, add_model((4, 3)), is_awaited=True).compile()
+    assert compiled.artifact is not None
+    assert pool.process == process
+    end_processes()
+
+
+def test_models_are_sent_without_messages_of_the_wire_protocol() -> None:
+    sent = background._encoded(add_model((4, 3)))
+    assert isinstance(sent, LocalModel)
+    found = msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=LocalModel).model(())
+    assert found.main == add_model((4, 3)).main
+    builder = nd.ModelBuilder([create_all()])
+    gray = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3))
+    pixels = builder.add_operand(builder.extension_operand_type(EXTENSION.name, 0), (2, 3))
+    builder.add_operation(builder.extension_operation_type(EXTENSION.name, 1), [gray], [pixels])
+    builder.identify_inputs_and_outputs([gray], [pixels])
+    assert isinstance(background._encoded(builder.finish()), bytes)
 
 
 def test_a_cancelled_compilation_ends() -> None:
@@ -55,6 +100,7 @@ assert (found == 2).all()
 """
 
 
+@pytest.mark.timed
 def test_a_process_exits_while_it_compiles_in_the_background() -> None:
     started = time.monotonic()
     result = subprocess.run(

@@ -21,7 +21,7 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
 from neurald.hal.compiling import compile_admission
 from neurald.hal.compiling import pool as compile_pool
-from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.compiling.session_pool import SessionPool
 from neurald.hal.device import CompileResult, Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     BadData,
@@ -46,8 +46,8 @@ QUICK_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def shared_pool() -> Iterator[CompilePool]:
-    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compile_bytes=128 << 20))
+def shared_pool() -> Iterator[SessionPool]:
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits(compile_bytes=128 << 20))
     yield pool
     pool.close()
 
@@ -68,7 +68,7 @@ def start() -> Iterator[Start]:
 
 
 def compiled(
-    pool: CompilePool,
+    pool: SessionPool,
     session: Session,
     options: PrepareOptions,
     deadline_s: float | None = None,
@@ -78,9 +78,9 @@ def compiled(
     return compiler.compile(deadline_s=deadline_s, cancellation=cancellation)
 
 
-def processes_of(pool: CompilePool) -> set[int]:
+def processes_of(pool: SessionPool) -> set[int]:
     """Returns the compiling processes."""
-    parent = pool.process
+    parent = pool.pool.process
     if parent is None:
         return set()
     return set(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
@@ -94,7 +94,7 @@ def is_running(process: int) -> bool:
     return state != "Z"
 
 
-def test_what_is_compiled_comes_back(shared_pool: CompilePool, session: Session) -> None:
+def test_what_is_compiled_comes_back(shared_pool: SessionPool, session: Session) -> None:
     found = compiled(shared_pool, session, doing("echo", "some", "words"))
     assert found.note == NOTE
     assert found.artifact is not None
@@ -106,7 +106,7 @@ def test_what_is_compiled_comes_back(shared_pool: CompilePool, session: Session)
 
 
 def test_a_process_compiles_at_a_lower_priority_and_ends_with_its_model(
-    shared_pool: CompilePool, session: Session, start: Start
+    shared_pool: SessionPool, session: Session, start: Start
 ) -> None:
     future = start(shared_pool, session, doing("sleep", 0.5))
     wait_until(lambda: processes_of(shared_pool))
@@ -128,19 +128,19 @@ def test_a_process_compiles_at_a_lower_priority_and_ends_with_its_model(
     ],
 )
 def test_a_model_that_cannot_be_compiled_fails_alone(
-    shared_pool: CompilePool, session: Session, what: str, kind: type[Exception], says: str
+    shared_pool: SessionPool, session: Session, what: str, kind: type[Exception], says: str
 ) -> None:
     compiled(shared_pool, session, doing("echo"))
-    parent = shared_pool.process
+    parent = shared_pool.pool.process
     with pytest.raises(kind, match=says):
         compiled(shared_pool, session, doing(what))
     assert compiled(shared_pool, session, doing("echo")).note == NOTE
-    assert shared_pool.process == parent
+    assert shared_pool.pool.process == parent
 
 
 @pytest.mark.parametrize("what", [("spin",), ("sleep", FOR_EVER_S)], ids=lambda words: str(words[0]))
 def test_compiling_may_take_so_long(session: Session, what: tuple[object, ...]) -> None:
-    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compile_s=1))
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits(compile_s=1))
     try:
         with pytest.raises(ResourceExhaustedPersistent, match=r"1 s .*\(compile_s\)"):
             compiled(pool, session, doing(*map(str, what)))
@@ -150,15 +150,16 @@ def test_compiling_may_take_so_long(session: Session, what: tuple[object, ...]) 
 
 
 def test_the_kernel_ends_a_process_that_nobody_watches(
-    shared_pool: CompilePool, session: Session, monkeypatch: pytest.MonkeyPatch
+    shared_pool: SessionPool, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_pool, "_limits", Limits(compile_s=1))
+    monkeypatch.setattr(shared_pool.pool, "_limits", Limits(compile_s=1))
     monkeypatch.setattr(compile_pool, "_await_reply", lambda connection, *_: connection.recv(1, 2))
     with pytest.raises(ResourceExhaustedPersistent, match=r"\(compile_s\)"):
         compiled(shared_pool, session, doing("spin"))
 
 
-def test_a_deadline_ends_a_compilation(shared_pool: CompilePool, session: Session) -> None:
+@pytest.mark.timed
+def test_a_deadline_ends_a_compilation(shared_pool: SessionPool, session: Session) -> None:
     compiled(shared_pool, session, doing("echo"))
     began = time.monotonic()
     with pytest.raises(MissedDeadlineTransient, match="while the model was compiled"):
@@ -167,7 +168,7 @@ def test_a_deadline_ends_a_compilation(shared_pool: CompilePool, session: Sessio
     wait_until(lambda: not processes_of(shared_pool), SOON_S)
 
 
-def test_cancelling_ends_a_compilation(shared_pool: CompilePool, session: Session, start: Start) -> None:
+def test_cancelling_ends_a_compilation(shared_pool: SessionPool, session: Session, start: Start) -> None:
     cancellation = Cancellation()
     future = start(shared_pool, session, doing("spin"), cancellation=cancellation)
     wait_until(lambda: processes_of(shared_pool))
@@ -178,7 +179,7 @@ def test_cancelling_ends_a_compilation(shared_pool: CompilePool, session: Sessio
 
 
 def test_the_end_of_a_session_ends_its_compilations_running_and_waiting(
-    session: Session, shared_pool: CompilePool, start: Start
+    session: Session, shared_pool: SessionPool, start: Start
 ) -> None:
     futures = [start(shared_pool, session, doing("spin")) for _ in range(6)]
     wait_until(lambda: processes_of(shared_pool) and shared_pool.admission.waiting)
@@ -192,7 +193,7 @@ def test_the_end_of_a_session_ends_its_compilations_running_and_waiting(
 
 
 def test_what_a_compiler_has_started_ends_with_it(
-    shared_pool: CompilePool, session: Session, start: Start
+    shared_pool: SessionPool, session: Session, start: Start
 ) -> None:
     cancellation = Cancellation()
     path = family_path(os.getpid())
@@ -206,7 +207,7 @@ def test_what_a_compiler_has_started_ends_with_it(
 
 
 def test_no_more_compile_at_a_time_than_there_are_compilers(session: Session, start: Start) -> None:
-    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=2))
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits(compilers=2))
     try:
         compiled(pool, session, doing("echo"))
         futures = [start(pool, Session(Limits()), doing("sleep", 0.2)) for _ in range(6)]
@@ -222,7 +223,7 @@ def test_no_more_compile_at_a_time_than_there_are_compilers(session: Session, st
 
 def test_users_take_turns(start: Start) -> None:
     """One user wants twenty models compiled before another one asks for one."""
-    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=1))
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits(compilers=1))
     ended: list[str] = []
     lock = threading.Lock()
 
@@ -253,7 +254,7 @@ def test_a_compilation_that_takes_long_does_not_keep_others_waiting(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile_admission, "_LONG_S", 0.1)
-    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=1))
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits(compilers=1))
     try:
         bomb = start(pool, stuck := Session(Limits()), doing("spin"))
         assert start(pool, Session(Limits()), doing("echo")).result(30.0).note == NOTE
@@ -265,10 +266,10 @@ def test_a_compilation_that_takes_long_does_not_keep_others_waiting(
 
 
 def test_the_process_that_forks_is_started_again(
-    shared_pool: CompilePool, session: Session, start: Start
+    shared_pool: SessionPool, session: Session, start: Start
 ) -> None:
     compiled(shared_pool, session, doing("echo"))
-    before = shared_pool.process
+    before = shared_pool.pool.process
     assert before is not None
     future = start(shared_pool, session, doing("spin"))
     wait_until(lambda: processes_of(shared_pool))
@@ -278,14 +279,14 @@ def test_the_process_that_forks_is_started_again(
         future.result(SOON_S)
     wait_until(lambda: not is_running(child), SOON_S)
     assert compiled(shared_pool, session, doing("echo")).note == NOTE
-    assert shared_pool.process != before
+    assert shared_pool.pool.process != before
 
 
 def test_nothing_is_left_of_a_pool_that_was_closed(session: Session, start: Start) -> None:
-    pool = CompilePool(DRIVER, CompilingDevice(), Limits())
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits())
     future = start(pool, session, doing("spin"))
     wait_until(lambda: processes_of(pool))
-    parent, children = pool.process, processes_of(pool)
+    parent, children = pool.pool.process, processes_of(pool)
     assert parent is not None
     pool.close()
     assert isinstance(future.exception(SOON_S), OpFailed)
@@ -297,7 +298,7 @@ def test_nothing_is_left_of_a_pool_that_was_closed(session: Session, start: Star
 def test_compilations_are_cancelled_when_their_pool_is_closed(
     session: Session, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pool = CompilePool(DRIVER, CompilingDevice(), Limits())
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits())
     future = start(pool, session, doing("spin"))
     wait_until(lambda: processes_of(pool))
     pool.close()
@@ -307,7 +308,7 @@ def test_compilations_are_cancelled_when_their_pool_is_closed(
 
 
 def test_a_driver_that_cannot_be_made_is_told(session: Session) -> None:
-    pool = CompilePool("support.devices.compiling:NoSuchDevice", CompilingDevice(), Limits())
+    pool = SessionPool("support.devices.compiling:NoSuchDevice", CompilingDevice(), Limits())
     try:
         with pytest.raises(OpFailed, match="NoSuchDevice"):
             compiled(pool, session, doing("echo"))
@@ -316,7 +317,7 @@ def test_a_driver_that_cannot_be_made_is_told(session: Session) -> None:
 
 
 def test_a_driver_that_was_changed_meanwhile_is_told(session: Session) -> None:
-    pool = CompilePool(DRIVER, CompilingDevice(version="0"), Limits())
+    pool = SessionPool(DRIVER, CompilingDevice(version="0"), Limits())
     try:
         with pytest.raises(OpFailed, match=r"from 0 to 1\); restart"):
             compiled(pool, session, doing("echo"))
@@ -325,7 +326,7 @@ def test_a_driver_that_was_changed_meanwhile_is_told(session: Session) -> None:
 
 
 def test_the_log_comes_back_within_bounds(
-    shared_pool: CompilePool, session: Session, caplog: pytest.LogCaptureFixture
+    shared_pool: SessionPool, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "neurald"):
         compiled(shared_pool, session, doing("log"))

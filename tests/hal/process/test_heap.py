@@ -56,23 +56,28 @@ def test_this_process_has_memory() -> None:
 
 
 PROGRAM = """
-import random, sys
-from neurald.hal.process.heap import HeapTrimmer, resident_bytes
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from neurald.hal.process.heap import HeapTrimmer, resident_bytes, use_one_arena
+use_one_arena()
 heap = HeapTrimmer()
+bytearray(30 << 20)  # glibc keeps this much from now on
 before = resident_bytes()
-pieces = [bytearray(2000) for _ in range(20_000)]
-kept = pieces[-1]
-del pieces
-freed = resident_bytes()
-heap.trim_if_due()
-print(before, freed, resident_bytes())
+with ThreadPoolExecutor(1) as thread:
+    pieces = thread.submit(lambda: [bytearray(2000) for _ in range(20_000)]).result()
+    kept = pieces[int(sys.argv[1])]
+    del pieces
+    freed = resident_bytes()
+    heap.trim_if_due()
+    print(before, freed, resident_bytes())
 """
 
 
 @pytest.mark.skipif("glibc" not in os.confstr("CS_GNU_LIBC_VERSION").lower(), reason="another allocator")  # type: ignore[union-attr]
-def test_glibc_gives_back_what_was_freed() -> None:
+@pytest.mark.parametrize("kept", [0, -1])
+def test_glibc_gives_back_what_a_thread_has_freed(kept: int) -> None:
     output = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROGRAM, str(kept)], capture_output=True, text=True, check=True
     ).stdout
     before, freed, after = map(int, output.split())
     assert freed > before + 30 * MIB, "it would have been kept"

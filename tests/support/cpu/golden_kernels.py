@@ -10,7 +10,14 @@ from support.models import control_flow as models
 import neurald as nd
 from neurald.drivers.compiler.frontend.control_flow import structure_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
-from neurald.drivers.compiler.ir.algorithm import Algorithm, Distinct, GreedySelection, Positions, Suppression
+from neurald.drivers.compiler.ir.algorithm import (
+    Algorithm,
+    Distinct,
+    GreedySelection,
+    Positions,
+    Sampling,
+    Suppression,
+)
 from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
@@ -206,8 +213,15 @@ def greedy_selection() -> tuple[Kernel, ...]:
     """The best boxes of each of two rows of scores that do not overlap."""
     builder = GraphBuilder()
     algorithm = GreedySelection(limit=5, iou_limit=0.5)
-    inputs = (builder.input(20, 4), builder.input(2, 20))
+    inputs = (builder.input(1, 20, 4), builder.input(2, 20))
     return _procedure(algorithm, *inputs, builder=builder, output=(2, 6))
+
+
+def draw() -> tuple[Kernel, ...]:
+    """Five classes of each of two rows of weights."""
+    builder = GraphBuilder()
+    inputs = (builder.input(2, 20, type=Scalar.FLOAT64), builder.input(2, 5, type=Scalar.FLOAT64))
+    return _procedure(Sampling(), *inputs, builder=builder, output=(2, 5))
 
 
 def lookup_table() -> tuple[Kernel, ...]:
@@ -267,6 +281,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
             distinct,
             suppression,
             greedy_selection,
+            draw,
             lookup_table,
             control_flow,
         )

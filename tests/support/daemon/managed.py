@@ -1,7 +1,7 @@
 """A service manager in a process of its own, and drivers for it that misbehave on demand.
 
 The behaviour of a driver is the content of the file that the variable BEHAVIOUR names: "fail" makes
-its factory raise, "exit" ends its process. Each driver process appends its id to the file `starts`
+its factory raise, "exit" ends its process, and "hang" never returns. Each driver process appends its id to the file `starts`
 beside it.
 """
 
@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +36,8 @@ def create_adder() -> AddingDevice:
         raise RuntimeError("the device is out of order")
     if behaviour == "exit":
         os._exit(7)
+    while behaviour == "hang":
+        time.sleep(1)
     return AddingDevice()
 
 

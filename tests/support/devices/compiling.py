@@ -44,7 +44,7 @@ class CompilingDevice(AddingDevice):
     name = "compiling"
     cache_files_needed = CacheFilesNeeded()
 
-    def get_ready_to_compile(self) -> None:
+    def get_ready_to_compile(self, *, lasts: bool) -> None:
         pass
 
     def compile(

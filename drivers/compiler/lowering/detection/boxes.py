@@ -1,5 +1,7 @@
 """Lowers AXIS_ALIGNED_BBOX_TRANSFORM."""
 
+from collections.abc import Callable
+
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, maximum, minimum, select
 from neurald.drivers.compiler.ir.op import Op
@@ -13,6 +15,30 @@ from neurald.hal.operations.machinery.call import Call
 #: Messages of failed executions.
 OUT_OF_ORDER = "a box has its corners out of order"
 NO_IMAGE = "there is no such image"
+
+
+def moved_corner(
+    column: Expression,
+    corner: Callable[[Expression], Expression],
+    delta: Callable[[Expression], Expression],
+    edge: Callable[[Expression], Expression],
+) -> Expression:
+    """Returns a coordinate of a box that is moved, scaled and clipped to its image.
+
+    See `neurald.hal.operations.detection.boxes.transform`.
+
+    Args:
+        column: which coordinate, (x1, y1, x2, y2).
+        corner: returns a coordinate of the box.
+        delta: returns one of the four deltas.
+        edge: returns the size of the image, of which 0 is the width.
+    """
+    axis, end = column % 2, column // 2
+    size = corner(axis + 2) - corner(axis)
+    center = (corner(axis) + corner(axis + 2)) / 2.0 + delta(axis) * size
+    half = apply(Op.EXP, delta(axis + 2)) * size / 2.0
+    moved = select(end.equals(0), center - half, center + half)
+    return minimum(maximum(moved, constant(0.0, Scalar.FLOAT32)), edge(axis))
 
 
 def _transform(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -30,15 +56,17 @@ def _transform(call: Call, builder: Builder) -> tuple[Value, ...]:
         return real(load(deltas, (box, which)), call.operand("deltas"))
 
     def body(box: Expression, column: Expression) -> Expression:
-        # Axis 0 is the width. Corners are ordered (x1, y1, x2, y2), image sizes (height, width).
-        axis, end, of_class = column % 2, column % 4 // 2, column // 4 * 4
-        size = corner(box, axis + 2) - corner(box, axis)
-        center = (corner(box, axis) + corner(box, axis + 2)) / 2.0 + delta(box, of_class + axis) * size
-        half = apply(Op.EXP, delta(box, of_class + axis + 2)) * size / 2.0
-        moved = select(end.equals(0), center - half, center + half)
         image, exists = bounded_index(load(images, (box,)), max(1, count))
-        edge = real(load(sizes, (image, 1 - axis), exists & (image < count)), call.operand("image_sizes"))
-        return store(minimum(maximum(moved, constant(0.0, Scalar.FLOAT32)), edge), output)
+
+        def edge(axis: Expression) -> Expression:
+            size = load(sizes, (image, 1 - axis), exists & (image < count))
+            return real(size, call.operand("image_sizes"))
+
+        of_class = column // 4 * 4
+        moved = moved_corner(
+            column % 4, lambda at: corner(box, at), lambda at: delta(box, of_class + at), edge
+        )
+        return store(moved, output)
 
     def requirements(box: Expression, column: Expression) -> list[tuple[Expression, str]]:
         axis = column % 2

@@ -1,30 +1,173 @@
-"""Lowers HEATMAP_MAX_KEYPOINT."""
+"""Lowers GENERATE_PROPOSALS and HEATMAP_MAX_KEYPOINT."""
 
-from neurald.drivers.compiler.ir.builder import Builder
+import numpy as np
+
+from neurald.drivers.compiler.ir.algorithm import GreedySelection
+from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
+    axis,
     clamp,
     constant,
     index,
     load,
     maximum,
+    minimum,
+    reduce,
     select,
 )
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
-from neurald.drivers.compiler.lowering.detection.boxes import OUT_OF_ORDER
+from neurald.drivers.compiler.lowering.detection.boxes import OUT_OF_ORDER, moved_corner
 from neurald.drivers.compiler.lowering.machinery.layout import to_nhwc
+from neurald.drivers.compiler.lowering.machinery.table import BoundedLowerings, BoundedValue
 from neurald.drivers.compiler.lowering.reduction.arg_reduce import extreme_indices
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.detection.proposals import MAX_KEYPOINT_OFFSET, flatness_tolerance
+from neurald.hal.operations.detection.proposals import (
+    MAX_KEYPOINT_OFFSET,
+    flatness_tolerance,
+    require_proposal_shapes,
+)
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.layout import is_nchw
 
 #: Components of a refined keypoint: offsets right and down of the maximum, and the score.
 _RIGHT, _DOWN, _SCORE = range(3)
+
+#: Number of ranks that FLOAT32 represents.
+_MAX_RANKS = 1 << 24
+
+
+def _moved(call: Call, builder: Builder) -> Value:
+    """Returns the boxes of all proposals, FLOAT32 (images, height × width × anchors, 4)."""
+    deltas = to_nhwc(builder, builder.value(call, "deltas"), is_nchw(call))
+    anchors, sizes = builder.value(call, "anchors"), builder.value(call, "image_sizes")
+    images, height, width, _ = deltas.shape
+    (count, _), operand = anchors.shape, call.operand("anchors")
+    strides = [float(np.float32(call.scalar(name))) for name in ("width_stride", "height_stride")]
+
+    def place(number: Expression) -> tuple[Expression, Expression, Expression]:
+        return number // (width * count), number // count % width, number % count
+
+    def body(image: Expression, number: Expression, column: Expression) -> Expression:
+        row, across, anchor = place(number)
+
+        def corner(at: Expression) -> Expression:
+            shifts = [each.to(Scalar.FLOAT32) * by for each, by in zip((across, row), strides, strict=True)]
+            return real(load(anchors, (anchor, at)), operand) + select((at % 2).equals(0), *shifts)
+
+        return moved_corner(
+            column,
+            corner,
+            lambda at: real(load(deltas, (image, row, across, anchor * 4 + at)), call.operand("deltas")),
+            lambda at: real(load(sizes, (image, 1 - at)), call.operand("image_sizes")),
+        )
+
+    def in_order(image: Expression, number: Expression, column: Expression) -> list[tuple[Expression, str]]:
+        *_, anchor = place(number)
+        start, end = (real(load(anchors, (anchor, column % 2 + each)), operand) for each in (0, 2))
+        return [(start <= end, OUT_OF_ORDER)]
+
+    return builder.compute((images, height * width * count, 4), body, in_order)
+
+
+def _sort_key(score: Expression) -> Expression:
+    """Returns an INT32 of the order of a FLOAT32, with NaN below all numbers."""
+    bits = apply(Op.REINTERPRET, score, type=Scalar.INT32)
+    key = select(bits < 0, bits ^ 0x7FFF_FFFF, bits)
+    key = select(score.equals(0.0), constant(0, Scalar.INT32), key)
+    return select(apply(Op.IS_NAN, score), constant(-(1 << 31), Scalar.INT32), key)
+
+
+def _proposals(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
+    """Lowers GENERATE_PROPOSALS: ranks the boxes of each image, and selects from the ranked ones."""
+    require_proposal_shapes(call)
+    boxes, given = _moved(call, builder), to_nhwc(builder, builder.value(call, "scores"), is_nchw(call))
+    images, count, _ = boxes.shape
+    before, after = call.scalar("limit_before"), call.scalar("limit_after")
+    ranks = before if 0 < before < count else count
+    if not images * count or ranks > _MAX_RANKS:
+        raise Unsupported(f"{ranks} proposals of {images} images are not supported")
+    scores = builder.reshape(given, (images, count))
+
+    def score(image: Expression, number: Expression) -> Expression:
+        return real(load(scores, (image, number)), call.operand("scores"))
+
+    keys = builder.compute((images, count), lambda *at: _sort_key(score(*at)))
+    tops = builder.top_k(keys, ranks, prefers_lower_index=True)
+
+    def ranked(image: Expression, rank: Expression) -> Expression:
+        return clamp(load(tops, (image, rank)).to(Scalar.INDEX), 0, count - 1)
+
+    corners = builder.compute(
+        (images, ranks, 4), lambda image, rank, column: load(boxes, (image, ranked(image, rank), column))
+    )
+    sizes, least = builder.value(call, "image_sizes"), float(np.float32(call.scalar("min_size")))
+
+    def preference(image: Expression, rank: Expression) -> Expression:
+        """Returns a number that is smaller for later ranks, NaN for boxes that do not fit."""
+        fits = constant(True, Scalar.BOOL)
+        for side in (0, 1):
+            start, end = (load(corners, (image, rank, index(side + each))) for each in (0, 2))
+            edge = real(load(sizes, (image, index(1 - side))), call.operand("image_sizes"))
+            extent = end - start
+            fits = fits & (constant(least, Scalar.FLOAT32) < extent) & (start + extent / 2.0 < edge)
+        return select(fits, -rank.to(Scalar.FLOAT32), constant(float("nan"), Scalar.FLOAT32))
+
+    limit = min(after, ranks) if after > 0 else ranks
+    selection = GreedySelection(
+        limit=limit, iou_limit=float(np.float32(call.scalar("iou_threshold"))), includes_limit=True
+    )
+    found = builder.procedure(
+        selection, corners, builder.compute((images, ranks), preference), output=(images, limit + 1)
+    )
+
+    def end_of(image: Expression) -> Expression:
+        """Returns how many proposals there are up to an image."""
+        along = axis(images, "i")
+        own = load(found, (along, index(limit)))
+        return reduce(ReductionOp.SUM, (along,), select(along <= image, own, constant(0, Scalar.INT32)))
+
+    ends = builder.compute((images,), end_of)
+
+    def image_of(slot: Expression) -> Expression:
+        along = axis(images, "i")
+        is_past = load(ends, (along,)).to(Scalar.INDEX) <= slot
+        passed = select(is_past, constant(1, Scalar.INT32), constant(0, Scalar.INT32))
+        return reduce(ReductionOp.SUM, (along,), passed)
+
+    bound = images * limit
+    owners = builder.compute((bound,), image_of)
+
+    def parts(slot: Expression) -> tuple[Expression, Expression]:
+        """Returns the image and the number of a result's proposal."""
+        image = clamp(load(owners, (slot,)).to(Scalar.INDEX), 0, images - 1)
+        begin = load(ends, (image,)) - load(found, (image, index(limit)))
+        rank = load(found, (image, clamp(slot - begin.to(Scalar.INDEX), 0, limit - 1))).to(Scalar.INDEX)
+        return image, ranked(image, clamp(rank, 0, ranks - 1))
+
+    # Before the results, whose computation is limited by it.
+    total = builder.compute((), lambda: load(ends, (index(images - 1),)))
+    rows = Limit(dimension=0, bound=bound, count=total)
+    output, corner = call.operand("scores_out"), call.operand("boxes_out")
+    return (
+        BoundedValue(
+            value=builder.compute((bound,), lambda slot: store(score(*parts(slot)), output)), limit=rows
+        ),
+        BoundedValue(
+            value=builder.compute(
+                (bound, 4), lambda slot, column: store(load(boxes, (*parts(slot), column)), corner)
+            ),
+            limit=rows,
+        ),
+        BoundedValue(
+            value=builder.compute((bound,), lambda slot: minimum(load(owners, (slot,)), images - 1)),
+            limit=rows,
+        ),
+    )
 
 
 def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -105,3 +248,4 @@ def _refine(around: list[list[Expression]], tolerance: float) -> tuple[Expressio
 
 
 LOWERINGS = {OperationType.HEATMAP_MAX_KEYPOINT: _keypoint}
+BOUNDED_LOWERINGS: BoundedLowerings = {OperationType.GENERATE_PROPOSALS: _proposals}

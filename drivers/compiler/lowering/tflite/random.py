@@ -1,10 +1,10 @@
-"""Lowers RANDOM_UNIFORM, RANDOM_STANDARD_NORMAL and STABLEHLO_RNG_BIT_GENERATOR.
+"""Lowers RANDOM_UNIFORM, RANDOM_STANDARD_NORMAL, MULTINOMIAL and STABLEHLO_RNG_BIT_GENERATOR.
 
 `neurald.hal.operations.tflite.random` describes the generators. Words are UINT64 numbers below 2^32.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
+from neurald.drivers.compiler.lowering.random import chosen, drawn
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
@@ -74,20 +75,13 @@ def _threefry(key: Expression, counter: Expression) -> list[Expression]:
     return [first, second]
 
 
-def _chosen(words: Sequence[Expression], lane: Expression) -> Expression:
-    result = words[-1]
-    for number, word in enumerate(words[:-1]):
-        result = select(lane.equals(number), word, result)
-    return result
-
-
 def _of_seeds(builder: Builder, seeds: Value) -> _Words:
     """Returns Philox's words for two seeds: the key, and the upper half of the counter."""
     wide = builder.compute((2,), lambda at: load(seeds, (at,)).to(Scalar.UINT64))
     if seeds.constant is None or not seeds.constant.any():
         wide = builder.procedure(Entropy(number=builder.position), wide, output=(2,), type=Scalar.UINT64)
     low, high = (load(wide, (index(number),)) for number in range(2))
-    return lambda at: _chosen(_philox(low, (at // 4).to(Scalar.UINT64), high), at % 4)
+    return lambda at: chosen(_philox(low, (at // 4).to(Scalar.UINT64), high), at % 4)
 
 
 def _uniform_row(builder: Builder, words: _Words, count: int) -> Value:
@@ -141,6 +135,22 @@ def _normal(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (builder.reshape(builder.compute((count,), body), shape),)
 
 
+def _multinomial(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Draws classes at points that are made of 52 bits of each pair of words."""
+    ((rows, samples),), words = output_shapes(call), _of_seeds(builder, _seeds(call, builder))
+
+    def point(row: Expression, sample: Expression) -> Expression:
+        at = (row * samples + sample) * 2
+        bits = ((words(at) & 0xF_FFFF | 0x3FF0_0000) << _HALF) | words(at + 1)
+        return apply(Op.REINTERPRET, bits, type=Scalar.FLOAT64) - 1.0
+
+    kind = Scalar.of(call.operand("output").type.dtype)
+    found = drawn(call, builder, builder.compute((rows, samples), point))
+    if kind is found.type:
+        return (found,)
+    return (builder.compute(found.shape, lambda *at: load(found, at).to(kind)),)
+
+
 def _bits(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers STABLEHLO_RNG_BIT_GENERATOR; the state is key, counter and its upper half."""
     (length,), shape = output_shapes(call)
@@ -153,7 +163,7 @@ def _bits(call: Call, builder: Builder) -> tuple[Value, ...]:
     def word(at: Expression) -> Expression:
         counter = start + (at // per_counter).to(Scalar.UINT64)
         words = _threefry(key, counter) if is_threefry else _philox(key, counter, upper)
-        return _chosen(words, at % per_counter)
+        return chosen(words, at % per_counter)
 
     def body(at: Expression) -> Expression:
         if per_element == 1:
@@ -175,5 +185,6 @@ def _bits(call: Call, builder: Builder) -> tuple[Value, ...]:
 LOWERINGS: Lowerings = {
     OperationType.TFLITE_RANDOM_UNIFORM: _uniform,
     OperationType.TFLITE_RANDOM_STANDARD_NORMAL: _normal,
+    OperationType.TFLITE_MULTINOMIAL: _multinomial,
     OperationType.TFLITE_STABLEHLO_RNG_BIT_GENERATOR: _bits,
 }

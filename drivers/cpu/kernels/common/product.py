@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from neurald.drivers.compiler.ir.extent import same_length
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
@@ -88,4 +89,5 @@ class WindowedProduct:
     @property
     def is_contiguous(self) -> bool:
         """True if the pixels of a window row are contiguous."""
-        return self.columns.dilation == 1 and self.pixel_bytes == self.depth * self.element_bytes
+        size = self.depth * self.element_bytes
+        return self.columns.dilation == 1 and same_length(self.pixel_bytes, size)

@@ -120,7 +120,8 @@ def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Ha
         tuple(parts),
         roots,
         kernel.output_offset is None,
-        None if kernel.limit is None else (positions[kernel.limit.count], kernel.limit.bound),
+        # Routines of products do not read the number of rows.
+        None if kernel.limit is None else (positions.get(kernel.limit.count), kernel.limit.bound),
     )
 
 

@@ -10,6 +10,7 @@ from neurald.drivers.cpu.emit.vector import Vector, vector_type
 from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, total
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile, lanes_for
+from neurald.drivers.cpu.kernels.common.transposed_registers import transposed
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
@@ -143,7 +144,7 @@ def pack_panel_at_run_time(
                 at = address(code, rows, multiple(code, term, kind.size_bytes), str(lane * row_bytes))
                 text = code.fresh(f"load {v.type(stored(kind))}, ptr {at}, align {kind.size_bytes}")
                 loaded.append(from_stored(v, kind, text))
-            for number, column in enumerate(_transposed(code, loaded, step)):
+            for number, column in enumerate(_columns(code, loaded, step)):
                 index = multiple(code, term, tile.width * _FLOAT_BYTES)
                 to = address(code, columns, index, str(number * tile.width * _FLOAT_BYTES))
                 whole = vector_type("float", tile.lanes)
@@ -166,28 +167,11 @@ def copy_panel_at_run_time(
             code.effect(f"store {kind} {loaded}, ptr {stored}, align {_FLOAT_BYTES}")
 
 
-def _transposed(code: Instructions, rows: list[str], width: int) -> list[str]:
-    """Transposes a square matrix given by its rows, or a single column."""
-    count = len(rows)
-    kind = vector_type("float", count)
-    if count == 1:
-        return rows
-    if width == 1:
-        column = "poison"
-        for lane, number in enumerate(rows):
-            column = code.fresh(f"insertelement {kind} {column}, float {number}, i64 {lane}")
-        return [column]
-    # Interleaving each row with the row half the matrix further rotates the bits of an element's
-    # index (row bits, then column bits) by one. After half of the bits, rows have become columns.
-    half = count // 2
-    positions = [
-        ", ".join(f"i32 {lane // 2 + lane % 2 * count + first}" for lane in range(count))
-        for first in (0, half)
-    ]
-    for _ in range(count.bit_length() - 1):
-        rows = [
-            code.fresh(f"shufflevector {kind} {upper}, {kind} {lower}, <{count} x i32> <{each}>")
-            for upper, lower in zip(rows[:half], rows[half:], strict=True)
-            for each in positions
-        ]
-    return rows
+def _columns(code: Instructions, rows: list[str], width: int) -> list[str]:
+    """Returns the columns of a square matrix given by its rows, or its single column."""
+    if len(rows) == 1 or width > 1:
+        return transposed(code, "float", rows)
+    kind, column = vector_type("float", len(rows)), "poison"
+    for lane, number in enumerate(rows):
+        column = code.fresh(f"insertelement {kind} {column}, float {number}, i64 {lane}")
+    return [column]

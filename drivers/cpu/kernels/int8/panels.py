@@ -22,8 +22,8 @@ FACTOR_OFFSET = 64
 #: Offset of the residual's words in the head; each applies to all channels.
 RESIDUAL_OFFSET = 80
 _WRAP = 1 << 32
-#: Number of words in 128 bits.
-_PIECE = 4
+#: Number of channels that alternate between the vectors of a pair: words in 128 bits.
+PIECE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,16 +111,10 @@ def packed(
     """
     groups, channels, _ = weights.factors.shape
     scheme, product = plan.scheme, plan.product
-    # Channels in lanes: (panels, vectors, lanes). Lanes beyond the last channel repeat it.
-    first = np.array([[plan.start(p, v) for v in range(plan.vectors)] for p in range(plan.panels)])
-    lanes = first[:, :, None] + np.arange(scheme.lanes)
-    if in_pairs:
-        pieces = lanes.reshape(plan.panels, plan.vectors // 2, -1, 2, _PIECE)
-        lanes = pieces.transpose(0, 1, 3, 2, 4).reshape(lanes.shape)
+    lanes = _channels_of_lanes(plan, in_pairs=in_pairs)
     is_real = lanes < channels
     lanes = np.minimum(lanes, channels - 1)
-    words = np.concatenate((starts[None], rows)) % _WRAP
-    rows_of_words = words[:, :, lanes].transpose(1, 2, 0, 3, 4)
+    rows_of_words = _rows_of_words(starts, rows, lanes)
     runs = product.rows.taps * plan.runs
     padded = np.zeros((groups, channels, runs, plan.run_steps * scheme.group), scheme.dtype)
     padded[..., : plan.run] = weights.factors.reshape(groups, channels, runs, plan.run)
@@ -128,10 +122,48 @@ def packed(
     if not is_real.all():
         steps = np.where(is_real[..., None, None], steps, 0)
     steps = steps.transpose(0, 1, 4, 2, 3, 5)
-    parts = (np.ascontiguousarray(rows_of_words, np.uint32), np.ascontiguousarray(steps, scheme.dtype))
+    parts = (rows_of_words, np.ascontiguousarray(steps, scheme.dtype))
     bodies = np.concatenate([part.reshape(groups * plan.panels, -1).view(np.uint8) for part in parts], axis=1)
     array = np.concatenate((head_of(weights.padding, weights.sums, residual), bodies.reshape(-1)))
     return Value(array.shape, Scalar.UINT8, array, name)
+
+
+def packed_heads(
+    plan: ProductPlan,
+    head: Array,
+    starts: Array,
+    rows: Array,
+    name: str,
+    *,
+    in_pairs: bool,
+) -> Value:
+    """Packs the constant of a product whose weights are packed at run time: all but the weights.
+
+    Args:
+        plan: the plan of the kernel, which has one group.
+        head: see `head_of`.
+        starts, rows, name, in_pairs: see `packed`.
+    """
+    lanes = np.minimum(_channels_of_lanes(plan, in_pairs=in_pairs), plan.product.channels - 1)
+    words = _rows_of_words(starts, rows, lanes)
+    array = np.concatenate((head, words.reshape(-1).view(np.uint8)))
+    return Value(array.shape, Scalar.UINT8, array, name)
+
+
+def _channels_of_lanes(plan: ProductPlan, *, in_pairs: bool) -> Array:
+    """Returns the channel of each lane, (panels, vectors, lanes); there may be fewer channels."""
+    first = np.array([[plan.start(p, v) for v in range(plan.vectors)] for p in range(plan.panels)])
+    lanes = first[:, :, None] + np.arange(plan.scheme.lanes)
+    if not in_pairs:
+        return lanes
+    pieces = lanes.reshape(plan.panels, plan.vectors // 2, -1, 2, PIECE)
+    return pieces.transpose(0, 1, 3, 2, 4).reshape(lanes.shape)
+
+
+def _rows_of_words(starts: Array, rows: Array, lanes: Array) -> Array:
+    """Returns the words before the weights of panels, (groups, panels, rows, vectors, lanes)."""
+    words = np.concatenate((starts[None], rows)) % _WRAP
+    return np.ascontiguousarray(words[:, :, lanes].transpose(1, 2, 0, 3, 4), np.uint32)
 
 
 def head_of(padding: int, factor: int, residual: Sequence[int] = ()) -> Array:

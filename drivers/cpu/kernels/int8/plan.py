@@ -43,7 +43,7 @@ _TILE_GROUP_CYCLES = 60.0
 #: cycles of a weight vector then.
 _MAX_NEAR_PANEL_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
 #: Pixels at this distance compete for the same few lines of the first-level cache.
-_ALIASED_BYTES = 1024
+ALIASED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     if scheme.has_tiles:
         # Tiles would read beyond the last pixel.
         is_direct = is_direct and run // scheme.group % _tile_words(run, scheme) == 0
-    if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % _ALIASED_BYTES == 0:
+    if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % ALIASED_BYTES == 0:
         pixel += 64 // scheme.element_bytes
     row = pixel * (columns.length if is_direct else padded_width(columns))
     pitch = _pitch(rows, columns, row, pixel) if scheme.has_tiles else width

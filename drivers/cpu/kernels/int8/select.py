@@ -1,12 +1,19 @@
-"""Quantised kernels with constant weights: 8-bit inputs and weights, or 16-bit inputs."""
+"""Quantised kernels: 8-bit inputs and weights, or 16-bit inputs. Weights are constant or a matrix."""
 
+import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.extent import Extent, at_least
-from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, Selection
+from neurald.drivers.compiler.ir.extent import Extent, at_least, has_extents
+from neurald.drivers.compiler.ir.graph import (
+    Attention,
+    Convolution,
+    DepthwiseConvolution,
+    MatrixProduct,
+    Selection,
+)
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -19,24 +26,36 @@ from neurald.drivers.cpu.kernels.common.window import window_dimensions
 from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dot_products
 from neurald.drivers.cpu.kernels.int8.depthwise import DepthwiseWriter
 from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
-from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
+from neurald.drivers.cpu.kernels.int8.panels import (
+    head_of,
+    packed,
+    packed_heads,
+    panel_bytes,
+    reach_of,
+    unsigned_shift,
+    weights_of,
+)
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of, plan_of_few_rows
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.results import is_packed
+from neurald.drivers.cpu.kernels.int8.run_time_panels import RightMatrix
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tiled_product import TiledProductWriter
+from neurald.drivers.cpu.kernels.int8.transposed_input_packing import transposed_plan
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _MAX_INT32 = (1 << 31) - 1
+#: Maximum size of a matrix that each thread packs as a whole in its own memory.
+_MAX_MATRIX_BYTES = 8 << 20
 #: Placeholder for a value in keys, where its identity does not matter.
 _ANY = Value((), Scalar.INT8)
 
 
 def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
-    """Returns the routine of a quantised kernel with constant weights, or None if unsupported.
+    """Returns the routine of a quantised kernel, or None if unsupported.
 
     Args:
         kernel: has a contraction, and its output is not empty.
@@ -50,17 +69,17 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
     ):
         return None
     source, weights = node.inputs
-    if weights.constant is None or weights.type not in _BYTES or source.type not in (*_BYTES, Scalar.INT16):
+    if weights.type not in _BYTES or source.type not in (*_BYTES, Scalar.INT16):
         return None
     if isinstance(node, DepthwiseConvolution):
-        return _depthwise(kernel, node, weights.constant, target)
+        return None if weights.constant is None else _depthwise(kernel, node, weights.constant, target)
     if isinstance(node, Convolution):
         product, zeros = convolution.product_of(node), (node.input_zero, node.weights_zero)
     else:
         product, zeros = matrix_product.product_of(node), (node.left_zero, node.right_zero)
-    if not _is_plain(product):
-        return None
-    return _product(kernel, product, _factors(product.weights, weights.constant, product), zeros, target)
+    if weights.constant is not None and _is_plain(product):
+        return _product(kernel, product, _factors(product.weights, weights.constant, product), zeros, target)
+    return _product_of_matrices(kernel, product, zeros, target) if isinstance(node, MatrixProduct) else None
 
 
 def _is_plain(product: WindowedProduct) -> bool:
@@ -117,15 +136,7 @@ def _product(
     if few is not None:
         return few
     epilogue = _epilogue_of(kernel, weights.largest.reshape(-1), target)
-    is_direct = (
-        source.type is Scalar.UINT8 if scheme.is_bytes else source.type is Scalar.INT16 and not zeros[0]
-    )
-    run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
-    is_direct = is_direct and not (weights.sums and run % target.vector_bytes)
-    plan = plan_of(product, scheme, is_direct=is_direct)
-    if scheme.is_bytes and target.has_tiles and not weights.sums and not is_open(product):
-        tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct)
-        plan = min(plan, tiled, key=lambda each: each.cycles)
+    plan = _plan(product, scheme, zeros[0], has_sums=bool(weights.sums))
     panels = packed(
         plan,
         weights,
@@ -142,6 +153,73 @@ def _product(
         kernel,
         arguments,
         lambda: _new_routine(kernel, plan, epilogue, arguments, zero=zeros[0], sums=bool(weights.sums)),
+    )
+
+
+def _plan(product: WindowedProduct, scheme: Scheme, zero: int, *, has_sums: bool) -> ProductPlan:
+    """Returns the fastest plan, by estimate, given the input's zero point."""
+    kind = product.type
+    is_direct = kind is Scalar.UINT8 if scheme.is_bytes else kind is Scalar.INT16 and not zero
+    run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
+    is_direct = is_direct and not (has_sums and run % scheme.target.vector_bytes)
+    plan = plan_of(product, scheme, is_direct=is_direct)
+    if scheme.is_bytes and scheme.target.has_tiles and not has_sums and not is_open(product):
+        tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct)
+        plan = min(plan, tiled, key=lambda each: each.cycles)
+    return plan
+
+
+def _product_of_matrices(
+    kernel: Kernel, product: WindowedProduct, zeros: tuple[int, int], target: Target
+) -> Routine | None:
+    """Returns the routine of a product whose right matrices are packed at run time."""
+    source, operand, channels = product.source, product.weights, product.channels
+    is_transposed = product.element_bytes != product.type.size_bytes
+    if has_extents((channels, product.terms)) or not product.terms:
+        return None
+    if is_transposed and (has_extents((product.positions,)) or source.type not in _BYTES):
+        return None
+    right = RightMatrix(
+        value=operand.value,
+        zero=zeros[1],
+        channels=channels,
+        terms=product.terms,
+        channel_step=operand.channel_step,
+        term_step=operand.term_step,
+        batches=product.batches,
+        is_left_transposed=is_transposed,
+    )
+    scheme = _scheme(source, target)
+    largest = np.full(channels, right.largest(source.type, zeros[0]), np.int64)
+    if not _is_exact(largest, source.type, zeros[0]):
+        return None
+    epilogue, taken = _epilogue_of(kernel, largest, target), right.taken(scheme)
+    batches = math.prod(each.extent for each in product.batches)
+    plan = _plan(replace(product, batches=()), scheme, zeros[0], has_sums=taken != 0)
+    plan = replace(plan, images=batches, shares_panels=False)
+    if is_transposed:
+        plan = transposed_plan(plan)
+    padding = zeros[0] + unsigned_shift(source.type) if scheme.is_bytes else 0
+    starts = np.full((1, channels), right.start(padding, scheme), np.int64)
+    heads = packed_heads(
+        plan,
+        head_of(padding, taken, () if epilogue.residual is None else epilogue.residual.words),
+        epilogue.starts(starts),
+        epilogue.words(1, channels),
+        operand.value.name,
+        in_pairs=is_packed(plan, epilogue),
+    )
+    sizes = panel_bytes(plan, epilogue.rows) * plan.panels, is_transposed * plan.layout.packed_bytes
+    if max(sizes) > _MAX_MATRIX_BYTES:
+        return None
+    arguments = arguments_with(epilogue.kernel, (source, heads, operand.value))
+    key = _cache_key(plan, epilogue, arguments, zero=zeros[0], sums=taken != 0)
+    own = replace(right, value=Value((), right.value.type)), arguments.index(right.value)
+    return cached_routine(
+        None if key is None else (key, own),
+        kernel,
+        arguments,
+        lambda: _new_routine(kernel, plan, epilogue, arguments, zero=zeros[0], sums=taken != 0, right=right),
     )
 
 
@@ -171,16 +249,17 @@ def _new_routine(
     *,
     zero: int,
     sums: bool,
+    right: RightMatrix | None = None,
 ) -> Routine:
     """Returns the routine of a product."""
-    writer = TiledProductWriter(plan, epilogue, arguments, zero=zero, sums=sums)
+    writer = TiledProductWriter(plan, epilogue, arguments, zero=zero, sums=sums, right=right)
     few = plan_of_few_rows(plan)
     work_items, scratch_bytes = plan.work_items, writer.scratch_bytes
     if few is None:
         writer.write()
     else:
         code = writer.code
-        other = TiledProductWriter(few, epilogue, arguments, zero=zero, sums=sums, code=code)
+        other = TiledProductWriter(few, epilogue, arguments, zero=zero, sums=sums, right=right, code=code)
         has_enough = code.value(f"icmp sge i64 {plan.height}, {plan.rows}")
         with code.when(has_enough):
             writer.write()

@@ -1,7 +1,8 @@
-"""Quantised convolutions and matrix products with constant weights, in register tiles.
+"""Quantised convolutions and matrix products in register tiles.
 
 The inputs of a block of units are packed. Then each panel of weights is multiplied by all tiles of
-the block while it is in the first-level cache.
+the block while it is in the first-level cache. Weights are packed at compile time, or, if a product
+multiplies two computed matrices, for each image: the image is then the left matrix of a batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,11 +17,13 @@ from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.input_packing import InputPacker
 from neurald.drivers.cpu.kernels.int8.micro_kernel import QuantizedMicroKernel
-from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes
+from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes, unsigned_shift
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
-from neurald.drivers.cpu.kernels.int8.results import ResultWriter
+from neurald.drivers.cpu.kernels.int8.results import ResultWriter, is_packed
+from neurald.drivers.cpu.kernels.int8.run_time_panels import RightMatrix, RunTimePanels
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.tile_kernel import TileMicroKernel
+from neurald.drivers.cpu.kernels.int8.transposed_input_packing import TransposedInputPacker
 from neurald.drivers.cpu.kernels.int8.window_sums import write_window_sums
 
 
@@ -30,9 +33,11 @@ class TiledProductWriter:
     Args:
         plan: the plan of its product.
         epilogue: the epilogue of the kernel.
-        arguments: output, input, packed weights, and values that the body reads.
+        arguments: output, input, packed weights, and values that the body reads. The constant
+            of `panels.packed_heads` takes the place of weights that are packed at run time.
         zero: the input's zero point.
         sums: True if sums of window inputs are needed too.
+        right: the right matrix, if it is packed at run time.
         code: receives the instructions; None for those of a new function.
     """
 
@@ -44,6 +49,7 @@ class TiledProductWriter:
         *,
         zero: int,
         sums: bool,
+        right: RightMatrix | None = None,
         code: Instructions | None = None,
     ) -> None:
         self._plan, self._epilogue, self._has_sums = plan, epilogue, sums
@@ -54,15 +60,37 @@ class TiledProductWriter:
         self.code = code or Instructions(parameter_names(arguments))
         self._results = ResultWriter(self.code, plan, epilogue, self._names, head=weights)
         self._single = Vector(self.code, plan.scheme.target, 1)
-        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)
+        self._blocks: InputPacker | TransposedInputPacker
+        if right is not None and right.is_left_transposed:
+            self._blocks = TransposedInputPacker(self.code, plan.layout, source=source, zero=zero)
+        else:
+            self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)
         self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
         self._tile_kernel = TileMicroKernel(plan, rows=epilogue.rows) if plan.scheme.has_tiles else None
         self._panel_bytes = panel_bytes(plan, epilogue.rows)
         self._register = plan.scheme.target.vector_bytes
+        self._right = right
+        self._panels: RunTimePanels | None = None
+        if right is not None:
+            padding = zero + unsigned_shift(plan.product.type) if plan.scheme.is_bytes else 0
+            self._panels = RunTimePanels(
+                self.code,
+                plan,
+                right,
+                (self._names[right.value], weights),
+                rows=epilogue.rows,
+                padding=padding,
+                in_pairs=is_packed(plan, epilogue),
+            )
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch memory per thread: packed inputs, sums of windows, and the sums of a tile."""
+        """Scratch memory per thread: packed inputs, sums of windows, those of a tile, and panels."""
+        return self._before_panels + (0 if self._panels is None else self._panels.size_bytes)
+
+    @property
+    def _before_panels(self) -> int:
+        """Offset in scratch memory of panels that are packed at run time."""
         kept = self._plan.span * self._plan.vectors * self._register if self._plan.spills_accumulators else 0
         return self._before_totals + kept
 
@@ -89,6 +117,7 @@ class TiledProductWriter:
                 self._write_block(images.index, blocks.index, units, ("%begin", "%end"))
             return
         if plan.images == 1:
+            self._pack_right("0")
             with code.loop("%begin", "%end", step=plan.block, may_be_empty=True) as blocks:
                 self._write_block("0", blocks.index, "%end", ("0", str(plan.panels)))
             return
@@ -96,18 +125,33 @@ class TiledProductWriter:
         first = v.binary("udiv", "i64", "%begin", units)
         last = v.binary("udiv", "i64", v.binary("add", "i64", "%end", str(plan.units - 1)), units)
         with code.loop(first, last, may_be_empty=True) as images:
+            self._pack_right(images.index)
             before = multiple(code, images.index, plan.units)
             begin = v.call("llvm.smax", "i64", v.binary("sub", "i64", "%begin", before), "0")
             end = v.call("llvm.smin", "i64", v.binary("sub", "i64", "%end", before), units)
             with code.loop(begin, end, step=plan.block, may_be_empty=True) as blocks:
                 self._write_block(images.index, blocks.index, end, ("0", str(plan.panels)))
 
+    def _pack_right(self, image: str) -> None:
+        """Packs the right matrix of a batch, if it is packed at run time."""
+        if self._panels is not None:
+            memory = address(self.code, "%scratch", str(self._before_panels))
+            self._panels.write(image, memory)
+
+    def _source_of(self, image: str) -> str:
+        """Returns the number of the image that is read for an image of the output."""
+        product = self._product
+        if self._right is None:
+            return image
+        size = product.positions * product.depth * product.type.size_bytes
+        return self._right.image_of(self.code, image, size)
+
     def _write_block(self, image: str, first: str, end: str, panels: tuple[str, str]) -> None:
         plan, code, v = self._plan, self.code, self._single
         last = v.call("llvm.smin", "i64", v.binary("add", "i64", first, str(plan.block)), end)
         begin = self._row(first)
         rows = v.call("llvm.smin", "i64", multiple(code, last, plan.rows), str(plan.height))
-        block = self._blocks.write(image, begin, rows)
+        block = self._blocks.write(self._source_of(image), begin, rows)
         if self._has_sums:
             sums = address(code, "%scratch", str(plan.layout.packed_bytes))
             count = v.binary("sub", "i64", rows, begin)
@@ -130,7 +174,10 @@ class TiledProductWriter:
                 start = v.call("llvm.smin", "i64", start, str(plan.start(plan.panels - 1, 0)))
             number = v.binary("add", "i64", multiple(code, group, plan.panels), loop.index)
             offset = multiple(code, number, self._panel_bytes)
-            panel = address(code, self._weights, offset, str(HEAD_BYTES))
+            if self._panels is None:
+                panel = address(code, self._weights, offset, str(HEAD_BYTES))
+            else:
+                panel = address(code, "%scratch", offset, str(self._before_panels))
             channel = v.binary("add", "i64", multiple(code, group, self._product.channels), start)
             source = address(
                 code, block, multiple(code, group, self._product.depth * self._scheme.element_bytes)

@@ -1,5 +1,5 @@
-; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the boxes,
-; %a2 a row of scores for each work item, in which NaN excludes a box. %scratch has the selected boxes,
+; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the boxes of
+; each image, %a2 a row of scores for each work item, in which NaN excludes a box. %scratch has the selected boxes,
 ; and then a binary heap of boxes: pairs of a score and an index, the best ones first.
 
 ; Returns true if the first pair precedes the second one: by a greater score, then by a smaller index.
@@ -54,7 +54,7 @@ end:
   ret void
 }
 
-; Returns true if two boxes overlap too much. A box without a positive area overlaps none.
+; Returns true if two boxes overlap too much.
 define internal i1 @${KERNEL}_overlaps(ptr %one, ptr %other) nounwind {
   %first = load <4 x float>, ptr %one, align 4
   %second = load <4 x float>, ptr %other, align 4
@@ -88,8 +88,9 @@ define internal i1 @${KERNEL}_overlaps(ptr %one, ptr %other) nounwind {
   %iou = select i1 %has.union, float %ratio, float 0.0
   %is.one = fcmp ogt float %one.area, 0.0
   %is.other = fcmp ogt float %other.area, 0.0
-  %is.much = fcmp ogt float %iou, $IOU_LIMIT
-  %are.boxes = and i1 %is.one, %is.other
+  %is.much = fcmp $PREDICATE float %iou, $IOU_LIMIT
+  %have.areas = and i1 %is.one, %is.other
+  %are.boxes = or i1 %have.areas, $WITHOUT_AREAS
   %result = and i1 %are.boxes, %is.much
   ret i1 %result
 }
@@ -108,6 +109,9 @@ row.begin:
   %scores = getelementptr float, ptr $SCORES, i64 %first.score
   %first.result = mul i64 %row, $ROW_RESULTS
   %results = getelementptr i32, ptr %a0, i64 %first.result
+  %image = udiv i64 %row, $IMAGE_ROWS
+  %first.box = mul i64 %image, $COUNT
+  %boxes = getelementptr [4 x float], ptr $BOXES, i64 %first.box
   br label %candidate
 candidate:
   %index = phi i64 [ 0, %row.begin ], [ %index.next, %added ]
@@ -158,7 +162,7 @@ take:
   store i64 %last, ptr %heap, align 4
   call void @${KERNEL}_sink(ptr %heap, i64 0, i64 %rest)
   %best.wide = zext i32 %best to i64
-  %p.box = getelementptr [4 x float], ptr $BOXES, i64 %best.wide
+  %p.box = getelementptr [4 x float], ptr %boxes, i64 %best.wide
   br label %compare
 compare:
   %position = phi i64 [ 0, %take ], [ %position.next, %apart ]
@@ -168,7 +172,7 @@ against:
   %p.kept = getelementptr i32, ptr %scratch, i64 %position
   %kept = load i32, ptr %p.kept
   %kept.wide = zext i32 %kept to i64
-  %p.kept.box = getelementptr [4 x float], ptr $BOXES, i64 %kept.wide
+  %p.kept.box = getelementptr [4 x float], ptr %boxes, i64 %kept.wide
   %overlaps = call i1 @${KERNEL}_overlaps(ptr %p.kept.box, ptr %p.box)
   br i1 %overlaps, label %chosen.end, label %apart
 apart:

@@ -1,9 +1,16 @@
 """Kernels of procedures, by their algorithm."""
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Entropy, GreedySelection, Positions, Scatter
+from neurald.drivers.compiler.ir.algorithm import (
+    Distinct,
+    Entropy,
+    GreedySelection,
+    Positions,
+    Sampling,
+    Scatter,
+)
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.kernels.irregular import entropy, scatter, search, suppression
+from neurald.drivers.cpu.kernels.irregular import draw, entropy, scatter, search, suppression
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -19,6 +26,8 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return search.distinct(kernel, node, algorithm)
     if isinstance(algorithm, Entropy):
         return entropy.routine(kernel)
+    if isinstance(algorithm, Sampling):
+        return draw.routine(kernel, node)
     if isinstance(algorithm, GreedySelection):
         return suppression.greedy_routine(kernel, node, algorithm)
     return suppression.routine(kernel, node, algorithm, target)

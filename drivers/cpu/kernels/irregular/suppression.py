@@ -85,7 +85,11 @@ def greedy_routine(kernel: Kernel, node: Procedure, algorithm: GreedySelection) 
         COUNT=count,
         LIMIT=limit,
         ROW_RESULTS=limit + 1,
+        IMAGE_ROWS=max(1, rows // node.inputs[0].shape[0]),
         IOU_LIMIT=literal("float", algorithm.iou_limit),
+        # A comparison with NaN is true for predicates that begin with "u".
+        PREDICATE="uge" if algorithm.includes_limit else "ogt",
+        WITHOUT_AREAS=str(algorithm.includes_limit).lower(),
         CHOSEN_BYTES=chosen_bytes,
     )
     levels = math.log2(count + 2)

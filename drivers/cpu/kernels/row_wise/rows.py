@@ -286,6 +286,9 @@ class RowWriter:
         """Size of the kept elements."""
         if self._rows.kept is None or self._is_written_out:
             return 0
+        if self._is_open:
+            # There is a last vector also if it is empty.
+            return (self._rows.length // self.lanes + 1) * self.lanes * _LANE_BYTES
         return -(-self._rows.length // self.lanes) * self.lanes * _LANE_BYTES
 
     def write(self, names: Mapping[Expression, str], store: Callable[[Statements], None]) -> None:

@@ -102,7 +102,19 @@ def _compared(build: Build, rows: int = ROWS) -> tuple[nd.Compilation, nd.Compil
     return compiled, references
 
 
-@sweep("build", [masked, doubled, flattened, summed, sliced])
+def multiplied(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
+    """The selected rows multiplied by a matrix, and their softmax."""
+    rows, products, results = _masked(graph, inputs), _rows(graph, 9), _rows(graph, 9)
+    matrix = np.linspace(-1, 1, 9 * COLUMNS, dtype=np.float32).reshape(9, COLUMNS)
+    weights = graph.tensor(shape=matrix.shape, type_="FLOAT32", data=matrix)
+    graph.operator(
+        "FULLY_CONNECTED", [rows, weights], [products], "FullyConnectedOptions", FusedActivationFunction=0
+    )
+    graph.operator("SOFTMAX", [products], [results], "SoftmaxOptions", Beta=1.0)
+    return [products, results]
+
+
+@sweep("build", [masked, doubled, flattened, summed, sliced, multiplied])
 def test_rows_where_a_condition_holds(build: Build) -> None:
     compiled, references = _compared(build)
     source = generator.standard_normal((ROWS, COLUMNS)).astype(np.float32)

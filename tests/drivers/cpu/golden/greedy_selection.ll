@@ -1,12 +1,12 @@
 ; 5 of 20 boxes
 declare float @llvm.maximum.f32(float, float)
 declare float @llvm.minimum.f32(float, float)
-; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the boxes,
-; %a2 a row of scores for each work item, in which NaN excludes a box. %scratch has the selected boxes,
+; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the boxes of
+; each image, %a2 a row of scores for each work item, in which NaN excludes a box. %scratch has the selected boxes,
 ; and then a binary heap of boxes: pairs of a score and an index, the best ones first.
 
 ; Returns true if the first pair precedes the second one: by a greater score, then by a smaller index.
-define internal i1 @k8ffb5c9bae842026_precedes(ptr %one, ptr %other) nounwind {
+define internal i1 @k497a477e15d2aa96_precedes(ptr %one, ptr %other) nounwind {
   %p.index.one = getelementptr i32, ptr %one, i64 1
   %p.index.other = getelementptr i32, ptr %other, i64 1
   %score.one = load float, ptr %one
@@ -22,7 +22,7 @@ define internal i1 @k8ffb5c9bae842026_precedes(ptr %one, ptr %other) nounwind {
 }
 
 ; Moves the pair at %start down in a heap of %count pairs, to where it precedes all below it.
-define internal void @k8ffb5c9bae842026_sink(ptr %heap, i64 %start, i64 %count) nounwind {
+define internal void @k497a477e15d2aa96_sink(ptr %heap, i64 %start, i64 %count) nounwind {
 entry:
   br label %test
 test:
@@ -38,14 +38,14 @@ look:
   br i1 %has.right, label %both, label %compare
 both:
   %p.right = getelementptr i64, ptr %heap, i64 %right
-  %is.right = call i1 @k8ffb5c9bae842026_precedes(ptr %p.right, ptr %p.left)
+  %is.right = call i1 @k497a477e15d2aa96_precedes(ptr %p.right, ptr %p.left)
   %better = select i1 %is.right, i64 %right, i64 %left
   br label %compare
 compare:
   %child = phi i64 [ %left, %look ], [ %better, %both ]
   %p.child = getelementptr i64, ptr %heap, i64 %child
   %p.at = getelementptr i64, ptr %heap, i64 %at
-  %sinks = call i1 @k8ffb5c9bae842026_precedes(ptr %p.child, ptr %p.at)
+  %sinks = call i1 @k497a477e15d2aa96_precedes(ptr %p.child, ptr %p.at)
   br i1 %sinks, label %move, label %end
 move:
   %upper = load i64, ptr %p.at, align 4
@@ -57,8 +57,8 @@ end:
   ret void
 }
 
-; Returns true if two boxes overlap too much. A box without a positive area overlaps none.
-define internal i1 @k8ffb5c9bae842026_overlaps(ptr %one, ptr %other) nounwind {
+; Returns true if two boxes overlap too much.
+define internal i1 @k497a477e15d2aa96_overlaps(ptr %one, ptr %other) nounwind {
   %first = load <4 x float>, ptr %one, align 4
   %second = load <4 x float>, ptr %other, align 4
   %one.top = extractelement <4 x float> %first, i64 0
@@ -92,12 +92,13 @@ define internal i1 @k8ffb5c9bae842026_overlaps(ptr %one, ptr %other) nounwind {
   %is.one = fcmp ogt float %one.area, 0.0
   %is.other = fcmp ogt float %other.area, 0.0
   %is.much = fcmp ogt float %iou, 0x3FE0000000000000
-  %are.boxes = and i1 %is.one, %is.other
+  %have.areas = and i1 %is.one, %is.other
+  %are.boxes = or i1 %have.areas, false
   %result = and i1 %are.boxes, %is.much
   ret i1 %result
 }
 
-define void @k8ffb5c9bae842026(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k497a477e15d2aa96(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
   %heap = getelementptr i8, ptr %scratch, i64 24
@@ -111,6 +112,9 @@ row.begin:
   %scores = getelementptr float, ptr %a2, i64 %first.score
   %first.result = mul i64 %row, 6
   %results = getelementptr i32, ptr %a0, i64 %first.result
+  %image = udiv i64 %row, 2
+  %first.box = mul i64 %image, 20
+  %boxes = getelementptr [4 x float], ptr %a1, i64 %first.box
   br label %candidate
 candidate:
   %index = phi i64 [ 0, %row.begin ], [ %index.next, %added ]
@@ -143,7 +147,7 @@ build:
   br i1 %is.built, label %select, label %sift
 sift:
   %inner = sub i64 %above, 1
-  call void @k8ffb5c9bae842026_sink(ptr %heap, i64 %inner, i64 %count)
+  call void @k497a477e15d2aa96_sink(ptr %heap, i64 %inner, i64 %count)
   br label %build
 select:
   %waiting = phi i64 [ %count, %build ], [ %rest, %chosen.end ]
@@ -159,9 +163,9 @@ take:
   %p.last = getelementptr i64, ptr %heap, i64 %rest
   %last = load i64, ptr %p.last, align 4
   store i64 %last, ptr %heap, align 4
-  call void @k8ffb5c9bae842026_sink(ptr %heap, i64 0, i64 %rest)
+  call void @k497a477e15d2aa96_sink(ptr %heap, i64 0, i64 %rest)
   %best.wide = zext i32 %best to i64
-  %p.box = getelementptr [4 x float], ptr %a1, i64 %best.wide
+  %p.box = getelementptr [4 x float], ptr %boxes, i64 %best.wide
   br label %compare
 compare:
   %position = phi i64 [ 0, %take ], [ %position.next, %apart ]
@@ -171,8 +175,8 @@ against:
   %p.kept = getelementptr i32, ptr %scratch, i64 %position
   %kept = load i32, ptr %p.kept
   %kept.wide = zext i32 %kept to i64
-  %p.kept.box = getelementptr [4 x float], ptr %a1, i64 %kept.wide
-  %overlaps = call i1 @k8ffb5c9bae842026_overlaps(ptr %p.kept.box, ptr %p.box)
+  %p.kept.box = getelementptr [4 x float], ptr %boxes, i64 %kept.wide
+  %overlaps = call i1 @k497a477e15d2aa96_overlaps(ptr %p.kept.box, ptr %p.box)
   br i1 %overlaps, label %chosen.end, label %apart
 apart:
   %position.next = add i64 %position, 1

@@ -2,14 +2,19 @@
 
 import ctypes
 import os
+import platform
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from support.cpu.routines import TARGET, adding
+from support.daemon.processes import bare_environment
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.function import function_text, subroutine_of
 from neurald.drivers.cpu.native import compile_helper, object_code
@@ -19,6 +24,7 @@ from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_un
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.routine import Routine
+from neurald.hal.process.fork import may_fork
 
 
 def answering(number: int, name: str | None = None) -> Unit:
@@ -93,8 +99,7 @@ def test_errors_of_helpers_are_reported(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
     with ObjectCompilation(TARGET, processes=2) as compilation:
         compilation.add(Unit(name="refused", text="define"))
-        thread = compilation._helpers[0]._thread
-        assert thread is not None
+        (thread,) = compilation._helpers[0]._threads
         thread.join(60)
         compilation.add(answering(7, "accepted"))
         with pytest.raises(CompilationFailed, match="refused: LLVM") as caught:
@@ -115,8 +120,8 @@ def test_stuck_helpers_are_abandoned(
         while not compilation._work._taken:
             time.sleep(0.01)
         assert answer(compilation.finish()["stuck"], "stuck") == 8
-        process = compilation._helpers[0]._process
-    assert process is not None
+        (process,) = compilation._helpers[0].processes
+    assert isinstance(process, WorkerProcess)
     assert process.has_ended
     assert "made no progress" in caplog.text
 
@@ -180,8 +185,9 @@ def test_a_helper_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatc
     helper = compile_helper.start_ahead(TARGET, 1000)
     assert helper is not None
     helper.close()
-    assert helper._process is not None
-    assert helper._process.has_ended
+    (process,) = helper.processes
+    assert isinstance(process, WorkerProcess)
+    assert process.has_ended
 
 
 def test_helpers_can_compile_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,10 +200,60 @@ def test_helpers_can_compile_everything(monkeypatch: pytest.MonkeyPatch) -> None
     assert [answer(found[unit.name], unit.name) for unit in units] == list(range(700, 710))
 
 
+_FORKED = """
+from neurald.drivers.cpu.native import object_code
+from neurald.drivers.cpu.native.compile_helper import CompileHelper, start_ahead
+from neurald.drivers.cpu.native.llvm import CompilationFailed
+from neurald.drivers.cpu.native.object_code import ObjectCompilation
+from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.target.target import TARGETS
+from neurald.hal.process.fork import permit_forks
+
+compiled_here = object_code._code
+object_code._code = None  # would be called to compile here
+permit_forks()
+helper = CompileHelper(TARGETS["avx2"], 3)
+assert [type(each).__name__ for each in helper.processes] == ["ForkedWorker"] * 3
+with ObjectCompilation(TARGETS["avx2"], helper=helper, is_apart=True) as compilation:
+    for number in range(20):
+        compilation.add(Unit(name=f"f{number}", text=f"define i32 @f{number}() {{ ret i32 {number} }}"))
+    assert all(code[:4] == b"\\x7fELF" for code in compilation.finish().values())
+assert all(each.is_closed for each in helper.processes)
+helper = CompileHelper(TARGETS["avx2"])
+object_code._code = compiled_here
+with ObjectCompilation(TARGETS["avx2"], helper=helper) as compilation:
+    compilation.add(Unit(name="refused", text="define"))
+    helper._threads[0].join(60)
+    try:
+        compilation.finish()
+    except CompilationFailed as error:
+        print("as expected:", error)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is for x86-64")
+def test_a_compiling_process_forks_its_helpers() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", _FORKED],
+        env={**bare_environment(), "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("as expected: refused: LLVM")
+
+
+def test_an_application_is_not_forked() -> None:
+    assert not may_fork()
+    helper = CompileHelper(TARGET)
+    assert isinstance(helper.processes[0], WorkerProcess)
+    helper.close()
+
+
 def test_what_a_failing_helper_leaves_is_compiled_here() -> None:
     helper = CompileHelper(TARGET)
-    process = helper._process
-    assert process is not None
+    (process,) = helper.processes
     process.kill()
     with ObjectCompilation(TARGET, helper=helper, is_apart=True) as compilation:
         for number in range(710, 714):

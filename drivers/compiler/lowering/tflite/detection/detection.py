@@ -109,7 +109,8 @@ def _kept(call: Call, builder: Builder, boxes: Value, candidates: Value, limit: 
     iou_limit = float(np.float32(call.scalar("iou_threshold")))
     rows = candidates.shape[0]
     selection = GreedySelection(limit=limit, iou_limit=iou_limit)
-    return builder.procedure(selection, boxes, candidates, output=(rows, limit + 1))
+    of_image = builder.reshape(boxes, (1, *boxes.shape))
+    return builder.procedure(selection, of_image, candidates, output=(rows, limit + 1))
 
 
 def _results(

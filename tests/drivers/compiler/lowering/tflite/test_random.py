@@ -12,6 +12,7 @@ from neurald.hal.model.types import OperandType
 
 FLOAT, INT64, UINT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT64, OperandType.TENSOR_UINT64
 UNIFORM, NORMAL = OperationType.TFLITE_RANDOM_UNIFORM, OperationType.TFLITE_RANDOM_STANDARD_NORMAL
+MULTINOMIAL = OperationType.TFLITE_MULTINOMIAL
 BITS = OperationType.TFLITE_STABLEHLO_RNG_BIT_GENERATOR
 
 
@@ -31,6 +32,20 @@ def test_two_zeros_are_random_seeds(operation: OperationType) -> None:
         first, second = (lowered_all(operation, inputs, wanted(FLOAT), data=data)[0] for _ in range(2))
         assert (first != second).mean() > 0.9
         assert abs(first.mean() - (0.5 if operation is UNIFORM else 0)) < 0.2
+
+
+@sweep("output", [OperandType.TENSOR_INT32, INT64])
+@sweep("seeds", [(1, 2), (-3, 2**40), (0, 7)])
+def test_classes(seeds: tuple[int, int], output: OperandType) -> None:
+    generator = np.random.default_rng(4)
+    for rows, classes, samples in ((1, 1, 1), (3, 7, 11), (2, 300, 1000), (1, 5, 0), (0, 5, 3)):
+        logits = generator.normal(0, 3, (rows, classes))
+        logits[generator.random(logits.shape) < 0.2] = -np.inf
+        logits[generator.random(logits.shape) < 0.1] = np.nan
+        logits[:, 0] = 1
+        inputs = [given(FLOAT, logits), ints(samples), given(INT64, seeds)]
+        for data in ((0,), (0, 2)):
+            expect_same(MULTINOMIAL, inputs, wanted(output), data=data)
 
 
 @sweep("algorithm", [0, 1, 2])

@@ -42,20 +42,23 @@ def test_boxes(sigma: float, target: Target) -> None:
     expect_same(cases, target, _compare)
 
 
-def _greedy(rows: int, count: int, limit: int) -> Case:
-    corners, scores = generator.random((count, 4)), generator.integers(0, 9, (rows, count))
+def _greedy(images: int, rows: int, count: int, limit: int, *, includes_limit: bool) -> Case:
+    corners, scores = generator.random((images, count, 4)), generator.integers(0, 9, (rows, count))
     boxes = corners.astype(np.float32)
-    boxes[:, 2:] += boxes[:, :2]
+    boxes[..., 2:] += boxes[..., :2]
     given = (scores / 8).astype(np.float32)
     if count > 9:
-        boxes[1] = boxes[0]  # equal
-        boxes[3, 2:] = boxes[3, :2]  # without area
-        boxes[5, 1] = np.nan
+        boxes[:, 1] = boxes[:, 0]  # equal
+        boxes[:, 3, 2:] = boxes[:, 3, :2]  # without area
+        boxes[:, 5, 1] = np.nan
+        boxes[:, 6], boxes[:, 7] = (0, 0, 2, 2), (0, 0, 1, 2)  # overlap by the limit
         given[:, ::4] = np.nan
         given[-1] = np.nan  # no candidates
-    return case_of(GreedySelection(limit=limit, iou_limit=0.3), boxes, given, output=(rows, limit + 1))
+    selection = GreedySelection(limit=limit, iou_limit=0.5, includes_limit=includes_limit)
+    return case_of(selection, boxes, given, output=(rows, limit + 1))
 
 
-def test_greedy_selection(target: Target) -> None:
-    shapes = ((1, 0, 2), (1, 1, 1), (3, 30, 10), (2, 100, 200), (4, 64, 5))
-    expect_same([_greedy(*shape) for shape in shapes], target)
+@pytest.mark.parametrize("includes_limit", [False, True])
+def test_greedy_selection(target: Target, *, includes_limit: bool) -> None:
+    shapes = ((1, 1, 0, 2), (1, 1, 1, 1), (1, 3, 30, 10), (2, 2, 100, 200), (2, 4, 64, 5))
+    expect_same([_greedy(*shape, includes_limit=includes_limit) for shape in shapes], target)
