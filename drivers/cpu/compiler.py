@@ -153,7 +153,7 @@ def compile_model(
             charge(sum(pool.size for pool in model.pools), "compiling a model")
             step = StepBuilder(structured, partial(compiler.block, structured), compiler.update).step()
         compilation.add(callers_unit({call.routine.pointers for call in step.calls}))
-        assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT)
+        assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT, members=step.members)
         if scope is not None:
             step = step.with_sizings(scope)
             for number in step.sizings:

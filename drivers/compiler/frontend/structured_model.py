@@ -1,7 +1,7 @@
 """A model whose IF and WHILE are loops and branches around blocks of operations.
 
 The operations of all graphs that it runs are in one flat graph, each in its own operands. An
-operand that a copy, an update or several blocks write is a variable of the program; every other
+operand that a copy, an update, an append or several blocks write is a variable of the program; every other
 one has a single writer.
 """
 
@@ -23,10 +23,26 @@ class BasicBlock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
-    """Copies an operand to another one of the same type and shape."""
+    """Copies an operand to another one of the same type and number of elements."""
 
     target: int
     source: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Append:
+    """Copies the elements of an operand, and those of another one behind them.
+
+    Nothing is copied but the appended elements if `source` and `target` can share memory.
+
+    Attributes:
+        target: has as many elements as both together.
+        source, part: operands of its type.
+    """
+
+    target: int
+    source: int
+    part: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +124,7 @@ class Branch:
     origin: int
 
 
-Item: TypeAlias = BasicBlock | Copy | Update | LengthUpdate | WhileLoop | Branch
+Item: TypeAlias = BasicBlock | Copy | Append | Update | LengthUpdate | WhileLoop | Branch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

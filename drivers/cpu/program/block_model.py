@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.frontend.structured_model import (
+    Append,
     BasicBlock,
     Branch,
     Copy,
@@ -124,10 +125,12 @@ class BlockModels:
         )
 
 
-def _controlling(item: Copy | Update | LengthUpdate | WhileLoop | Branch) -> Iterator[int]:
+def _controlling(item: Copy | Append | Update | LengthUpdate | WhileLoop | Branch) -> Iterator[int]:
     """Yields the operands that an item reads itself."""
     if isinstance(item, Copy):
         yield item.source
+    elif isinstance(item, Append):
+        yield from (item.source, item.part)
     elif isinstance(item, Update):
         yield from (item.source, item.part, item.start)
     elif isinstance(item, LengthUpdate):
