@@ -23,7 +23,7 @@ from neurald.hal.operations.machinery.call import Array, Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
+class FirstFactor:
     """What a product reads as its input.
 
     Attributes:
@@ -73,7 +73,7 @@ def source(
     repeats: int = 1,
     asymmetric: bool = False,
     moved: BoundTemporary | None = None,
-) -> Factor:
+) -> FirstFactor:
     """Returns what a kernel reads as its input.
 
     Args:
@@ -92,13 +92,13 @@ def source(
     index = call.index(name) if moved is None else moved
     elements, padded = count_of(call, name), padded_depth(kind, depth)
     if kind.is_float:
-        return Factor(calls=(), argument=index, padded=padded)
+        return FirstFactor(calls=(), argument=index, padded=padded)
     if kind is Products.INT:
         rows = BLOCK if padded == depth else depth
         temporary = BoundTemporary(size_bytes=2 * -(-elements // rows) * (rows + padded - depth))
         operand = call.operand(name)
         widen = _widening(operand, temporary, index, elements, depth, operand.zero_point)
-        return Factor(calls=(widen,), argument=temporary, padded=padded)
+        return FirstFactor(calls=(widen,), argument=temporary, padded=padded)
     rows = elements // row_length
     temporary = BoundTemporary(size_bytes=2 * elements // depth * padded)
     scales = BoundTemporary(size_bytes=4 * rows * repeats)
@@ -114,7 +114,7 @@ def source(
         work_items=rows,
         cost_ns=elements / ELEMENTS_PER_NS / 4,
     )
-    return Factor(calls=(quantize,), argument=temporary, padded=padded, rows=scales)
+    return FirstFactor(calls=(quantize,), argument=temporary, padded=padded, rows=scales)
 
 
 def centred(call: Call, kind: Products, weights: Array, name: str = "filter") -> Array:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding import factors, requantization
-from neurald.drivers.cpu.first_tier.binding.factors import Factor, kind_of, padded_depth, source
+from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of, padded_depth, source
 from neurald.drivers.cpu.first_tier.binding.movement import moving_call
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import (
@@ -89,7 +89,7 @@ def _products(
     scope: BindingScope,
     kind: Products,
     sizes: tuple[int, int, int, int],
-    given: Factor,
+    given: FirstFactor,
     weights: BoundConstant | BoundTemporary,
     epilogue: _Epilogue,
     table: BoundConstant,
@@ -309,7 +309,7 @@ def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCa
         asymmetric=True,
     )
     calls, output = list(given.calls), call.index("output")
-    given = Factor(calls=(), argument=given.argument, padded=given.padded, rows=given.rows)
+    given = FirstFactor(calls=(), argument=given.argument, padded=given.padded, rows=given.rows)
     itemsize, channels = call.operand("output").type.dtype.itemsize, shape[3]
     strides = strides_of(shape)
     for phase in np.ndindex(*window.stride):
@@ -446,7 +446,9 @@ def bind_fully_connected(scope: BindingScope, call: Call) -> list[BoundCall]:
     return _products(scope, kind, sizes, given, weights, epilogue, table, batches, output)
 
 
-def _in_blocks(scope: BindingScope, call: Call, filter_: Array, given: Factor, rows: int) -> list[BoundCall]:
+def _in_blocks(
+    scope: BindingScope, call: Call, filter_: Array, given: FirstFactor, rows: int
+) -> list[BoundCall]:
     """Binds FULLY_CONNECTED whose weights have a scale for each block of a row, which is a tap."""
     scales = scope.constant(call, "block_scales")
     (channels, blocks), depth = scales.shape, filter_.shape[1]
