@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from neurald.hal.operations.machinery.call import Array
 
@@ -14,7 +14,8 @@ class NotBound(Exception):
     """An operation has no kernel in the first tier."""
 
 
-class BoundConstant(Struct, frozen=True, kw_only=True, eq=False):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundConstant:
     """Data that a kernel reads.
 
     Attributes:
@@ -41,13 +42,15 @@ class BoundConstant(Struct, frozen=True, kw_only=True, eq=False):
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-class BoundTemporary(Struct, frozen=True, kw_only=True, eq=False):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundTemporary:
     """Memory between two kernels of an operation."""
 
     size_bytes: int
 
 
-class BoundCall(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundCall:
     """A kernel with its arguments.
 
     Attributes:
@@ -55,6 +58,7 @@ class BoundCall(Struct, frozen=True, kw_only=True):
         arguments: the output first: indexes of operands, constants, and temporaries.
         words: sizes and other parameters.
         work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+        messages: see `neurald.drivers.cpu.target.executable.KernelCall`.
     """
 
     function: str
@@ -62,3 +66,4 @@ class BoundCall(Struct, frozen=True, kw_only=True):
     words: tuple[int, ...]
     work_items: int
     cost_ns: float
+    messages: tuple[str, ...] = ()
