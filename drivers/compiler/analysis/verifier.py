@@ -9,6 +9,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Positions,
     Sampling,
     Scatter,
+    SoftSelection,
 )
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -193,6 +194,15 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
         if {weights.type, points.type} != {Scalar.FLOAT64}:
             yield "weights and points must be FLOAT64"
         expected: tuple[int, ...] = points.shape
+    elif isinstance(algorithm, SoftSelection):
+        boxes, scores, images = node.inputs
+        if boxes.shape != (*scores.shape, 4) or images.shape != scores.shape[:1] or len(scores.shape) != 2:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+            return
+        if [value.type for value in node.inputs] != [Scalar.FLOAT32, Scalar.FLOAT32, Scalar.INT32]:
+            yield "boxes and scores must be FLOAT32, images INT32"
+        rows, classes = scores.shape
+        expected = (3 * algorithm.bound(rows, classes) + 1,)
     elif isinstance(algorithm, GreedySelection):
         boxes, scores = node.inputs
         images, rows = boxes.shape[0], scores.shape[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from neurald.drivers.compiler.ir.op import Number, ReductionOp
+from neurald.hal.operations.detection.boxes import BoxSelectionRule
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,4 +107,24 @@ class Sampling:
     """
 
 
-Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy | Sampling
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SoftSelection:
+    """Selects boxes of each class as BOX_WITH_NMS_LIMIT does, which lowers the scores of others.
+
+    Inputs: boxes, FLOAT32 (rows, classes, 4); scores, FLOAT32 (rows, classes); and the images of the
+    rows, INT32 (rows,). Output: INT32 (3 × bound + 1,), the rows, the classes and the bits of the
+    FLOAT32 scores of the selected boxes, each followed by any numbers, and how many boxes there are as
+    the last element. `neurald.hal.operations.detection.boxes.select_boxes` has the algorithm.
+    """
+
+    rule: BoxSelectionRule
+
+    def bound(self, rows: int, classes: int) -> int:
+        """Returns the maximum number of selected boxes."""
+        limit = self.rule.limit
+        return rows * (classes - 1 if limit is None else min(limit, classes - 1))
+
+
+Algorithm: TypeAlias = (
+    Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy | Sampling | SoftSelection
+)
