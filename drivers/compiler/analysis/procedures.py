@@ -10,6 +10,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Distinct,
     Entropy,
     GreedySelection,
+    HashSums,
     Positions,
     Sampling,
     Scatter,
@@ -17,6 +18,7 @@ from neurald.drivers.compiler.ir.algorithm import (
 )
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.hal.operations.arithmetic.farmhash import fingerprint64
 from neurald.hal.operations.detection.boxes import select_boxes
 from neurald.hal.operations.detection.suppression import suppress
 from neurald.hal.operations.tflite.detection.detection import select_apart
@@ -56,6 +58,8 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
         )
     if isinstance(algorithm, Sampling):
         return _drawn(*inputs)
+    if isinstance(algorithm, HashSums):
+        return _hash_sums(*inputs)
     if isinstance(algorithm, SoftSelection):
         return _selected_softly(algorithm, *inputs)
     boxes, scores, *limits = inputs
@@ -63,6 +67,15 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
     chosen, left = suppressed(boxes, scores, iou_threshold, min_score, algorithm.limit, sigma)
     indices = _listed(algorithm.limit, chosen, 0)[:-1]
     return np.concatenate((indices, _listed(algorithm.limit, left.view(np.int32), len(chosen))))
+
+
+def _hash_sums(seeds: Array, rows: Array, weights: Array) -> Array:
+    sums = []
+    for seed in seeds.view(np.uint8).reshape(-1, seeds.itemsize):
+        keys = np.concatenate((np.tile(seed, (len(rows), 1)), rows), axis=1)
+        products = fingerprint64(keys).view(np.int64).astype(np.float64) * weights
+        sums.append(np.add.accumulate(products)[-1])
+    return np.array(sums, np.float64)
 
 
 def _selected_softly(algorithm: SoftSelection, boxes: Array, scores: Array, images: Array) -> Array:

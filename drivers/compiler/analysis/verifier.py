@@ -6,6 +6,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Distinct,
     Entropy,
     GreedySelection,
+    HashSums,
     Positions,
     Sampling,
     Scatter,
@@ -184,6 +185,15 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
             yield "its numbers must be two"
         if {value.type for value in (node.output, *node.inputs)} != {Scalar.UINT64}:
             yield "its numbers must be UINT64"
+        return
+    if isinstance(algorithm, HashSums):
+        seeds, rows, weights = node.inputs
+        if len(rows.shape) != 2 or not rows.shape[0] or weights.shape != rows.shape[:1]:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+        if [value.type for value in node.inputs] != [Scalar.UINT32, Scalar.UINT8, Scalar.FLOAT64]:
+            yield "seeds must be UINT32, rows UINT8 and weights FLOAT64"
+        if node.output.shape != seeds.shape or node.output.type is not Scalar.FLOAT64:
+            yield "its sums must be FLOAT64, one for each seed"
         return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"

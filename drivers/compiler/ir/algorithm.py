@@ -125,6 +125,25 @@ class SoftSelection:
         return rows * (classes - 1 if limit is None else min(limit, classes - 1))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HashSums:
+    """Adds the weighted hashes of rows of bytes, for each of several seeds.
+
+    Inputs: seeds, UINT32 (seeds,); rows, UINT8 (rows, size), at least one; and weights, FLOAT64
+    (rows,). Output: FLOAT64 (seeds,), the sums of the products of the weights and the fingerprints
+    (`neurald.hal.operations.arithmetic.farmhash`) of the seed's bytes and those of the row, as signed
+    integers, added in order.
+    """
+
+
 Algorithm: TypeAlias = (
-    Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy | Sampling | SoftSelection
+    Scatter
+    | Positions
+    | Distinct
+    | Suppression
+    | GreedySelection
+    | Entropy
+    | Sampling
+    | SoftSelection
+    | HashSums
 )

@@ -4,6 +4,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Distinct,
     Entropy,
     GreedySelection,
+    HashSums,
     Positions,
     Sampling,
     Scatter,
@@ -14,6 +15,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.kernels.irregular import (
     draw,
     entropy,
+    hashes,
     scatter,
     search,
     soft_selection,
@@ -36,6 +38,8 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return entropy.routine(kernel)
     if isinstance(algorithm, Sampling):
         return draw.routine(kernel, node)
+    if isinstance(algorithm, HashSums):
+        return hashes.routine(kernel, node)
     if isinstance(algorithm, SoftSelection):
         return soft_selection.routine(kernel, node, algorithm, target)
     if isinstance(algorithm, GreedySelection):
