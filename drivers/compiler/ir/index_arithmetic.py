@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import common_divisor
+from neurald.drivers.compiler.ir.extent import common_divisor, estimate
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 
@@ -146,7 +146,7 @@ def _split_by_common_divisor(value: Linear, n: int) -> tuple[int, Expression, Ex
     """
     factors = [factor for _, factor in value.terms]
     divisors = {common_divisor(common_divisor(n, first), second) for first in factors for second in factors}
-    for common in sorted(divisors - {1}, reverse=True):
+    for common in sorted(divisors - {1}, key=estimate, reverse=True):
         rest = {term: factor for term, factor in value.terms if factor % common}
         small = _linear_form(rest, value.constant % common)
         if small.low >= 0 and small.high < common:
