@@ -101,8 +101,7 @@ class Sampling(Struct, frozen=True, kw_only=True):
     """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SoftSelection:
+class SoftSelection(Struct, frozen=True, kw_only=True):
     """Selects boxes of each class as BOX_WITH_NMS_LIMIT does, which lowers the scores of others.
 
     Inputs: boxes, FLOAT32 (rows, classes, 4); scores, FLOAT32 (rows, classes); and the images of the
@@ -119,8 +118,7 @@ class SoftSelection:
         return rows * (classes - 1 if limit is None else min(limit, classes - 1))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HashSums:
+class HashSums(Struct, frozen=True, kw_only=True):
     """Adds the weighted hashes of rows of bytes, for each of several seeds.
 
     Inputs: seeds, UINT32 (seeds,); rows, UINT8 (rows, size), at least one; and weights, FLOAT64
