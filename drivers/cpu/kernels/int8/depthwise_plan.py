@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -128,6 +129,8 @@ class DepthwisePlan:
 
     def positions_per_iteration(self, channel_block: ChannelBlock) -> int:
         """Number of positions per iteration of a rolling row, enough to hide latencies."""
+        if isinstance(self.width, Extent):
+            return 1
         return next(
             each
             for each in range(max(1, _ROLLING_VECTORS // channel_block.vectors), 0, -1)
@@ -179,7 +182,7 @@ def plan_of(
     unit = 2 if shares else 1
     row = padded_width(columns) * channels
     unit_bytes = unit * rows.stride * row * scheme.element_bytes
-    block = max(1, min(-(-rows.positions // unit), _MAX_BLOCK_BYTES // unit_bytes))
+    block = max(1, min(estimate(-(-rows.positions // unit)), _MAX_BLOCK_BYTES // estimate(unit_bytes)))
     layout = BlockLayout(
         scheme=scheme,
         type=node.input.type,
