@@ -24,7 +24,7 @@ from neurald.service.sandbox.writable_paths import make_writable_paths
 logger = logging.getLogger(__name__)
 
 #: The first version of each part of Landlock. The last part restricts signals and abstract sockets.
-_LANDLOCK_PARTS = (
+LANDLOCK_PARTS = (
     (1, "landlock-files"),
     (1, "landlock-reading"),
     (3, "landlock-truncation"),
@@ -35,7 +35,7 @@ _LANDLOCK_PARTS = (
 _SECCOMP = "seccomp"
 _REFUSED = "the sandbox cannot be entered: {}; use --sandbox off to run without it"
 _CAPABILITIES = "capabilities"
-ALL_PARTS = ("no_new_privs", "rlimits", _CAPABILITIES, *(name for _, name in _LANDLOCK_PARTS), _SECCOMP)
+ALL_PARTS = ("no_new_privs", "rlimits", _CAPABILITIES, *(name for _, name in LANDLOCK_PARTS), _SECCOMP)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def enter(
     parts = ["no_new_privs", "rlimits"]
     if capabilities.is_available():
         parts.append(_CAPABILITIES)
-    parts += (name for since, name in _LANDLOCK_PARTS if since <= version)
+    parts += (name for since, name in LANDLOCK_PARTS if since <= version)
     if has_seccomp:
         parts.append(_SECCOMP)
     if not is_own_process or not _is_alone():
