@@ -34,7 +34,7 @@ def opened_executable(
     routines = [call.routine for call in step.calls]
     numbers = {value: number for number, value in enumerate(assignment.spans)}
     values = tuple(
-        OpenValue(program.number(value.size_bytes), first, last)
+        OpenValue(tuple(map(program.number, assignment.sizes[value])), first, last)
         for value, (first, last) in assignment.spans.items()
     )
 

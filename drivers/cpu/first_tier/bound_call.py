@@ -58,6 +58,7 @@ class BoundCall:
         arguments: the output first: indexes of operands, constants, and temporaries.
         words: sizes and other parameters.
         work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+        messages: see `neurald.drivers.cpu.target.executable.KernelCall`.
     """
 
     function: str
@@ -65,3 +66,4 @@ class BoundCall:
     words: tuple[int, ...]
     work_items: int
     cost_ns: float
+    messages: tuple[str, ...] = ()

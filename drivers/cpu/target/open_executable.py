@@ -21,13 +21,17 @@ class OpenValue(msgspec.Struct, frozen=True, array_like=True):
     """A value in the arena.
 
     Attributes:
-        size_bytes: number of its size in the program.
+        sizes: the numbers of its sizes in the program: it has the largest.
         first, last: positions of the calls between which it is alive, see `Lifespan`.
     """
 
-    size_bytes: int
+    sizes: tuple[int, ...]
     first: int
     last: int
+
+    def size_bytes(self, numbers: Sequence[int]) -> int:
+        """Returns its size, for these numbers of the program."""
+        return max((numbers[each] for each in self.sizes), default=0)
 
 
 class OpenLocation(msgspec.Struct, frozen=True, array_like=True):
@@ -199,7 +203,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             unshared_bytes=plan.unshared_bytes,
         )
         places = tuple(
-            (plan.offsets[n], max(0, numbers[value.size_bytes])) for n, value in enumerate(self.values)
+            (plan.offsets[n], max(0, value.size_bytes(numbers))) for n, value in enumerate(self.values)
         )
         return Grown(executable=executable, places=places)
 
@@ -261,7 +265,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         return plan_memory(
             [
                 Lifespan(
-                    value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last
+                    value=n, size_bytes=max(1, value.size_bytes(numbers)), first=value.first, last=value.last
                 )
                 for n, value in enumerate(self.values)
             ],
@@ -270,7 +274,8 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
         """Returns the numbers that must not be negative."""
-        used = [*(value.size_bytes for value in self.values), *self.work_items, *self.scratch_bytes]
+        used = [*(size for value in self.values for size in value.sizes)]
+        used += [*self.work_items, *self.scratch_bytes]
         used += [place.offset for places in self.locations for place in places if place is not None]
         return [numbers[each] for each in used]
 
@@ -308,7 +313,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             *self.extents,
             *self.scratch_bytes,
             *self.names.values(),
-            *(value.size_bytes for value in self.values),
+            *(size for value in self.values for size in value.sizes),
             *(place.offset for place in places),
             *(number for port in ports for number in (port.size_bytes, *port.dimensions)),
         ]

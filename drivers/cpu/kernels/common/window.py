@@ -1,7 +1,8 @@
 """Positions of a convolution's window along a dimension of an image, and the taps on the image."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
@@ -11,8 +12,7 @@ from neurald.hal.records import replace
 _SHORT_TILE = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowDimension:
+class WindowDimension(Struct, frozen=True, kw_only=True):
     """One dimension of a convolution.
 
     Attributes:
@@ -77,8 +77,7 @@ class WindowDimension:
         return first, last[::-1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileRun:
+class TileRun(Struct, frozen=True, kw_only=True):
     """Consecutive tiles computed by the same instructions.
 
     Attributes:
@@ -97,8 +96,7 @@ class TileRun:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TapSegment:
+class TapSegment(Struct, frozen=True, kw_only=True):
     """Taps that are on the image for the same positions of a tile."""
 
     taps: range

@@ -9,9 +9,9 @@ this. A channel block is a set of channels that is interleaved at once.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.extent import Extent, estimate
@@ -34,8 +34,7 @@ _ROLLING_VECTORS = 4
 _INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelBlock:
+class ChannelBlock(Struct, frozen=True, kw_only=True):
     """Channels that are computed at once.
 
     Attributes:
@@ -51,8 +50,7 @@ class ChannelBlock:
     vectors: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepthwisePlan:
+class DepthwisePlan(Struct, frozen=True, kw_only=True):
     """Division of a depthwise convolution.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Division of a quantised product: vectors, tiles, panels, units of rows, and blocks of units."""
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
@@ -46,8 +47,7 @@ _MAX_NEAR_PANEL_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
 ALIASED_BYTES = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductPlan:
+class ProductPlan(Struct, frozen=True, kw_only=True):
     """Division of a product.
 
     A unit is `rows` output rows of one image. It is computed in tiles of `pixels` positions: parts

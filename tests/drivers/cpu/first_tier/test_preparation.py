@@ -21,7 +21,7 @@ def chain(*operations: str) -> nd.Model:
     value, outputs = given, []
     for name in operations:
         output = builder.add_operand(FLOAT, (3, 70))
-        inputs = [value] if name == "FLOOR" else [value, given, none]
+        inputs = [value] if name == "TFLITE_SIGN" else [value, given, none]
         builder.add_operation(nd.OperationType[name], inputs, [output])
         value = output
         outputs.append(output)
@@ -33,9 +33,9 @@ def chain(*operations: str) -> nd.Model:
     ("operations", "native"),
     [
         (("ADD", "MUL"), None),
-        (("ADD", "FLOOR"), {0}),
-        (("FLOOR", "MUL", "SUB", "FLOOR", "ADD"), {1, 2, 4}),
-        (("FLOOR",), set()),
+        (("ADD", "TFLITE_SIGN"), {0}),
+        (("TFLITE_SIGN", "MUL", "SUB", "TFLITE_SIGN", "ADD"), {1, 2, 4}),
+        (("TFLITE_SIGN",), set()),
     ],
 )
 def test_operations_without_kernels_run_on_references(

@@ -282,6 +282,7 @@ def _moved(by: int) -> Callable[[Any], Any]:
         (Opcode.ENTER_LOOP, {"locations": lambda _: ((0, 0),)}),
         (Opcode.COPY, {"number": lambda _: 1 << 40}),
         (Opcode.COPY, {"number": lambda _: -1}),
+        (Opcode.COPY, {"target": lambda _: 1}),
         (Opcode.COPY, {"locations": lambda locations: locations[:1]}),
         (
             Opcode.COPY,
