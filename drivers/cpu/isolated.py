@@ -4,8 +4,9 @@ See `neurald.hal.compiling.contract`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.bounded_model import whole_model
@@ -60,8 +61,7 @@ def to_compiled_open(opened: CpuOpenModel | None) -> CompileResult:
     return CompileResult(note=_Kind.OPEN.value, artifact=opened.artifact())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IsolatedPreparation:
+class IsolatedPreparation(Struct, frozen=True, kw_only=True):
     """Prepares models that another process compiles.
 
     Attributes:

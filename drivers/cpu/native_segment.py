@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.native.growing_instance import LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -13,8 +13,7 @@ from neurald.hal.device import ExecuteOptions, KernelTime
 from neurald.hal.operations.machinery.call import Array
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class NativeSegment:
+class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
     """Implements `neurald.hal.execution.compiled_segment.CompiledSegment`.
 
     Attributes:

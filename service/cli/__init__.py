@@ -23,6 +23,7 @@ from neurald.service.cli.config import config
 from neurald.service.cli.conformance import conformance
 from neurald.service.cli.demo import demo
 from neurald.service.cli.devices import devices
+from neurald.service.cli.doctor import doctor
 from neurald.service.cli.driver import driver
 from neurald.service.cli.explain import explain
 from neurald.service.cli.forgive import forgive
@@ -150,6 +151,7 @@ app.command(help="Show what the service manager's drivers do, and why.")(status)
 app.command(help="Replace a driver's process without a gap, or end its quarantine.")(restart)
 app.command(help="Let a driver try again what killed it.")(forgive)
 app.command(help="Show the service manager's configuration and where it comes from.")(config)
+app.command(help="Say what is installed, what is wrong, and how to mend it.")(doctor)
 app.command("install-service", help="Make the service manager a service of systemd.")(install_service)
 app.command("uninstall-service", help="Remove the service of systemd.")(uninstall_service)
 app.command(

@@ -387,6 +387,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/cli/install_service.py": "tests/service/installation/test_installer.py",
     "service/cli/log_options.py": "tests/service/cli/test_driver.py",
     "service/cli/manager_options.py": "tests/service/manager/test_manager.py",
+    "service/diagnosis/finding.py": "tests/service/diagnosis/test_diagnosis.py",
     "service/logs/choices.py": "tests/service/logs/test_formatters.py",
     "service/manager/setting_choice.py": "tests/service/manager/test_configuration.py",
     "service/cli/config.py": "tests/service/manager/test_configuration.py",
