@@ -91,8 +91,8 @@ class Managed:
 
     def configure(self, **settings: object) -> None:
         """Writes the configuration file."""
-        lines = ["[drivers.adder]", f'driver = "{self._driver}"', 'sandbox = "off"']
-        lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
+        lines = ["[drivers.adder]", f'driver = "{self._driver}"']
+        lines += [f"{name} = {_toml(value)}" for name, value in {"sandbox": "off", **settings}.items()]
         lines += ["[drivers.adder.environment]", f'{BEHAVIOUR_VARIABLE} = "{self.behaviour}"']
         self.file.write_text("\n".join(lines) + "\n")
 

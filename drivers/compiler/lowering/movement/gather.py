@@ -1,4 +1,4 @@
-"""Lowers GATHER, EMBEDDING_LOOKUP and HASHTABLE_LOOKUP."""
+"""Lowers GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP and LSH_PROJECTION."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
+from neurald.drivers.compiler.lowering.movement.projection import projection
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.gather import gather_axis
@@ -125,4 +126,5 @@ LOWERINGS = {
     OperationType.GATHER: _gather,
     OperationType.EMBEDDING_LOOKUP: _embedding_lookup,
     OperationType.HASHTABLE_LOOKUP: hashtable_lookup,
+    OperationType.LSH_PROJECTION: projection,
 }
