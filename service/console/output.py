@@ -64,8 +64,10 @@ def write_table(
 
 @contextmanager
 def live_tables() -> Iterator[Callable[..., None]]:
-    """Yields a function that takes the arguments of `write_table` and shows a table in place of the
-    one before. Takes the whole terminal during the block.
+    """Takes the terminal for tables of which each replaces the one before.
+
+    Yields:
+        A function with the arguments of `write_table`, which shows a table.
     """
     from rich.live import Live
 

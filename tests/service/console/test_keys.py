@@ -5,6 +5,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_the_terminal_is_as_it_was(keyboard: int) -> None:
 
 
 def test_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open(os.devnull) as nothing:
+    with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
         with single_keys():
             assert not pressed("q", 0.05)
