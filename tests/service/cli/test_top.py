@@ -13,6 +13,7 @@ def driver(name: str, process: int | None, state: DriverState, reason: str = "")
     return DriverStatus(
         name=name,
         address=f"unix:///run/{name}.sock",
+        listen="",
         state=state,
         reason=reason,
         process=process,
