@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from neurald.drivers.compiler.ir.algorithm import (
+    CombinedRows,
     Distinct,
     Entropy,
     GreedySelection,
@@ -185,6 +186,16 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
             yield "its numbers must be two"
         if {value.type for value in (node.output, *node.inputs)} != {Scalar.UINT64}:
             yield "its numbers must be UINT64"
+        return
+    if isinstance(algorithm, CombinedRows):
+        *lists, table = node.inputs
+        if {value.shape for value in lists} != {(lists[0].count,)} or len(table.shape) != 2:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+        kinds = [Scalar.INT32, Scalar.INT32, Scalar.FLOAT32, Scalar.FLOAT32]
+        if [value.type for value in node.inputs] != kinds:
+            yield "destinations and rows must be INT32, weights and the table FLOAT32"
+        if node.output.type is not Scalar.FLOAT32 or node.output.shape[1:] != table.shape[1:]:
+            yield "its rows must be those of the table"
         return
     if isinstance(algorithm, HashSums):
         seeds, rows, weights = node.inputs
