@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -126,6 +127,8 @@ class DepthwisePlan(Struct, frozen=True, kw_only=True):
 
     def positions_per_iteration(self, channel_block: ChannelBlock) -> int:
         """Number of positions per iteration of a rolling row, enough to hide latencies."""
+        if isinstance(self.width, Extent):
+            return 1
         return next(
             each
             for each in range(max(1, _ROLLING_VECTORS // channel_block.vectors), 0, -1)
@@ -177,7 +180,7 @@ def plan_of(
     unit = 2 if shares else 1
     row = padded_width(columns) * channels
     unit_bytes = unit * rows.stride * row * scheme.element_bytes
-    block = max(1, min(-(-rows.positions // unit), _MAX_BLOCK_BYTES // unit_bytes))
+    block = max(1, min(estimate(-(-rows.positions // unit)), _MAX_BLOCK_BYTES // estimate(unit_bytes)))
     layout = BlockLayout(
         scheme=scheme,
         type=node.input.type,
