@@ -6,7 +6,7 @@ from typing import Final
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.model.types import Lifetime, Model, Operation, Subgraph, counted
 from neurald.hal.operations import DEFINITIONS
-from neurald.service.inspection.outline import ModelOutline, is_open
+from neurald.service.inspection.summary import ModelSummary, is_open
 
 #: How many names a finding lists.
 _MAX_NAMES: Final = 4
@@ -14,22 +14,22 @@ _MAX_NAMES: Final = 4
 _CONVERSIONS: Final = ("CAST", "DEQUANTIZE")
 
 
-def findings(model: Model, outlined: ModelOutline) -> Iterator[str]:
+def findings(model: Model, summary: ModelSummary) -> Iterator[str]:
     """Yields sentences about a model.
 
     Args:
         model: a valid model.
-        outlined: its outline.
+        summary: its summary.
     """
-    opened = [each.name for each in outlined.inputs if is_open(each)]
+    opened = [each.name for each in summary.inputs if is_open(each)]
     if opened:
         yield (
             f"{_listed('input', opened)}: lengths are open; values for them are compiled once where the device "
             "can, and `load_tflite(shapes=…)` sets them"
         )
-    if outlined.state:
+    if summary.state:
         yield (
-            f"{_listed('variable', outlined.state)}: an execution depends on those before it; "
+            f"{_listed('variable', summary.state)}: an execution depends on those before it; "
             "use one compilation for each stream of inputs"
         )
     if any(_is_random(operation) for graph in _graphs(model) for operation in graph.operations):
@@ -37,7 +37,7 @@ def findings(model: Model, outlined: ModelOutline) -> Iterator[str]:
     yield from _without_use(model)
     if (stored := _stored_elsewhere(model)) is not None:
         yield stored
-    size = sum(size for _, size in outlined.constants.values())
+    size = sum(size for _, size in summary.constants.values())
     if size > (limit := Limits().model_bytes):
         yield f"constants have {size} bytes; daemons accept {limit} (`--limit model_bytes`)"
     if not model.main.operations:

@@ -9,13 +9,13 @@ from neurald.hal.model.types import StateVariable
 from neurald.hal.records import replace
 from neurald.service.inspection import findings as module
 from neurald.service.inspection.findings import findings
-from neurald.service.inspection.outline import outline
+from neurald.service.inspection.summary import summarize
 
 ADD = nd.OperationType.ADD
 
 
 def found(model: nd.Model) -> list[str]:
-    return list(findings(model, outline(model)))
+    return list(findings(model, summarize(model)))
 
 
 def test_nothing_is_said_of_an_ordinary_model() -> None:

@@ -1,11 +1,11 @@
-"""Outlines of models."""
+"""Summaries of models."""
 
 import numpy as np
 from support.models.control_flow import ADD, MUL, arithmetic, branching
 from support.models.small import add_model
 
 import neurald as nd
-from neurald.service.inspection.outline import OPEN, is_open, outline
+from neurald.service.inspection.summary import OPEN, is_open, summarize
 
 FLOAT32 = nd.OperandType.TENSOR_FLOAT32
 
@@ -27,7 +27,7 @@ def chain(shape: tuple[int, ...], length: int) -> nd.Model:
 
 
 def test_values_and_operations() -> None:
-    found = outline(add_model((2, 3)))
+    found = summarize(add_model((2, 3)))
     assert [(each.type, each.shape) for each in found.inputs] == [("TENSOR_FLOAT32", (2, 3))] * 2
     (add,) = found.graphs[0].operations
     assert (add.type, add.position, add.graphs) == ("ADD", 0, ())
@@ -37,7 +37,7 @@ def test_values_and_operations() -> None:
 
 
 def test_values_share_memory() -> None:
-    found = outline(chain((64, 16), 10))
+    found = summarize(chain((64, 16), 10))
     size = 64 * 16 * 4
     assert found.largest_bytes == size
     assert found.arena_bytes == 2 * size, "one is read while the next is written"
@@ -45,7 +45,7 @@ def test_values_share_memory() -> None:
 
 
 def test_open_shapes() -> None:
-    found = outline(chain((0, 16), 2))
+    found = summarize(chain((0, 16), 2))
     (given,) = found.inputs
     assert given.shape == (OPEN, 16)
     assert is_open(given)
@@ -63,7 +63,7 @@ def test_what_depends_on_constants_needs_no_memory() -> None:
     builder.set_operand_value(activation, 0)
     builder.add_operation(nd.OperationType.MUL, [x, weights, activation], [y])
     builder.identify_inputs_and_outputs([x], [y])
-    assert outline(builder.finish()).arena_bytes == 4032, "4,000 bytes, padded"
+    assert summarize(builder.finish()).arena_bytes == 4032, "4,000 bytes, padded"
 
 
 def test_quantised_values() -> None:
@@ -72,12 +72,12 @@ def test_quantised_values() -> None:
     x, y = (builder.add_operand(kind, (4,), scale=0.5, zero_point=3) for _ in range(2))
     builder.add_operation(nd.OperationType.RELU, [x], [y])
     builder.identify_inputs_and_outputs([x], [y])
-    (given,) = outline(builder.finish()).inputs
+    (given,) = summarize(builder.finish()).inputs
     assert (given.scale, given.zero_point, given.channels) == (0.5, 3, None)
 
 
 def test_graphs_that_operations_run() -> None:
-    found = outline(branching(arithmetic(ADD, 1), arithmetic(MUL, 2)))
+    found = summarize(branching(arithmetic(ADD, 1), arithmetic(MUL, 2)))
     (branch,) = found.graphs[0].operations
     assert (branch.type, branch.graphs) == ("IF", (1, 2))
     assert [graph.operations[0].type for graph in found.graphs] == ["IF", "ADD", "MUL"]

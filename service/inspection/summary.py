@@ -1,4 +1,4 @@
-"""Outlines a model: its inputs and outputs, constants, operations and memory."""
+"""Summarizes a model: its inputs and outputs, constants, operations and memory."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _ALIGNMENT: Final = 64
 OPEN: Final = -1
 
 
-class ValueOutline(msgspec.Struct, frozen=True, kw_only=True):
+class ValueSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A value of a model.
 
     Attributes:
@@ -34,7 +34,7 @@ class ValueOutline(msgspec.Struct, frozen=True, kw_only=True):
     channels: int | None = None
 
 
-class OperationOutline(msgspec.Struct, frozen=True, kw_only=True):
+class OperationSummary(msgspec.Struct, frozen=True, kw_only=True):
     """An operation.
 
     Attributes:
@@ -49,19 +49,19 @@ class OperationOutline(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     type: str
     name: str
-    inputs: tuple[ValueOutline, ...]
-    outputs: tuple[ValueOutline, ...]
+    inputs: tuple[ValueSummary, ...]
+    outputs: tuple[ValueSummary, ...]
     graphs: tuple[int, ...] = ()
 
 
-class GraphOutline(msgspec.Struct, frozen=True, kw_only=True):
+class GraphSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A graph: 0 is the main one, IF and WHILE run the others."""
 
     number: int
-    operations: tuple[OperationOutline, ...]
+    operations: tuple[OperationSummary, ...]
 
 
-class ModelOutline(msgspec.Struct, frozen=True, kw_only=True):
+class ModelSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A model.
 
     Attributes:
@@ -77,26 +77,26 @@ class ModelOutline(msgspec.Struct, frozen=True, kw_only=True):
         graphs: in the order of their numbers.
     """
 
-    inputs: tuple[ValueOutline, ...]
-    outputs: tuple[ValueOutline, ...]
+    inputs: tuple[ValueSummary, ...]
+    outputs: tuple[ValueSummary, ...]
     state: tuple[str, ...]
     signatures: dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
     constants: dict[str, tuple[int, int]]
     largest_bytes: int | None
     arena_bytes: int | None
     operations: dict[str, int]
-    graphs: tuple[GraphOutline, ...]
+    graphs: tuple[GraphSummary, ...]
 
 
-def outline(model: Model) -> ModelOutline:
-    """Outlines a model.
+def summarize(model: Model) -> ModelSummary:
+    """Summarizes a model.
 
     Args:
         model: a valid model.
     """
     graphs = (model.main, *model.referenced)
     sizes = _computed_sizes(model)
-    return ModelOutline(
+    return ModelSummary(
         inputs=_named(model, model.inputs, model.input_names),
         outputs=_named(model, model.outputs, model.output_names),
         state=tuple(each.name for each in model.state),
@@ -111,7 +111,7 @@ def outline(model: Model) -> ModelOutline:
     )
 
 
-def _named(model: Model, indexes: Sequence[int], names: Sequence[str]) -> tuple[ValueOutline, ...]:
+def _named(model: Model, indexes: Sequence[int], names: Sequence[str]) -> tuple[ValueSummary, ...]:
     operands = model.main.operands
     found = [_value(operands[index]) for index in indexes]
     if len(names) != len(found):
@@ -119,13 +119,13 @@ def _named(model: Model, indexes: Sequence[int], names: Sequence[str]) -> tuple[
     return tuple(msgspec.structs.replace(each, name=name) for each, name in zip(found, names, strict=True))
 
 
-def _value(operand: Operand) -> ValueOutline:
+def _value(operand: Operand) -> ValueSummary:
     shape = None if operand.dimensions is None else tuple(operand.dimensions)
     if shape is not None and not operand.is_fully_specified:
         shape = tuple(length or OPEN for length in shape)
     channels = None if operand.channel_quant is None else operand.channel_quant.dimension
     is_quantised = channels is None and operand.scale != 0
-    return ValueOutline(
+    return ValueSummary(
         name=operand.name,
         type=operand.type.name,
         shape=shape,
@@ -135,8 +135,8 @@ def _value(operand: Operand) -> ValueOutline:
     )
 
 
-def _graph(number: int, graph: Subgraph) -> GraphOutline:
-    return GraphOutline(
+def _graph(number: int, graph: Subgraph) -> GraphSummary:
+    return GraphSummary(
         number=number,
         operations=tuple(
             _operation(position, operation, graph.operands)
@@ -145,10 +145,10 @@ def _graph(number: int, graph: Subgraph) -> GraphOutline:
     )
 
 
-def _operation(position: int, operation: Operation, operands: Sequence[Operand]) -> OperationOutline:
+def _operation(position: int, operation: Operation, operands: Sequence[Operand]) -> OperationSummary:
     inputs = [operands[index] for index in operation.inputs]
     outputs = [operands[index] for index in operation.outputs]
-    return OperationOutline(
+    return OperationSummary(
         position=position,
         type=operation.type.name,
         name=outputs[0].name if outputs else "",
@@ -208,6 +208,6 @@ def _arena_bytes(graph: Subgraph, sizes: dict[int, int]) -> int:
     ).size_bytes
 
 
-def is_open(value: ValueOutline) -> bool:
+def is_open(value: ValueSummary) -> bool:
     """Returns True if a dimension or the rank of a value is open."""
     return value.shape is None or OPEN in value.shape
