@@ -178,10 +178,12 @@ class CpuDevice:
             from neurald.hal.execution.reference_model import ReferenceModel
 
             return ReferenceModel(model)
+        from neurald.drivers.compiler.support.gc_pause import paused_gc
         from neurald.drivers.cpu.first_tier.preparation import prepare
 
         threads = thread_count(options.threads, self._settings)
-        return prepare(model, self._target, codes, library.team(threads))
+        with paused_gc():
+            return prepare(model, self._target, codes, library.team(threads))
 
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, is_specified

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 
 from neurald.drivers.compiler.ir.algorithm import (
+    CombinedRows,
     Distinct,
     Entropy,
     GreedySelection,
+    HashSums,
     Positions,
     Sampling,
     Scatter,
+    SoftSelection,
 )
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -184,6 +187,25 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
         if {value.type for value in (node.output, *node.inputs)} != {Scalar.UINT64}:
             yield "its numbers must be UINT64"
         return
+    if isinstance(algorithm, CombinedRows):
+        *lists, table = node.inputs
+        if {value.shape for value in lists} != {(lists[0].count,)} or len(table.shape) != 2:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+        kinds = [Scalar.INT32, Scalar.INT32, Scalar.FLOAT32, Scalar.FLOAT32]
+        if [value.type for value in node.inputs] != kinds:
+            yield "destinations and rows must be INT32, weights and the table FLOAT32"
+        if node.output.type is not Scalar.FLOAT32 or node.output.shape[1:] != table.shape[1:]:
+            yield "its rows must be those of the table"
+        return
+    if isinstance(algorithm, HashSums):
+        seeds, rows, weights = node.inputs
+        if len(rows.shape) != 2 or not rows.shape[0] or weights.shape != rows.shape[:1]:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+        if [value.type for value in node.inputs] != [Scalar.UINT32, Scalar.UINT8, Scalar.FLOAT64]:
+            yield "seeds must be UINT32, rows UINT8 and weights FLOAT64"
+        if node.output.shape != seeds.shape or node.output.type is not Scalar.FLOAT64:
+            yield "its sums must be FLOAT64, one for each seed"
+        return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"
     if isinstance(algorithm, Sampling):
@@ -193,6 +215,15 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
         if {weights.type, points.type} != {Scalar.FLOAT64}:
             yield "weights and points must be FLOAT64"
         expected: tuple[int, ...] = points.shape
+    elif isinstance(algorithm, SoftSelection):
+        boxes, scores, images = node.inputs
+        if boxes.shape != (*scores.shape, 4) or images.shape != scores.shape[:1] or len(scores.shape) != 2:
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
+            return
+        if [value.type for value in node.inputs] != [Scalar.FLOAT32, Scalar.FLOAT32, Scalar.INT32]:
+            yield "boxes and scores must be FLOAT32, images INT32"
+        rows, classes = scores.shape
+        expected = (3 * algorithm.bound(rows, classes) + 1,)
     elif isinstance(algorithm, GreedySelection):
         boxes, scores = node.inputs
         images, rows = boxes.shape[0], scores.shape[0]

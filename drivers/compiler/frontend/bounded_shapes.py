@@ -1,9 +1,10 @@
 """Compiles operations whose number of results follows from data.
 
-WHERE, UNIQUE and SEGMENT_SUM have at most as many results as elements. Their results get the shape of
-this upper bound, and a `Limit`: the number of rows that exist. The operations that follow compute all
-rows of the upper bound where each row only depends on the same row of their inputs. The number of
-rows of a result of the model is read after the execution.
+WHERE, UNIQUE and SEGMENT_SUM have at most as many results as elements, and operations that select
+boxes at most as many as there are boxes. Their results get the shape of this upper bound, and a
+`Limit`: the number of rows that exist. The operations that follow compute all rows of the upper
+bound where each row only depends on the same row of their inputs. The number of rows of a result of
+the model is read after the execution.
 """
 
 import math
@@ -47,6 +48,10 @@ _ROW_WISE: frozenset[OperationType] = frozenset(
         T.FULLY_CONNECTED,
         T.SLICE,
         T.TRANSPOSE,
+        T.AXIS_ALIGNED_BBOX_TRANSFORM,
+        T.HEATMAP_MAX_KEYPOINT,
+        T.ROI_ALIGN,
+        T.ROI_POOLING,
         T.TFLITE_RESHAPE,
         T.TFLITE_SQUEEZE,
         T.TFLITE_EXPAND_DIMS,

@@ -9,6 +9,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.op import Number, ReductionOp
+from neurald.hal.operations.detection.boxes import BoxSelectionRule
+from neurald.hal.operations.tflite.movement.embedding import Combiner
 
 
 class Scatter(Struct, frozen=True, kw_only=True):
@@ -100,4 +102,57 @@ class Sampling(Struct, frozen=True, kw_only=True):
     """
 
 
-Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy | Sampling
+class SoftSelection(Struct, frozen=True, kw_only=True):
+    """Selects boxes of each class as BOX_WITH_NMS_LIMIT does, which lowers the scores of others.
+
+    Inputs: boxes, FLOAT32 (rows, classes, 4); scores, FLOAT32 (rows, classes); and the images of the
+    rows, INT32 (rows,). Output: INT32 (3 × bound + 1,), the rows, the classes and the bits of the
+    FLOAT32 scores of the selected boxes, each followed by any numbers, and how many boxes there are as
+    the last element. `neurald.hal.operations.detection.boxes.select_boxes` has the algorithm.
+    """
+
+    rule: BoxSelectionRule
+
+    def bound(self, rows: int, classes: int) -> int:
+        """Returns the maximum number of selected boxes."""
+        limit = self.rule.limit
+        return rows * (classes - 1 if limit is None else min(limit, classes - 1))
+
+
+class HashSums(Struct, frozen=True, kw_only=True):
+    """Adds the weighted hashes of rows of bytes, for each of several seeds.
+
+    Inputs: seeds, UINT32 (seeds,); rows, UINT8 (rows, size), at least one; and weights, FLOAT64
+    (rows,). Output: FLOAT64 (seeds,), the sums of the products of the weights and the fingerprints
+    (`neurald.hal.operations.arithmetic.farmhash`) of the seed's bytes and those of the row, as signed
+    integers, added in order.
+    """
+
+
+class CombinedRows(Struct, frozen=True, kw_only=True):
+    """Combines weighted rows of a table, as EMBEDDING_LOOKUP_SPARSE does.
+
+    Inputs: the destinations, INT32 (count,), of which those outside of the output are ignored; the rows
+    of the table, INT32 (count,); their weights, FLOAT32 (count,); and the table, FLOAT32 (length,
+    width). The output is FLOAT32 (rows, width), 0 where nothing is combined. Consecutive rows of a
+    destination are added. Their sum is added to the output, which is then divided.
+
+    Attributes:
+        combiner: what the output is divided by.
+    """
+
+    combiner: Combiner
+
+
+Algorithm: TypeAlias = (
+    CombinedRows
+    | Scatter
+    | Positions
+    | Distinct
+    | Suppression
+    | GreedySelection
+    | Entropy
+    | Sampling
+    | SoftSelection
+    | HashSums
+)

@@ -1,10 +1,10 @@
 """Assembles an executable from operations that are bound to the kernels of the first tier."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
@@ -18,8 +18,7 @@ from neurald.hal.model.types import Model, Operand, byte_size
 _LABEL: Final = "first tier"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundPart:
+class BoundPart(Struct, frozen=True, kw_only=True):
     """Operations of a model that run together.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Layouts that kernels of the first tier and the data that is prepared for them have in common."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from neurald.drivers.cpu.target.target import Target
 
@@ -16,8 +17,7 @@ NEST: Final = 6
 BATCH_WORDS: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tiles:
+class Tiles(Struct, frozen=True, kw_only=True):
     """Sizes of register tiles for a target.
 
     Attributes:

@@ -22,13 +22,11 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import OperandType
+from neurald.hal.model.types import FusedActivation, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
-from neurald.hal.operations.elementwise.arithmetic import addend_shift
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIFT
 
 _WORD, _BOOL = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
 
@@ -227,32 +225,64 @@ def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]
     """Binds arithmetic on bytes, whose addends or factors are in tables."""
     first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
     if function == "multiply":
-        kernel, tables, largest = "byte_product", [byte_values(each) for each in (first, second)], 1 << 16
+        kernel, largest = "byte_product", 1 << 16
         rescale = single_ratio(first.scale, second.scale, output.scale)
+        tables = tuple(_factors(scope, each) for each in (first, second))
     elif function in ("add", "subtract", "squared_difference"):
-        is_square = function == "squared_difference"
-        shift = DIFFERENCE_SHIFT if is_square else addend_shift(output)
+        # An addend is at most half of 255, shifted.
+        if function == "squared_difference":
+            from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIFT
+
+            kernel, shift, largest = "byte_square", DIFFERENCE_SHIFT, 1 << 30
+        else:
+            from neurald.hal.operations.elementwise.arithmetic import addend_shift
+
+            kernel, shift, largest = "byte_sum", addend_shift(output), 1 << 29
         unit = 2.0 * max(first.scale, second.scale)
-        tables = [
-            multiply(byte_values(each) << shift, *quantize_multiplier(each.scale / unit))
-            for each in (first, second)
-        ]
-        if function != "add":
-            tables[1] = -tables[1]
-        kernel, largest = ("byte_square", 1 << 31) if is_square else ("byte_sum", 1 << 29)
-        divisor = (1 << (2 * shift if is_square else shift)) * output.scale
-        rescale = (unit * unit if is_square else unit) / divisor
-        if is_square:
-            largest = int(max(abs(tables[0]).max(), 1) + max(abs(tables[1]).max(), 1)) ** 2
+        tables = (
+            _addends(scope, first, shift, unit, 1),
+            _addends(scope, second, shift, unit, 1 if function == "add" else -1),
+        )
+        if function == "squared_difference":
+            rescale = unit * unit / ((1 << 2 * shift) * output.scale)
+        else:
+            rescale = unit / ((1 << shift) * output.scale)
     else:
         raise NotBound("the types have no kernel")
-    if largest > (1 << 31) - 1:
-        raise NotBound("the numbers have too many bits")
-    activation = call.activation if "activation" in call.binding.inputs else None
-    ends = quantized_limits(output) if activation is None else quantized_limits(output, activation)
-    words = (*single_requantization(*quantize_multiplier(rescale), largest), output.zero_point, *ends)
-    constants = tuple(BoundConstant.of(table.astype(np.int32)) for table in tables)
-    return element_call(scope, call, kernel, ("input1", "input2"), words, constants)
+    activation = call.activation if "activation" in call.binding.inputs else FusedActivation.NONE
+    words = (
+        *single_requantization(*quantize_multiplier(rescale), largest),
+        output.zero_point,
+        *quantized_limits(output, activation),
+    )
+    return element_call(scope, call, kernel, ("input1", "input2"), words, tables)
+
+
+def _factors(scope: BindingScope, operand: Operand) -> BoundConstant:
+    """Returns the table of the factors that bytes stand for."""
+    key = "factors", operand.type, operand.zero_point
+    return scope.shared(key, lambda: BoundConstant.of(byte_values(operand).astype(np.int32)))
+
+
+def _addends(scope: BindingScope, operand: Operand, shift: int, unit: float, sign: int) -> BoundConstant:
+    """Returns the table of the addends that bytes stand for.
+
+    Args:
+        scope: of the operation.
+        operand: the type of bytes.
+        shift: of what is rescaled to the unit.
+        unit: the scale of the sum.
+        sign: of addends.
+    """
+
+    def make() -> BoundConstant:
+        values = byte_values(operand) << shift
+        return BoundConstant.of(
+            (sign * multiply(values, *quantize_multiplier(operand.scale / unit))).astype(np.int32)
+        )
+
+    key = "addends", operand.type, operand.scale, operand.zero_point, shift, unit, sign
+    return scope.shared(key, make)
 
 
 def bind_comparison(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -331,7 +361,7 @@ def _known(*names: str) -> list[OperationType]:
     return [OperationType[name] for name in names if name in OperationType.__members__]
 
 
-ELEMENTS: Final[Mapping[OperationType, _Bind]] = {
+BINDINGS: Final[Mapping[OperationType, _Bind]] = {
     **dict.fromkeys(_known(*_UNARY), bind_unary),
     **dict.fromkeys(_known(*_BINARY), bind_binary),
     **dict.fromkeys(_known(*_COMPARED, *(f"TFLITE_{name}" for name in _COMPARED)), bind_comparison),

@@ -1,10 +1,10 @@
 """Factors of products: constant weights, and what kernels compute of inputs."""
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
@@ -22,8 +22,7 @@ from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.machinery.call import Array, Call
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstFactor:
+class FirstFactor(Struct, frozen=True, kw_only=True):
     """What a product reads as its input.
 
     Attributes:

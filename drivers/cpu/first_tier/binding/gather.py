@@ -1,34 +1,40 @@
 """Binds what takes rows whose numbers are in memory."""
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.scope import (
     ELEMENTS_PER_NS,
     FLOAT,
+    SIGNED,
     BindingScope,
     count_of,
     output_shape,
+    scales_of,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.movement.gather import gather_axis
-from neurald.hal.operations.tflite.convolution.hybrid import weight_scales
-from neurald.hal.operations.tflite.movement.embedding import QUANTIZED_TABLES
-from neurald.hal.operations.tflite.movement.gather import axis_and_batches
 
 _INDEXES = {OperandType.TENSOR_INT32: "i32", OperandType.TENSOR_INT64: "i64"}
 _WORD_BYTES = 4
+#: Types of tables whose rows become floats.
+_SCALED_TABLES = (SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
 
 
 def bind_gather(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds GATHER along an axis."""
     if call.binding.type is OperationType.GATHER:
+        from neurald.hal.operations.movement.gather import gather_axis
+
         axis, batches = gather_axis(call), 0
     else:
+        from neurald.hal.operations.tflite.movement.gather import axis_and_batches
+
         axis, batches = axis_and_batches(call)
     shape, picked = call.shape("values"), call.shape("indices")
     return _taking(
@@ -47,9 +53,9 @@ def bind_lookup(scope: BindingScope, call: Call) -> list[BoundCall]:
     run, count = math.prod(shape[1:]), count_of(call, "lookups")
     if output.type is values.type:
         return _taking(call, "lookups", run=run, count=count, length=shape[0], repeats=1)
-    if output.type is not FLOAT or values.type not in QUANTIZED_TABLES or not count * run:
+    if output.type is not FLOAT or values.type not in _SCALED_TABLES or not count * run:
         raise NotBound("the types have no kernel")
-    scales = np.broadcast_to(weight_scales(values), shape[:1])
+    scales = np.broadcast_to(scales_of(values, np.float32), shape[:1])
     return [
         BoundCall(
             function="first_gather_scaled",
@@ -100,3 +106,11 @@ def _taking(call: Call, indexes: str, *, run: int, count: int, length: int, repe
 
 def _messages(call: Call, indexes: str, length: int) -> tuple[str, ...]:
     return (f"{call.name(indexes)} has an index outside of 0 to {length - 1}",)
+
+
+BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+    OperationType.GATHER: bind_gather,
+    OperationType.TFLITE_GATHER: bind_gather,
+    OperationType.EMBEDDING_LOOKUP: bind_lookup,
+    OperationType.TFLITE_EMBEDDING_LOOKUP: bind_lookup,
+}

@@ -21,16 +21,13 @@ from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.layout import is_nchw
-from neurald.hal.operations.movement.concatenation import concatenation_axis, rescale
-from neurald.hal.operations.movement.padding import padding_value, paddings
-from neurald.hal.operations.movement.tiling import pack_axis
-from neurald.hal.operations.movement.transpose import shuffled_groups
 from neurald.hal.records import replace
 
 #: Maximum number of elements of the inputs, whose numbers must be exact in 32 bits.
 _MAX_ELEMENTS: Final = 1 << 24
 #: Added to all numbers, to see whether the operation computes with them.
 _DISTANCE: Final = 1 << 25
+_MAX_INT32: Final = (1 << 31) - 1
 #: Estimated time of a run, and elements that it moves per nanosecond.
 _RUN_NS: Final = 2.0
 _ELEMENTS_PER_NS: Final = 4
@@ -148,7 +145,14 @@ def bind_concatenation(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds CONCATENATION, also of bytes with other scales, and PACK."""
     output, shape, operand = call.index("output"), output_shape(call), call.operand("output")
     is_packed = call.binding.type in (OperationType.PACK, OperationType.TFLITE_PACK)
-    axis = pack_axis(call) if is_packed else concatenation_axis(call)
+    if is_packed:
+        from neurald.hal.operations.movement.tiling import pack_axis
+
+        axis = pack_axis(call)
+    else:
+        from neurald.hal.operations.movement.concatenation import concatenation_axis
+
+        axis = concatenation_axis(call)
     strides, itemsize, first, calls = strides_of(shape), operand.type.dtype.itemsize, 0, []
     for index, given in zip(call.indexes("inputs"), call.shapes("inputs"), strict=True):
         own = (*given[:axis], 1, *given[axis:]) if is_packed else given
@@ -170,6 +174,8 @@ def _rescaling(
     scope: BindingScope, result: BoundTemporary, index: int, output: Operand, count: int
 ) -> BoundCall:
     """Returns the call that converts bytes to an output's scale."""
+    from neurald.hal.operations.movement.concatenation import rescale
+
     part = scope.operands[index]
 
     def make() -> BoundConstant:
@@ -188,6 +194,8 @@ def _rescaling(
 
 def bind_pad(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds PAD and PAD_V2: fills the output and copies the input to a part of it."""
+    from neurald.hal.operations.movement.padding import paddings
+
     operand, given, shape = call.operand("output"), call.shape("input"), output_shape(call)
     _expect_equal_types([operand, call.operand("input")])
     pairs = paddings(call, len(given))
@@ -217,6 +225,8 @@ def bind_pad(scope: BindingScope, call: Call) -> list[BoundCall]:
 def _padding(scope: BindingScope, call: Call) -> int | float:
     """Returns the raw value of padding."""
     if call.binding.type is OperationType.PAD_V2:
+        from neurald.hal.operations.movement.padding import padding_value
+
         return padding_value(call)
     if call.binding.type is OperationType.TFLITE_PADV2:
         return scope.constant(call, "value").reshape(-1)[0].item()
@@ -248,6 +258,8 @@ def bind_blocks(scope: BindingScope, call: Call) -> list[BoundCall]:
     given, shape = call.shape("input"), output_shape(call)
     array = np.empty(given, call.operand("input").type.dtype)
     if call.binding.type is OperationType.CHANNEL_SHUFFLE:
+        from neurald.hal.operations.movement.transpose import shuffled_groups
+
         axis, groups = shuffled_groups(call)
         blocks = array.reshape(*given[:axis], groups, given[axis] // groups, *given[axis + 1 :])
         view = blocks.swapaxes(axis, axis + 1)
@@ -276,6 +288,57 @@ def bind_blocks(scope: BindingScope, call: Call) -> list[BoundCall]:
             start,
         )
     ]
+
+
+def bind_mirror(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds MIRROR_PAD."""
+    from neurald.hal.operations.movement.padding import mirror_mode, paddings
+
+    given, mode = call.shape("input"), mirror_mode(call)
+    pairs = paddings(call, len(given))
+    return _by_axes(
+        call,
+        [
+            np.pad(np.arange(length, dtype=np.int32), pair, mode=mode)
+            for length, pair in zip(given, pairs, strict=True)
+        ],
+    )
+
+
+def bind_nearest(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds RESIZE_NEAREST_NEIGHBOR."""
+    from neurald.hal.operations.movement.resizing import nearest_indexes
+
+    if is_nchw(call):
+        raise NotBound("the layout is NCHW")
+    given, shape = call.shape("input"), output_shape(call)
+    indexes = [np.arange(length, dtype=np.int32) for length in shape]
+    for axis in (1, 2):
+        indexes[axis] = nearest_indexes(call, given[axis], shape[axis]).astype(np.int32)
+    return _by_axes(call, indexes)
+
+
+def _by_axes(call: Call, indexes: Sequence[Array]) -> list[BoundCall]:
+    """Binds a movement that takes elements by their indexes along each axis."""
+    _expect_equal_types([call.operand("output"), call.operand("input")])
+    given, itemsize = call.shape("input"), call.operand("output").type.dtype.itemsize
+    strides, run, outer = strides_of(given), 1, len(given)
+    if math.prod(given) > _MAX_INT32 or math.prod(map(len, indexes)) > _MAX_INT32:
+        raise NotBound("there are too many elements")
+    while outer and np.array_equal(indexes[outer - 1], np.arange(given[outer - 1])):
+        outer -= 1
+        run *= given[outer]
+    rows = math.prod(len(each) for each in indexes[:outer])
+
+    def fill(target: Array) -> None:
+        sources = np.zeros(1, np.int32)
+        for each, stride in zip(indexes[:outer], strides, strict=False):
+            sources = (sources[:, None] + each * np.int32(stride)).reshape(-1)
+        target[:, 0] = np.arange(rows, dtype=np.int32) * np.int32(run)
+        target[:, 1] = sources
+
+    table = BoundConstant(dtype=np.dtype(np.int32), shape=(rows, 2), fill=fill)
+    return [_run_call(call.index("output"), call.index("input"), itemsize, table, run)]
 
 
 # Movements that are found out by numbers.
@@ -381,20 +444,26 @@ def _running_call(output: int, given: int, itemsize: int, sources: Array, places
         itemsize: size of an element in bytes.
         sources, places: numbers of elements of the input and the output.
     """
-    if itemsize not in (1, 2, 4, 8):
-        raise NotBound("the type has no kernel")
     is_start = np.ones(len(sources), bool)
     is_start[1:] = (np.diff(sources) != 1) | (np.diff(places) != 1)
     starts = np.flatnonzero(is_start)
     # All runs have the same length.
     length = int(np.gcd.reduce(np.diff(starts, append=len(sources))))
     table = np.stack((places[::length], sources[::length]), axis=1).astype(np.int32)
+    return _run_call(output, given, itemsize, BoundConstant.of(table), length)
+
+
+def _run_call(output: int, given: int, itemsize: int, table: BoundConstant, length: int) -> BoundCall:
+    """Returns the call that moves runs of elements, whose places in output and input are in a table."""
+    if itemsize not in (1, 2, 4, 8):
+        raise NotBound("the type has no kernel")
+    runs = table.shape[0]
     return BoundCall(
         function=f"first_runs_{itemsize}",
-        arguments=(output, given, BoundConstant.of(table)),
+        arguments=(output, given, table),
         words=(length,),
-        work_items=len(table),
-        cost_ns=len(table) * _RUN_NS + len(sources) / _ELEMENTS_PER_NS,
+        work_items=runs,
+        cost_ns=runs * _RUN_NS + runs * length / _ELEMENTS_PER_NS,
     )
 
 
@@ -405,7 +474,7 @@ def _named(bind: _Bind, *names: str) -> dict[OperationType, _Bind]:
     return {OperationType[name]: bind for name in names}
 
 
-MOVEMENTS: Final[Mapping[OperationType, _Bind]] = {
+BINDINGS: Final[Mapping[OperationType, _Bind]] = {
     **_named(
         bind_copy,
         "RESHAPE",
@@ -441,12 +510,10 @@ MOVEMENTS: Final[Mapping[OperationType, _Bind]] = {
         "TFLITE_DEPTH_TO_SPACE",
         "CHANNEL_SHUFFLE",
     ),
+    **_named(bind_mirror, "MIRROR_PAD", "TFLITE_MIRROR_PAD"),
+    **_named(bind_nearest, "RESIZE_NEAREST_NEIGHBOR", "TFLITE_RESIZE_NEAREST_NEIGHBOR"),
     **_named(
         bind_numbered,
-        "MIRROR_PAD",
-        "TFLITE_MIRROR_PAD",
-        "RESIZE_NEAREST_NEIGHBOR",
-        "TFLITE_RESIZE_NEAREST_NEIGHBOR",
         "BATCH_TO_SPACE_ND",
         "SPACE_TO_BATCH_ND",
         "TFLITE_BATCH_TO_SPACE_ND",

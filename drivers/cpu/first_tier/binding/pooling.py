@@ -1,6 +1,8 @@
 """Binds pooling over windows."""
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -55,3 +57,11 @@ def bind_pooling(scope: BindingScope, call: Call) -> list[BoundCall]:
             cost_ns=positions * channels * taps / PRODUCTS_PER_NS * 4,
         )
     ]
+
+
+BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+    OperationType.MAX_POOL_2D: bind_pooling,
+    OperationType.TFLITE_MAX_POOL_2D: bind_pooling,
+    OperationType.AVERAGE_POOL_2D: bind_pooling,
+    OperationType.TFLITE_AVERAGE_POOL_2D: bind_pooling,
+}

@@ -44,9 +44,9 @@ def single_requantization(mantissa: int, exponent: int, largest: int) -> tuple[i
     # What a shift to the left makes greater than 32 bits is beyond the limits of the output.
     if largest.bit_length() + left + _MANTISSA_BITS > _PRODUCT_BITS:
         raise NotBound("the multiplier is too large")
-    right = np.array([max(0, -exponent)], np.int64)
-    parameters = _parameters(right, is_twice=True)
-    return mantissa << left, *map(int, parameters[:, 0])
+    right = max(0, -exponent)
+    second = (1 << 30) << right if right else 0
+    return mantissa << left, (1 << 30) + second, -1 << 31 if right else 0, 31 + right
 
 
 def _parameters(right: Array, *, is_twice: bool) -> Array:

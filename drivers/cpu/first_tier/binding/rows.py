@@ -25,9 +25,6 @@ from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axes, resolve_axis
-from neurald.hal.operations.reduction.normalization import MIN_NORM
-from neurald.hal.operations.reduction.reduction import mean_multiplier
-from neurald.hal.operations.tflite.reduction.reduction import reduced_axes, sum_scaling
 
 _WORD, _BOOL = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
 _MAX_INT32: Final = (1 << 31) - 1
@@ -53,8 +50,9 @@ _REDUCTIONS: Final = {
 def bind_reduction(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds reductions over any axes; elements that are no neighbours are moved before."""
     scope.constant(call, "axes")
-    shape, is_tflite = call.shape("input"), call.binding.type.name.startswith("TFLITE_")
-    axes = sorted(reduced_axes(call) if is_tflite else resolve_axes(call, "axes"))
+    shape = call.shape("input")
+    # TFLite's operations ignore the axes of scalars.
+    axes = sorted(resolve_axes(call, "axes")) if shape else []
     count = math.prod(shape[axis] for axis in axes)
     if not math.prod(shape):
         raise NotBound("there are no elements")
@@ -108,9 +106,13 @@ def _parameters(call: Call, name: str, count: int) -> tuple[str, tuple[int, ...]
         raise NotBound("the types have no kernel")
     ends = (output.zero_point, *quantized_limits(output))
     if name == "mean":
+        from neurald.hal.operations.reduction.reduction import mean_multiplier
+
         requantized = single_requantization(*mean_multiplier(count, operand, output), count * 255)
         return f"mean_{sign_of(operand)}", (-operand.zero_point * count, *requantized, *ends)
     if name == "sum":
+        from neurald.hal.operations.tflite.reduction.reduction import sum_scaling
+
         scale, bias = sum_scaling(count, operand, output)
         return f"sum_{sign_of(operand)}", (bits(float(scale)), bits(float(bias)), *ends)
     raise NotBound("the types have no kernel")
@@ -165,12 +167,14 @@ def bind_norm(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds L2_NORMALIZATION of floats along the last axis."""
     if not call.operand("input").type is call.operand("output").type is FLOAT:
         raise NotBound("the types have no kernel")
+    from neurald.hal.operations.reduction.normalization import MIN_NORM
+
     return _rows(call, "unit_rows", (bits(float(MIN_NORM)),))
 
 
 _Bind = Callable[[BindingScope, Call], list[BoundCall]]
 
-ROWS: Final[Mapping[OperationType, _Bind]] = {
+BINDINGS: Final[Mapping[OperationType, _Bind]] = {
     **{OperationType[name]: bind_reduction for name in _REDUCTIONS},
     OperationType.SOFTMAX: bind_softmax,
     OperationType.TFLITE_SOFTMAX: bind_softmax,

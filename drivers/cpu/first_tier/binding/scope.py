@@ -3,7 +3,7 @@
 import math
 import struct
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -38,14 +38,21 @@ class BindingScope:
         self.operands = graph.operands
         self.tiles = tiles
         self.known: dict[int, Array] = {}
+        self._values: dict[int, Any] = {}
         self._constants: dict[Hashable, BoundConstant] = {}
         #: What was found out about operations that others are equal to.
         self.bound: dict[Hashable, tuple[tuple[int, ...], list[BoundCall]]] = {}
 
     def value(self, index: int) -> Array | None:
         """Returns the value of an operand that is known."""
-        known = self.known.get(index)
-        return self._model.constant(self.operands[index]) if known is None else known
+        found = self._values.get(index, self)
+        if found is self:
+            found = self._values[index] = self._model.constant(self.operands[index])
+        return found
+
+    def set_value(self, index: int, value: Array) -> None:
+        """Makes the value of an operand known that is computed from constants."""
+        self.known[index] = self._values[index] = value
 
     def constant(self, call: Call, name: str) -> Array:
         """Returns the value of a constant input.
@@ -82,6 +89,12 @@ def sign_of(operand: Operand) -> str:
     if operand.type not in BYTES:
         raise NotBound("the type has no kernel")
     return "signed" if operand.type is SIGNED else "unsigned"
+
+
+def scales_of(operand: Operand, dtype: type[np.generic]) -> Array:
+    """Returns the scale of each channel of weights, or of all."""
+    quant = operand.channel_quant
+    return np.array((operand.scale,) if quant is None else quant.scales, dtype)
 
 
 def count_of(call: Call, name: str) -> int:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
 from neurald.drivers.cpu.first_tier.bound_call import BoundConstant, NotBound
@@ -17,8 +17,7 @@ _MAX_TABLE: Final = 1 << 22
 _MAX_INT32: Final = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class WindowAxis:
+class WindowAxis(Struct, frozen=True):
     """A window along one axis.
 
     Attributes:

@@ -1,10 +1,14 @@
 """Operations are bound to kernels, and computed where their inputs are constants."""
 
+import importlib
+
 import numpy as np
+import pytest
 from support.cpu.first_tier import prepared, results
 from support.cpu.layers import FLOAT, INT32, LayerBuilder, values
 
 import neurald as nd
+from neurald.drivers.cpu.first_tier.binding.binder import FAMILIES
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -44,3 +48,9 @@ def test_constant_results_are_outputs() -> None:
     expected = results(ReferenceModel(model), model, [array])
     for one, other in zip(results(found, model, [array]), expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_have_their_operations(family: str) -> None:
+    module = importlib.import_module(f"neurald.drivers.cpu.first_tier.binding.{family}")
+    assert set(module.BINDINGS) == set(FAMILIES[family])
