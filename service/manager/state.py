@@ -91,11 +91,11 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     address: str
-    listen: str
+    listen: str = ""
     state: DriverState
     reason: str
     process: int | None
-    spare: int | None
+    spare: int | None = None
     sessions: int | None
     sandbox: str | None
     sandbox_missing: tuple[str, ...]

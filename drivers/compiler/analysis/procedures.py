@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from neurald.drivers.compiler.ir.algorithm import (
+    CombinedRows,
     Distinct,
     Entropy,
     GreedySelection,
@@ -23,6 +24,7 @@ from neurald.hal.operations.detection.boxes import select_boxes
 from neurald.hal.operations.detection.suppression import suppress
 from neurald.hal.operations.tflite.detection.detection import select_apart
 from neurald.hal.operations.tflite.detection.suppression import suppressed
+from neurald.hal.operations.tflite.movement.embedding import combined_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -58,6 +60,10 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
         )
     if isinstance(algorithm, Sampling):
         return _drawn(*inputs)
+    if isinstance(algorithm, CombinedRows):
+        destinations, numbers, weights, table = inputs
+        result = np.zeros(node.output.shape, np.float32)
+        return combined_rows(algorithm.combiner, destinations, numbers, weights, table, result)
     if isinstance(algorithm, HashSums):
         return _hash_sums(*inputs)
     if isinstance(algorithm, SoftSelection):

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.op import Number, ReductionOp
 from neurald.hal.operations.detection.boxes import BoxSelectionRule
+from neurald.hal.operations.tflite.movement.embedding import Combiner
 
 
 class Scatter(Struct, frozen=True, kw_only=True):
@@ -128,8 +129,24 @@ class HashSums(Struct, frozen=True, kw_only=True):
     """
 
 
+class CombinedRows(Struct, frozen=True, kw_only=True):
+    """Combines weighted rows of a table, as EMBEDDING_LOOKUP_SPARSE does.
+
+    Inputs: the destinations, INT32 (count,), of which those outside of the output are ignored; the rows
+    of the table, INT32 (count,); their weights, FLOAT32 (count,); and the table, FLOAT32 (length,
+    width). The output is FLOAT32 (rows, width), 0 where nothing is combined. Consecutive rows of a
+    destination are added. Their sum is added to the output, which is then divided.
+
+    Attributes:
+        combiner: what the output is divided by.
+    """
+
+    combiner: Combiner
+
+
 Algorithm: TypeAlias = (
-    Scatter
+    CombinedRows
+    | Scatter
     | Positions
     | Distinct
     | Suppression

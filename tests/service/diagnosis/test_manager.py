@@ -27,6 +27,7 @@ def driver(state: DriverState, *, refused: bool | None = None, sandbox: str | No
     return DriverStatus(
         name="npu",
         address="unix:///run/npu.sock",
+        listen="",
         state=state,
         reason="it died five times" if state is DriverState.QUARANTINED else "",
         process=None,

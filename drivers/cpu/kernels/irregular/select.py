@@ -1,6 +1,7 @@
 """Kernels of procedures, by their algorithm."""
 
 from neurald.drivers.compiler.ir.algorithm import (
+    CombinedRows,
     Distinct,
     Entropy,
     GreedySelection,
@@ -13,6 +14,7 @@ from neurald.drivers.compiler.ir.algorithm import (
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.kernels.irregular import (
+    combined_rows,
     draw,
     entropy,
     hashes,
@@ -38,6 +40,8 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return entropy.routine(kernel)
     if isinstance(algorithm, Sampling):
         return draw.routine(kernel, node)
+    if isinstance(algorithm, CombinedRows):
+        return combined_rows.routine(kernel, node, algorithm, target)
     if isinstance(algorithm, HashSums):
         return hashes.routine(kernel, node)
     if isinstance(algorithm, SoftSelection):
