@@ -24,7 +24,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel
+from neurald.hal.rpc.client.device import RemoteDevice
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.cancellation import Cancellation

@@ -14,7 +14,8 @@ from neurald._proto import device_pb2
 from neurald.hal.device import CACHE_KEY_BYTES, Device, KernelTime, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, OpFailed
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.server.server import DeviceServer
 
