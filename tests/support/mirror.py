@@ -256,6 +256,8 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/client/ring_pool.py": "tests/hal/rpc/test_ring.py",
     "hal/rpc/client/ring_slots.py": "tests/hal/rpc/test_ring_hostile.py",
     "hal/rpc/server/grpc_service.py": "tests/hal/rpc/server/test_server.py",
+    "hal/rpc/server/execution_handler.py": "tests/hal/rpc/server/test_server.py",
+    "hal/rpc/server/model_handler.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/server/handler.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/server/ring_server.py": "tests/hal/rpc/test_ring_hostile.py",
     "hal/rpc/transport/access_token.py": "tests/hal/admission/test_access.py",

@@ -5,16 +5,8 @@ import time
 from pathlib import Path
 
 from neurald._proto import device_pb2
-from neurald.hal.device import (
-    Capabilities,
-)
-from neurald.hal.errors import (
-    BadData,
-    DeadObject,
-    MissedDeadlineTransient,
-    UnavailableDevice,
-    Unreachable,
-)
+from neurald.hal.device import Capabilities
+from neurald.hal.errors import BadData, DeadObject, MissedDeadlineTransient, UnavailableDevice, Unreachable
 from neurald.hal.process.activation import is_vacant
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import require_grpc
@@ -23,11 +15,7 @@ from neurald.hal.rpc.client.reach import require_listener
 from neurald.hal.rpc.client.tls_refusal import refusal, serves_tls
 from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.tls_files import TlsContent, TlsFiles
-from neurald.hal.rpc.wire.device import (
-    DeviceDescription,
-    capabilities_from_wire,
-    description_from_wire,
-)
+from neurald.hal.rpc.wire.device import DeviceDescription, capabilities_from_wire, description_from_wire
 
 #: For how long a client waits until a service manager listens in the place of a driver that died.
 _MAX_GAP_S = 1.0

@@ -18,11 +18,7 @@ from neurald.hal.device import (
     FencedExecution,
     KernelTime,
 )
-from neurald.hal.errors import (
-    BadData,
-    OpFailed,
-    UnknownCall,
-)
+from neurald.hal.errors import BadData, OpFailed, UnknownCall
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.execution.in_process import InProcessBurst, start_fenced
@@ -39,9 +35,7 @@ from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_pool import RingPool
-from neurald.hal.rpc.wire.device import (
-    execute_options_to_wire,
-)
+from neurald.hal.rpc.wire.device import execute_options_to_wire
 from neurald.hal.rpc.wire.model import request_to_wire, result_from_wire
 from neurald.hal.rpc.wire.profile import profile_from_wire
 from neurald.hal.sync.cancellation import Cancellation

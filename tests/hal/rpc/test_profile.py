@@ -111,7 +111,7 @@ def test_nonsense_is_not_believed(
     kernel: device_pb2.KernelTime, monkeypatch: pytest.MonkeyPatch, remote: RemoteDevice
 ) -> None:
     reply = device_pb2.ProfileReply(kernels=[kernel])
-    monkeypatch.setattr("neurald.hal.rpc.server.handler.profile_to_wire", lambda kernels: reply)
+    monkeypatch.setattr("neurald.hal.rpc.server.execution_handler.profile_to_wire", lambda kernels: reply)
     with pytest.raises(OpFailed, match="invalid reply from the daemon: "):
         prepared_by(remote).profile()
 

@@ -516,7 +516,7 @@ def test_answers_that_do_not_fit_are_refused(
         device_pb2.ExecuteReply(output_shapes=[shape], results=[bytes(16)]),
     ]
     for reply in replies:
-        monkeypatch.setattr(server.handler, "execute", lambda *_, reply=reply: reply)
+        monkeypatch.setattr(server.handler.executions, "execute", lambda *_, reply=reply: reply)
         with pytest.raises(Error):
             prepared.call(request(values, values), RUN)
     assert values.tolist() == [7, 7]
