@@ -132,6 +132,7 @@ class RemoteDevice:
         tls: TlsFiles | None = None,
     ) -> None:
         self._address = address
+        self._short_name = address.short_name
         self.token_file = token_file
         self.tls = tls
         self.traffic = Traffic()
@@ -148,7 +149,7 @@ class RemoteDevice:
     @property
     def name(self) -> str:
         """See `Device.name`."""
-        return f"{self._description.name}@{self._address.short_name}"
+        return f"{self._description.name}@{self._short_name}"
 
     @property
     def cache_name(self) -> str:

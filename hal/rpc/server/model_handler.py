@@ -11,7 +11,7 @@ from neurald.hal.admission.shared_models import SharedModels
 from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache.variants import daemon_variants
 from neurald.hal.compiling.compile_admission import CompileAdmission
-from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.compiling.session_pool import SessionPool
 from neurald.hal.crashes.breadcrumbs import CrashPhase, Crumb
 from neurald.hal.crashes.watch import CrashWatch, encode_pattern
 from neurald.hal.device import (
@@ -52,7 +52,7 @@ class ModelHandler:
         limits: Limits,
         admission: Admission,
         watch: CrashWatch,
-        compilers: CompilePool | None,
+        compilers: SessionPool | None,
     ) -> None:
         self._admission = admission
         self._device = device
