@@ -164,7 +164,10 @@ class Unreachable(DeadObject):
 
 
 class Withdrawn(Unreachable):
-    """A driver was stopped in order and did not begin the call, which its successor can run."""
+    """A driver or session that was ended in order did not begin the call.
+
+    Another session, with the same driver or its successor, can run it.
+    """
 
 
 class DriverUnable(UnavailableDevice):
@@ -195,10 +198,12 @@ _BY_CODE = {kind.code: kind for kind in _KINDS}
 
 #: The end of the message with which a driver that is about to stop refuses work.
 TAKES_NO_MORE_WORK = "takes no more work"
+SESSION_OVER = "the session is over"
+_NOT_BEGUN = (TAKES_NO_MORE_WORK, SESSION_OVER)
 
 
 def error_for(code: ResultCode, message: str) -> Error:
     """Returns an error with a result code, which must not be NO_ERROR."""
-    if code is ResultCode.DEAD_OBJECT and message.endswith(TAKES_NO_MORE_WORK):
+    if code is ResultCode.DEAD_OBJECT and message.endswith(_NOT_BEGUN):
         return Withdrawn(message)
     return _BY_CODE[code](message)

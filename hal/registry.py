@@ -75,6 +75,16 @@ def create_device(driver: str) -> Device:
     return cast(Device, device)
 
 
+def load_driver(driver: str) -> None:
+    """Imports the modules of a driver, without creating its device.
+
+    Raises:
+        UnavailableDevice, BadData: as for `create_device`.
+        Exception: what importing the modules raises.
+    """
+    _factory(driver)
+
+
 def entry_points(group: str) -> "Iterable[EntryPoint]":
     """Returns the entry points of a group that installed packages declare."""
     from importlib import metadata  # slow to import, and built-in drivers need none

@@ -49,13 +49,20 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the tests of higher tiers."""
+    """Deselects the tests of higher tiers, and has tests of durations repeated if they fail."""
     left = [item for item in items if not is_taken(item, current_tier())]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if is_taken(item, current_tier())]
+    for item in items:
+        if item.get_closest_marker("timed"):
+            item.add_marker(pytest.mark.flaky(reruns=_REPETITIONS, reruns_delay=_PAUSE_S))
 
 
+#: How often a test of a duration is repeated, and after which pause: other programs and tests may
+#: have had the processor meanwhile.
+_REPETITIONS = 2
+_PAUSE_S = 2
 #: All limits, except that of descriptors: a daemon within a test raises it, which does no harm.
 _LIMITS = sorted(
     {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
@@ -70,6 +77,25 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(directory))
         patch.setenv("NEURALD_SECRET_FILE", str(directory / "secret"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hides the daemons, the configuration and the records of this user and machine from tests."""
+    directory = tmp_path_factory.mktemp("own")
+    directory.chmod(0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        for variable, name in (
+            ("XDG_RUNTIME_DIR", "run"),
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_STATE_HOME", "state"),
+            ("NEURALD_MACHINE_DIRECTORY", "machine"),
+        ):
+            patch.setenv(variable, str(directory / name))
+        (directory / "run").mkdir(mode=0o700)
+        for variable in ("NEURALD_CONFIG", "NEURALD_REMOTES", "NEURALD_TLS", "NEURALD_TOKEN_FILE"):
+            patch.delenv(variable, raising=False)
         yield
 
 

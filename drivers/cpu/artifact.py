@@ -178,6 +178,8 @@ def _check_instruction(
             raise BadData(f"{what} accesses {accessed} bytes at offset {location.offset}, outside its buffer")
     if opcode is Opcode.COPY and instruction.locations[0].base is not Base.ARENA:
         raise BadData(f"{what} writes to the constants")
+    if opcode is Opcode.COPY and instruction.target:
+        raise BadData(f"{what} begins at byte {instruction.target} of its target; 0 is expected")
 
 
 def _check_bounded(executable: Executable) -> None:

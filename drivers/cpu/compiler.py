@@ -6,11 +6,11 @@ kernel, assignment of memory, and compilation to object code.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
@@ -70,8 +70,7 @@ from neurald.hal.sync.progress import report_progress
 _MAX_LISTED = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True, kw_only=True):
     """An executable with its object code and the contents of its constants.
 
     Attributes:
@@ -153,7 +152,7 @@ def compile_model(
             charge(sum(pool.size for pool in model.pools), "compiling a model")
             step = StepBuilder(structured, partial(compiler.block, structured), compiler.update).step()
         compilation.add(callers_unit({call.routine.pointers for call in step.calls}))
-        assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT)
+        assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT, members=step.members)
         if scope is not None:
             step = step.with_sizings(scope)
             for number in step.sizings:

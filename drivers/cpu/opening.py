@@ -34,7 +34,7 @@ def opened_executable(
     routines = [call.routine for call in step.calls]
     numbers = {value: number for number, value in enumerate(assignment.spans)}
     values = tuple(
-        OpenValue(program.number(value.size_bytes), first, last)
+        OpenValue(tuple(map(program.number, assignment.sizes[value])), first, last)
         for value, (first, last) in assignment.spans.items()
     )
 
@@ -56,9 +56,6 @@ def opened_executable(
             for value, rank in zip(found, dimensions, strict=True)
         )
 
-    scratch_bytes: int = 0
-    for routine in routines:
-        scratch_bytes = scratch_bytes if scratch_bytes >= routine.scratch_bytes else routine.scratch_bytes
     names = {
         name: program.number(extent)
         for name, extent in scope.named.items()
@@ -82,7 +79,7 @@ def opened_executable(
     inputs = ports(graph.inputs, [len(port.dimensions) for port in executable.inputs])
     outputs = ports(graph.outputs, [len(port.dimensions) for port in executable.outputs])
     extents = tuple(program.number(each) for routine in routines for each in routine.extents)
-    scratch = program.number(scratch_bytes)
+    scratch = dict.fromkeys(program.number(routine.scratch_bytes) for routine in routines)
     return OpenExecutable(
         # Guards are complete only now.
         program=program.result(),
@@ -96,6 +93,6 @@ def opened_executable(
         inputs=inputs,
         outputs=outputs,
         extents=extents,
-        scratch_bytes=scratch,
+        scratch_bytes=tuple(scratch),
         names=names,
     )

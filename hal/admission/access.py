@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-from neurald.hal.admission.session import Sessions
+from neurald.hal.admission.session import Sessions, unknown_session
 from neurald.hal.errors import DeadObject, UnavailableDevice
 from neurald.hal.rpc.transport.access_token import TOKEN_KEY, TOKEN_VARIABLE
 from neurald.hal.rpc.transport.status import SESSION_KEY, abort
@@ -58,8 +58,9 @@ class AccessInterceptor(grpc.ServerInterceptor):
         metadata = handler_call_details.invocation_metadata
         if self._token is None or self._is_authorized(metadata) or self._is_protected_by_mode():
             return continuation(handler_call_details)
+        has_session = any(key == SESSION_KEY for key, _ in metadata or ())
         # A stream handler runs without waiting for the request message.
-        return grpc.stream_unary_rpc_method_handler(self._refuse)
+        return grpc.stream_unary_rpc_method_handler(_refuse_session if has_session else self._refuse)
 
     @property
     def access(self) -> Access:
@@ -95,6 +96,10 @@ class AccessInterceptor(grpc.ServerInterceptor):
             f"pass the copy as token_file=, --token-file or {TOKEN_VARIABLE}"
         )
         abort(context, refusal, grpc.StatusCode.UNAUTHENTICATED)
+
+
+def _refuse_session(requests: Any, context: grpc.ServicerContext) -> Any:
+    abort(context, unknown_session(), grpc.StatusCode.UNAUTHENTICATED)
 
 
 def _identity(socket: Path | None) -> object:

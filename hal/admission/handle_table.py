@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from neurald.hal.errors import BadData, DeadObject, ResourceExhaustedTransient
+from neurald.hal.errors import SESSION_OVER, BadData, DeadObject, ResourceExhaustedTransient
 
 _Handle = TypeVar("_Handle", bound=Hashable)
 _T = TypeVar("_T")
@@ -53,7 +53,7 @@ class HandleTable(Generic[_Handle, _T]):
         """
         with self._lock:
             if not self._is_open:
-                raise DeadObject("the session is over")
+                raise DeadObject(SESSION_OVER)
             self._require_space()
             made = make()
             handle = self._new_handle()

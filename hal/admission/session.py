@@ -27,6 +27,7 @@ from neurald.hal.crashes.breadcrumbs import Crumb, session_number
 from neurald.hal.crashes.watch import NO_CRUMB
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
+    SESSION_OVER,
     BadState,
     DeadObject,
     Error,
@@ -455,7 +456,12 @@ class Session:
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise DeadObject("the session is over")
+            raise DeadObject(SESSION_OVER)
+
+
+def unknown_session() -> DeadObject:
+    """Returns the error for a call that carries the token of no open session."""
+    return DeadObject(f"no open session has this token: it is of another daemon, or {SESSION_OVER}")
 
 
 def _new_token() -> bytes:
@@ -512,7 +518,7 @@ class Sessions:
         with self._lock:
             session = self._by_token.get(token)
         if session is None:
-            raise DeadObject("the session is not open; it has ended, or belongs to another daemon")
+            raise unknown_session()
         return session
 
     def close(self, session: Session) -> None:

@@ -7,6 +7,7 @@ code is C++.
 """
 
 import atexit
+import threading
 import time
 import weakref
 from typing import Final, Protocol
@@ -31,20 +32,27 @@ class Stoppable(Protocol):
 
 
 _models: "weakref.WeakSet[Stoppable]" = weakref.WeakSet()
+_is_exiting = threading.Event()
 
 
 def stop_at_exit(model: Stoppable) -> None:
     """Ends a model's executions before the interpreter exits, if the model still exists.
 
     That happens before anything that was registered with `atexit` earlier, such as the end of the
-    threads that the model uses.
+    threads that the model uses. If it has happened, a model of another thread than the main one,
+    which runs what else is registered, is stopped at once.
     """
     _models.add(model)
+    if _is_exiting.is_set():
+        if threading.current_thread() is not threading.main_thread():
+            model.stop(time.monotonic())
+        return
     atexit.unregister(_stop_all)
     atexit.register(_stop_all)
 
 
 def _stop_all() -> None:
+    _is_exiting.set()
     deadline_s = time.monotonic() + MAX_EXIT_S
     for model in list(_models):
         model.stop(deadline_s)

@@ -77,9 +77,11 @@ BUSY_RETRY = RetryPolicy(first_pause_s=0.1, max_pause_s=10.0)
 #: For all other failures, which are likely to happen again.
 FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 
-#: How long a call waits for the successor of a driver that was stopped.
+#: How long a call waits for the successor of a driver that was stopped, and how many drivers it is
+#: given to, each of which is stopped before it begins the call.
 _SUCCESSOR_S = 0.5
 _SUCCESSOR_POLL_S = 0.05
+_MAX_SUCCESSORS = 8
 #: Number of requests whose validated results are remembered.
 _MAX_VALIDATED_RESULTS = 8
 
@@ -171,6 +173,8 @@ class RecoveringStep:
         first = self._first
         if first is not None:
             return self._execute_first(first, request, options)
+        if not self._may_fall_back:
+            return self._execute_without_fallback(request, options, call)
         prepared = self._usable()
         if prepared is not None:
             try:
@@ -179,8 +183,6 @@ class RecoveringStep:
             except Error as error:
                 _mark_memory_abandoned(request)
                 self._failed(error, prepared)
-                if isinstance(error, Withdrawn) and not self._may_fall_back:
-                    return self._execute_on_successor(error, request, options, call)
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
                 logger.warning(
@@ -238,40 +240,48 @@ class RecoveringStep:
         """The way in which the device obtained what replaced the first tier; None if nothing did."""
         return self._report
 
-    def _execute_on_successor(
+    def _execute_without_fallback(
         self,
-        cause: Withdrawn,
         request: Request,
         options: ExecuteOptions,
         call: Callable[[PreparedModel], ExecutionResult] | None,
     ) -> ExecutionResult:
-        """Runs the step on the driver that replaces the one that was stopped, if there is one.
+        """Runs the step on its device, or if that is stopped before it begins, on its successor.
 
         Args:
-            cause: the error of the stopped driver, which did not begin the execution.
             request, options, call: see `execute`.
 
         Raises:
-            Withdrawn: there is none.
-            Error: it failed.
+            Withdrawn: the driver was stopped, and has no successor.
+            Error: the device failed.
         """
-        end_s = time.monotonic() + _SUCCESSOR_S
+        withdrawals = 0
+        cause, end_s = "", 0.0
         while True:
+            prepared = None
             try:
-                prepared = self._prepare()
-                break
-            except Unreachable:
-                if time.monotonic() >= end_s:
-                    raise cause from None
-                time.sleep(_SUCCESSOR_POLL_S)
-        try:
-            result = self._call(prepared, request, options, call)
-            self._check(request, result)
-        except Error as error:
-            self._failed(error, prepared)
-            raise
-        self._record_success()
-        return result
+                prepared = self._usable()
+                # Without fallback there always is one.
+                assert prepared is not None  # noqa: S101
+                result = self._call(prepared, request, options, call)
+                self._check(request, result)
+            except Error as error:
+                if prepared is not None:
+                    _mark_memory_abandoned(request)
+                    self._failed(error, prepared)
+                now_s = time.monotonic()
+                if isinstance(error, Withdrawn) and withdrawals < _MAX_SUCCESSORS:
+                    withdrawals += 1
+                    cause, end_s = str(error), now_s + _SUCCESSOR_S
+                    continue
+                if not withdrawals or not isinstance(error, Unreachable):
+                    raise
+                if now_s >= end_s:
+                    raise Withdrawn(cause) from None
+            else:
+                self._record_success()
+                return result
+            time.sleep(_SUCCESSOR_POLL_S)
 
     def _call(
         self,

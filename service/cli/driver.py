@@ -34,6 +34,14 @@ def driver(
             "devices` finds]",
         ),
     ] = None,
+    listen_tls: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve clients on other hosts, too, at this address; each needs a certificate (--tls).",
+            show_default=False,
+        ),
+    ] = None,
     tls: Annotated[
         Path | None,
         typer.Option(
@@ -144,6 +152,14 @@ def driver(
             "service manager starts drivers in this way; it also prevents that two do so at once.",
         ),
     ] = False,
+    await_start: Annotated[
+        bool,
+        typer.Option(
+            "--await-start",
+            help="Load the driver, then wait for the line `begin` on standard input before opening the device, "
+            "and end if there is none. The service manager keeps such processes ready.",
+        ),
+    ] = False,
     until_exit_of: Annotated[
         int | None,
         typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
@@ -156,11 +172,13 @@ def driver(
 
     After a second signal it does not wait for running calls.
     """
+    import contextlib
     import faulthandler
     import os
     import sys
 
     from neurald.hal.accounting.limits import parse_limits
+    from neurald.hal.process.address import Address
     from neurald.hal.process.runtime_directory import address_of
     from neurald.service.daemon.admitted_users import sharing_of
     from neurald.service.daemon.notifications import Notifier, supervisor_address
@@ -172,32 +190,41 @@ def driver(
     chosen = parse_limits(limit or ())
     sharing = sharing_of(allow_user or (), allow_group or (), socket_mode)
     files = _tls_files(tls, tls_cert, tls_key, tls_ca)
+    remote = None if listen_tls is None else Address.parse(listen_tls)
     notifier = Notifier(supervisor_address())
     # The process must enter the sandbox before any import that starts threads.
     entered = enter(
         sandbox,
-        address_of(name, listen),
+        [address_of(name, listen), *([] if remote is None else [remote])],
         [path.absolute() for path in writable or ()],
         [*(path.absolute() for path in readable or ()), *_own_files(name, files)],
         is_own_process=context.obj is OWN_PROCESS,
     )
-    from neurald.hal.process.address import Address
+    from neurald.hal.registry import load_driver
     from neurald.service.daemon.daemon import serve
+    from neurald.service.daemon.start_signal import is_to_begin
     from neurald.service.logs.setup import notice, start_log
 
     start_log(log_format or LogFormat.AUTO, log_level or (LogLevel.INFO if verbose else LogLevel.NOTICE))
     if ":" in name:
         # The folder comes last, so that its modules do not shadow those of neurald.
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
+    if await_start:
+        with contextlib.suppress(Exception):  # creating the device reports it
+            load_driver(name)
+        if not is_to_begin():
+            entered.remove_temporary_files()
+            raise typer.Exit
 
     def ready(address: str) -> None:
         if insecure:
             notice(_warning(Address.parse(address)))
-        notice(f"serving {name} on {address}")
+        notice(f"serving {name} on {address}" + (f" and {remote}" if remote is not None else ""))
 
     status = serve(
         name,
         listen,
+        listen_tls=remote,
         insecure=insecure,
         limits=chosen,
         drain_s=drain,

@@ -25,9 +25,10 @@ from neurald.service.crashes.autopsy import (
     memory_kills,
 )
 from neurald.service.daemon.notifications import SANDBOX, SANDBOX_MISSING, SOCKET_VARIABLE
+from neurald.service.daemon.start_signal import BEGIN
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.formatters import split_priority
-from neurald.service.manager.configuration import DriverSettings, limit_arguments
+from neurald.service.manager.configuration import DriverSettings, limit_arguments, tls_arguments
 from neurald.service.sandbox.sandbox import ALL_PARTS
 
 #: How many of the last lines of stderr are kept, and how long a line may be.
@@ -42,6 +43,8 @@ _TRACEBACK_S: Final = 0.25
 class DriverProcess:
     """Starts a process and watches it: its end through a pidfd, and what it writes to stderr.
 
+    The process loads the driver, and then waits for `begin` before it opens the device.
+
     Args:
         settings: of the driver.
         address: where it serves.
@@ -52,6 +55,7 @@ class DriverProcess:
 
     Attributes:
         last_lines: the last lines that it wrote.
+        has_begun: whether `begin` was called.
         ready_s: when it became ready, on the loop's clock; None before.
         sandbox: what restricts it, as it has told itself; None before it is ready.
         sandbox_missing: the parts of the sandbox that are not in force.
@@ -77,6 +81,7 @@ class DriverProcess:
         self._killing: asyncio.TimerHandle | None = None
         self._partial = b""
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.has_begun = False
         self.ready_s: float | None = None
         self.sandbox: str | None = None
         self.sandbox_missing: tuple[str, ...] = ()
@@ -96,7 +101,7 @@ class DriverProcess:
                     # A driver must not start the manager of others.
                     AUTOSTART_VARIABLE: "0",
                 },
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=(self.breadcrumbs,),
@@ -105,8 +110,9 @@ class DriverProcess:
         except OSError:
             os.close(self.breadcrumbs)
             raise
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         assert self._process.stderr is not None  # noqa: S101 - it is a pipe
-        self._stderr = self._process.stderr
+        self._stdin, self._stderr = self._process.stdin, self._process.stderr
         os.set_blocking(self._stderr.fileno(), False)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._stderr.fileno(), self._read)
@@ -141,9 +147,25 @@ class DriverProcess:
             thread=self._thread,
         )
 
+    def begin(self) -> None:
+        """Lets the process open the device and serve it."""
+        self.has_begun = True
+        self._memory_kills = memory_kills()
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.write(BEGIN)
+            self._stdin.flush()
+        self._close_stdin()
+
+    def _close_stdin(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
+
     def stop(self, within_s: float) -> None:
         """Asks the process to end, and kills it unless it does so in time."""
-        self._signal(signal.SIGTERM)
+        if self.has_begun:
+            self._signal(signal.SIGTERM)
+        else:
+            self._close_stdin()
         self._kill_later(within_s)
 
     def abort(self) -> None:
@@ -206,6 +228,7 @@ class DriverProcess:
         if self._partial:
             self._keep(self._partial)
         self._stderr.close()
+        self._close_stdin()
         os.close(self._pidfd)
         if self._killing is not None:
             self._killing.cancel()
@@ -215,7 +238,8 @@ class DriverProcess:
 
 def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
     command = [sys.executable, "-m", "neurald", "driver", settings.driver, "--listen", address]
-    command += ["--take-over", "--until-exit-of", str(os.getpid()), "--drain", f"{settings.drain_s:g}"]
+    command += ["--await-start", "--take-over", "--until-exit-of", str(os.getpid())]
+    command += ["--drain", f"{settings.drain_s:g}"]
     command += ["--sandbox", settings.sandbox.value]
     command += ["--log-format", LogFormat.JOURNAL, "--log-level", settings.log_level or LogLevel.NOTICE]
     command += ["--socket-mode", f"{sharing.socket_mode:04o}"]
@@ -223,6 +247,7 @@ def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[s
         command += ["--allow-user", str(user)]
     for group in sorted(sharing.groups):
         command += ["--allow-group", str(group)]
+    command += tls_arguments(settings)
     for limit in limit_arguments(settings):
         command += ["--limit", limit]
     for path in settings.writable:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-#: The first pause, and the longest one. Each pause is twice as long as the one before.
+#: The pause after the second death, and the longest one. After the first death there is none;
+#: each pause is twice as long as the one before.
 _FIRST_PAUSE_S: Final = 0.1
 _MAX_PAUSE_S: Final = 10.0
 #: Number of times that a pause is doubled at most.
@@ -30,7 +31,7 @@ class RestartPolicy:
 
     chance: Callable[[], float] = random.random
     _deaths: deque[float] = field(default_factory=lambda: deque(maxlen=_DEATHS))
-    _pauses: int = 0
+    _count: int = 0
 
     def died(self, now_s: float, served_s: float) -> float | None:
         """Records a death; returns the pause before the next start, or None for quarantine.
@@ -44,14 +45,16 @@ class RestartPolicy:
         self._deaths.append(now_s)
         if len(self._deaths) == _DEATHS and now_s - self._deaths[0] <= _PERIOD_S:
             return None
-        pause_s = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * float(1 << min(self._pauses, _MAX_DOUBLINGS)))
-        self._pauses += 1
+        before, self._count = self._count, self._count + 1
+        if not before:
+            return 0.0
+        pause_s = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * float(1 << min(before - 1, _MAX_DOUBLINGS)))
         return pause_s * (1 + _JITTER * (2 * self.chance() - 1))
 
     def forget(self) -> None:
         """Forgets all deaths."""
         self._deaths.clear()
-        self._pauses = 0
+        self._count = 0
 
     @property
     def deaths(self) -> int:

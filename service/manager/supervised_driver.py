@@ -1,6 +1,7 @@
 """One driver of the service manager: its socket, its process, and what happens when that ends."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable, Coroutine, Mapping
@@ -19,6 +20,7 @@ from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
+from neurald.service.manager.spare_process import SpareProcess
 from neurald.service.manager.standby_socket import StandbySocket
 from neurald.service.manager.state import DriverState, DriverStatus, PatternStatus
 
@@ -27,6 +29,10 @@ _LOG: Final = logging.getLogger(__name__)
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
 _MAX_WAIT_S: Final = 0.5
+#: A spare process is started so long after the driver has become ready, when its clients have done
+#: the first of their work, and is kept so long after the driver has ended.
+_SPARE_AFTER_S: Final = 0.5
+_SPARE_KEPT_S: Final = 60.0
 #: Time after the drain time in which a process that stops must have ended.
 _STOP_SLACK_S: Final = 5.0
 
@@ -76,6 +82,7 @@ class SupervisedDriver:
         self._process: DriverProcess | None = None
         #: The successor of a process that is replaced, until it is ready.
         self._next: DriverProcess | None = None
+        self._spare = SpareProcess(self._create_process)
         #: Processes that drain.
         self._leaving: set[DriverProcess] = set()
         #: The answer for clients that wait.
@@ -87,6 +94,9 @@ class SupervisedDriver:
         self._is_closing = False
         self._starts = self._deaths = 0
         self._abort_reason = ""
+        #: Whether no process is about to be ended because it hangs.
+        self._abort_is_over = asyncio.Event()
+        self._abort_is_over.set()
         #: Whether its last process ended before it was ready.
         self._is_unable = False
         self._last_exit = ""
@@ -107,9 +117,11 @@ class SupervisedDriver:
         return DriverStatus(
             name=self.name,
             address=self.address,
+            listen=self.settings.listen,
             state=self._state,
             reason=self._reason,
             process=process.pid if process is not None else None,
+            spare=self._spare.pid,
             sessions=self._sessions if process is not None else None,
             sandbox=process.sandbox if process is not None else None,
             sandbox_missing=process.sandbox_missing if process is not None else (),
@@ -123,18 +135,20 @@ class SupervisedDriver:
         )
 
     async def open(self) -> None:
-        """Listens at its socket.
+        """Listens at its socket. A driver for other hosts is started: they cannot ask for it.
 
         Raises:
             OSError: the socket cannot be created.
         """
         await self._standby.open()
+        self._start_for_other_hosts()
 
     async def close(self) -> None:
         """Stops its process, and removes the socket."""
         self._is_closing = True
         self._cancel_timers()
         self._refuse("the service manager stops")
+        self._spare.drop()
         if self._process is not None or self._next is not None:
             await self._retire("the service manager stops")
         await self._all_ended.wait()
@@ -147,6 +161,7 @@ class SupervisedDriver:
         for process in (self._process, self._next, *self._leaving):
             if process is not None:
                 process.kill()
+        self._spare.kill()
 
     def restart(self, settings: DriverSettings | None = None, sharing: Sharing | None = None) -> None:
         """Replaces its process by a new one without a gap, and forgets its deaths.
@@ -164,13 +179,22 @@ class SupervisedDriver:
             self.sharing = sharing
             self._standby.set_mode(sharing.socket_mode)
         self._policy.forget()
+        # It has the settings and the modules of before.
+        self._spare.drop()
         if self._abort_reason:
             return  # its end follows at once
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
             self._enter(DriverState.STOPPED, "an operator restarted it")
+            self._start_for_other_hosts()
+        elif self._state is DriverState.STOPPED:
+            self._start_for_other_hosts()
         elif self._state is DriverState.READY and self._next is None:
-            self._next = self._start_process()
+            self._next = self._begun(self._create_process(), self.settings.update_s)
+
+    def _start_for_other_hosts(self) -> None:
+        if self.settings.listen:
+            self._start()
 
     def notified(self, pid: int, values: Mapping[str, str]) -> bool:
         """Handles a notification; returns True if it is of one of its processes."""
@@ -232,11 +256,15 @@ class SupervisedDriver:
         if self._is_closing:
             # Connections that end with the process may come back at once.
             return _refusal("the service manager stops")
-        if self._state is DriverState.QUARANTINED:
-            return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
         if self._abort_reason and self._process is not None:
             # It hangs, and its end follows at once.
-            return _refusal(self._abort_reason)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_MAX_WAIT_S):
+                    await self._abort_is_over.wait()
+            if not self._abort_is_over.is_set():
+                return _refusal(self._abort_reason)
+        if self._state is DriverState.QUARANTINED:
+            return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
         if self._state is DriverState.BACKOFF:
             left_s = self._resumes_at_s - self._loop.time()
             if left_s > _MAX_WAIT_S:
@@ -259,22 +287,28 @@ class SupervisedDriver:
         self._answer = self._loop.create_future()
         self._enter(DriverState.STARTING)
         try:
-            self._process = self._start_process()
+            self._process = self._begun(self._spare.take() or self._create_process(), self.settings.start_s)
         except OSError as error:
             self._is_unable = True
             self._died(f"its process could not be started: {error.strerror or error}", 0.0)
 
-    def _start_process(self) -> DriverProcess:
+    def _create_process(self) -> DriverProcess:
+        """Starts a process that loads the driver, and then waits."""
         process = DriverProcess(
             self.settings, self.address, self.sharing, self._notify, self._log, self._ended
         )
         self._all_ended.clear()
-        self._starts += 1
-        self._arm(f"start {process.pid}", self.settings.start_s, lambda: self._start_took_too_long(process))
         return process
 
-    def _start_took_too_long(self, process: DriverProcess) -> None:
-        reason = f"it was not ready within {self.settings.start_s:g} s"
+    def _begun(self, process: DriverProcess, within_s: float) -> DriverProcess:
+        """Has a process open the device, within a limit of time; returns the process."""
+        self._starts += 1
+        self._arm(f"start {process.pid}", within_s, lambda: self._start_took_too_long(process, within_s))
+        process.begin()
+        return process
+
+    def _start_took_too_long(self, process: DriverProcess, within_s: float) -> None:
+        reason = f"it was not ready within {within_s:g} s"
         self._log(reason)
         if process is self._process:
             self._abort_reason = reason
@@ -294,14 +328,24 @@ class SupervisedDriver:
         self._used_s = process.ready_s
         self._enter(DriverState.READY)
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
+        if self.settings.spare:
+            self._arm("spare", _SPARE_AFTER_S, self._prepare_spare)
         self._give(READY_LINE)
+
+    def _prepare_spare(self) -> None:
+        try:
+            self._spare.prepare()
+        except OSError as error:
+            self._log(f"no spare process can be started: {error.strerror or error}", logging.WARNING)
 
     def _sessions_are(self, count: int) -> None:
         """Handles the number of sessions, which a process reports regularly."""
         now_s = self._loop.time()
         if count:
             self._used_s = now_s
-        elif self.settings.idle_s and now_s - self._used_s >= self.settings.idle_s:
+        elif (
+            self.settings.idle_s and not self.settings.listen and now_s - self._used_s >= self.settings.idle_s
+        ):
             self._run(self._retire("it had no clients"))
         self._sessions = count
 
@@ -311,6 +355,8 @@ class SupervisedDriver:
             return
         await self._standby.open()
         self._cancel_timer("watchdog")
+        self._cancel_timer("spare")
+        self._spare.drop()
         process, self._process = self._process, None
         successor, self._next = self._next, None
         for each in (process, successor):
@@ -334,6 +380,7 @@ class SupervisedDriver:
         """
         self._cancel_timer("watchdog")
         self._abort_reason = reason
+        self._abort_is_over.clear()
         self._log(f"{reason}; its process is ended", logging.WARNING)
         self._enter(DriverState.BACKOFF, reason)
         self._run(self._stand_in())
@@ -342,6 +389,10 @@ class SupervisedDriver:
 
     def _ended(self, process: DriverProcess) -> None:
         """Is called when one of its processes has ended."""
+        if not process.has_begun:
+            self._spare.ended(process)
+            self._note_end()
+            return
         self._cancel_timer(f"start {process.pid}")
         self._last_lines = tuple(process.last_lines)
         # Before a successor starts, which must not be given what killed this one.
@@ -360,6 +411,7 @@ class SupervisedDriver:
             self._reason = f"a new process ended with {process.exit_text} before it was ready"
         else:
             self._process = None
+            self._abort_is_over.set()
             self._last_exit = process.exit_text
             cause = self._abort_reason or _cause(process)
             self._abort_reason = ""
@@ -367,7 +419,10 @@ class SupervisedDriver:
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
             said = f": {process.last_lines[-1]}" if self._is_unable and process.last_lines else ""
             self._died(f"{cause} ({process.exit_text}){said}", served_s)
-        if self._process is None and self._next is None and not self._leaving:
+        self._note_end()
+
+    def _note_end(self) -> None:
+        if self._process is None and self._next is None and not self._leaving and self._spare.is_gone:
             self._all_ended.set()
 
     def _count_helper_deaths(self, process: DriverProcess) -> None:
@@ -392,6 +447,8 @@ class SupervisedDriver:
         self._cancel_timer("watchdog")
         if self._is_closing:
             return
+        # Clients may come back soon.
+        self._arm("spare", _SPARE_KEPT_S, self._spare.drop)
         pause_s = self._policy.died(self._loop.time(), served_s)
         if pause_s is None:
             self._enter(
@@ -402,11 +459,21 @@ class SupervisedDriver:
             self._resumes_at_s = self._loop.time() + pause_s
             self._enter(DriverState.BACKOFF, reason)
             # Clients that had sessions come back at once.
-            resume = self._start if self._sessions else lambda: self._enter(DriverState.STOPPED, reason)
-            self._arm("pause", pause_s, resume)
+            has_clients = self._sessions > 0 or bool(self.settings.listen)
+            self._arm("pause", pause_s, lambda: self._run(self._resume(reason, starts=has_clients)))
         self._sessions = 0
         self._give(self._refusal_of_death(self._reason))
         self._run(self._stand_in())
+
+    async def _resume(self, reason: str, *, starts: bool) -> None:
+        """Ends the pause after a death."""
+        # A process that starts replaces the socket, so this one must be there before.
+        await self._stand_in()
+        if self._state is DriverState.BACKOFF and not self._is_closing:
+            if starts:
+                self._start()
+            else:
+                self._enter(DriverState.STOPPED, reason)
 
     async def _stand_in(self) -> None:
         try:

@@ -5,6 +5,7 @@ from faults.run import run
 from faults.scenario import SCENARIOS
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_every_scenario() -> None:
     report = run(tuple(SCENARIOS), seed=1, clients=4, leak_rounds=0)
@@ -13,6 +14,7 @@ def test_every_scenario() -> None:
     assert len(right) == 10, "in every way some call was right"
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_nothing_leaks() -> None:
     report = run((), seed=1, clients=4, leak_rounds=2)

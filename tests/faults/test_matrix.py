@@ -7,6 +7,7 @@ from faults.matrix import FAULTS, PHASES, cells_of, play
 _SLACK = 20.0
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_faults_in_some_phases() -> None:
     cells = [(FAULTS[number % len(FAULTS)], phase) for number, phase in enumerate(PHASES)]
@@ -16,6 +17,7 @@ def test_faults_in_some_phases() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timed
 @pytest.mark.slow
 def test_every_fault_in_every_phase() -> None:
     report = play(cells_of(1), slack=_SLACK)

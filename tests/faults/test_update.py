@@ -4,6 +4,7 @@ import pytest
 from faults.update import update
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_no_call_fails_while_a_driver_is_replaced() -> None:
     report = update(4000, 8, pause_ms=15, slack=6.0, kinds=("version", "failing", "configuration"))

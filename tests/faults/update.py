@@ -21,7 +21,6 @@ from faults.service import Service
 
 #: Within this time a version that does not become ready must be given up.
 ROLL_BACK_S = 10.0
-_START_S = 5.0
 _PROCESSES = 8
 _REPORT_S = 600.0
 _PAUSE_S = 0.2
@@ -90,7 +89,7 @@ def update(
     """
     processes = min(_PROCESSES, max(1, clients // 8))
     with tempfile.TemporaryDirectory(prefix="nu") as folder:
-        service = Service(Path(folder), f"start_s = {_START_S * slack}")
+        service = Service(Path(folder))
         updates = _Updates(service, slack)
         try:
             children = [

@@ -33,6 +33,7 @@ from neurald.drivers.compiler.frontend.flat_graph import (
     ShapeChanges,
 )
 from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
+from neurald.drivers.compiler.frontend.list_appends import append_in_place
 from neurald.drivers.compiler.frontend.loop_lengths import LoopLengths
 from neurald.drivers.compiler.frontend.structured_model import (
     Branch,
@@ -151,13 +152,15 @@ class _Structurer:
             operations=tuple(self._flat.operations),
             outputs=outputs,
         )
-        return StructuredModel(
-            model=replace(self._flat.model, main=graph),
-            items=self._flat.regions[0].finished(),
-            origins=tuple(self._flat.origins),
-            graphs=tuple(self._flat.graphs),
-            scope=self._flat.scope,
-            values=self._flat.extents,
+        return append_in_place(
+            StructuredModel(
+                model=replace(self._flat.model, main=graph),
+                items=self._flat.regions[0].finished(),
+                origins=tuple(self._flat.origins),
+                graphs=tuple(self._flat.graphs),
+                scope=self._flat.scope,
+                values=self._flat.extents,
+            )
         )
 
     def _outputs(self, mapping: Mapping[int, int]) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS, LOWERINGS
+from neurald.drivers.compiler.lowering.machinery.complex_parts import lower_parts, moves_complex
 from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
@@ -230,6 +231,8 @@ def _lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
     if lowering is None:
         raise Unsupported(f"{call.binding.type.name} has no lowering")
     try:
+        if moves_complex(call):
+            return lower_parts(call, builder, lowering)
         return lowering(call, builder)
     except UnknownValue as error:
         raise Unsupported(f"argument {error} must be known before execution") from None

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
@@ -27,6 +27,7 @@ from neurald.drivers.compiler.ir.op import Number, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.records import replace
 
@@ -38,8 +39,7 @@ class Unsupported(Exception):
     """An operation cannot be lowered; the message says why. It is not raised outside of drivers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     """How many rows of a value exist, whose shape is an upper bound.
 
     Rows that do not exist have any contents. They are the last ones in row-major order, because the
@@ -81,6 +81,18 @@ class Builder:
     def begin(self, operation: int) -> None:
         """Attributes the nodes that follow to the model's operation at this position."""
         self._operation = operation
+
+    def with_values(self, value_of: Callable[[int, Callable[[int], Value]], Value]) -> "Builder":
+        """Returns a builder of the same operation with other values of operands.
+
+        Args:
+            value_of: returns the value of an operand, given what returns its value here.
+        """
+        given = self._value_of
+        other = Builder(self._graph, lambda index: value_of(index, given))
+        other.limit = self.limit
+        other.begin(self._operation)
+        return other
 
     def value(self, call: Call, name: str) -> Value:
         """Returns the value of an input.
@@ -227,7 +239,7 @@ class Builder:
         """Appends a `MatrixProduct`."""
         rows = left.shape[-1 if left_transposed else -2]
         columns = right.shape[-1 if right_transposed else -2]
-        batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        batches = broadcast_shapes(left.shape[:-2], right.shape[:-2])
         return self._append(
             MatrixProduct(
                 output=Value((*batches, rows, columns), type),

@@ -98,6 +98,8 @@ class BufferAssignment(Struct, frozen=True, kw_only=True):
         constants: the contents of the buffer of constants, with the alignment of its values.
         arena_bytes: the size of the arena.
         spans: the values in the arena, with the first and last position at which each is alive.
+        sizes: the sizes of each of these values and of those that share its memory, in bytes. There is
+            memory for the largest.
         unshared_bytes: the size that the arena would have if no values shared bytes.
     """
 
@@ -106,6 +108,7 @@ class BufferAssignment(Struct, frozen=True, kw_only=True):
     constants: np.ndarray
     arena_bytes: int
     spans: "Mapping[Value, tuple[int, int]]"
+    sizes: "Mapping[Value, tuple[int, ...]]"
     unshared_bytes: int
 
     def of(self, values: "Sequence[Value]") -> tuple[BufferLocation, ...]:
@@ -153,7 +156,11 @@ class BufferAssignment(Struct, frozen=True, kw_only=True):
 
 
 def assign_buffers(
-    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", *, alignment: int
+    graph: "FusedGraph",
+    uses: "Sequence[Sequence[Value]]",
+    *,
+    alignment: int,
+    members: "Mapping[Value, Sequence[Value]] | None" = None,
 ) -> BufferAssignment:
     """Assigns a location to every value of a step.
 
@@ -163,9 +170,10 @@ def assign_buffers(
             constant nor an input nor written by an earlier kernel is scratch memory of that kernel,
             with undefined contents.
         alignment: the alignment of every value, in bytes.
+        members: aliases that may be larger than the value whose memory they share, by that value.
     """
     constants, contents = _constants(graph, uses, alignment)
-    values, spans = _lifespans(graph, uses)
+    values, spans = _lifespans(graph, uses, {} if members is None else members)
     plan = plan_memory(spans, alignment=alignment)
     arena = {value: BufferLocation(Base.ARENA, plan.offsets[number]) for number, value in enumerate(values)}
     return BufferAssignment(
@@ -174,6 +182,7 @@ def assign_buffers(
         constants=contents,
         arena_bytes=plan.size_bytes,
         spans={value: (span.first, span.last) for value, span in zip(values, spans, strict=True)},
+        sizes=values,
         unshared_bytes=plan.unshared_bytes,
     )
 
@@ -200,8 +209,9 @@ def _constants(
 
 
 def _lifespans(
-    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]"
-) -> "tuple[list[Value], list[Lifespan]]":
+    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", members: "Mapping[Value, Sequence[Value]]"
+) -> "tuple[dict[Value, tuple[int, ...]], list[Lifespan]]":
+    """Returns the sizes of each value in the arena, see `BufferAssignment`, and when it is alive."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for position, arguments in enumerate(uses, start=1):
@@ -214,10 +224,11 @@ def _lifespans(
     for value in graph.outputs:
         first.setdefault(value, 0)
         last[value] = len(uses) + 1
-    values = list(first)
-    return values, [
-        Lifespan(
-            value=number, size_bytes=max(1, estimate(value.size_bytes)), first=first[value], last=last[value]
-        )
-        for number, value in enumerate(values)
+    sizes = {
+        value: tuple(dict.fromkeys(each.size_bytes for each in (value, *members.get(value, ()))))
+        for value in first
+    }
+    return sizes, [
+        Lifespan(value=number, size_bytes=max(1, *map(estimate, own)), first=first[value], last=last[value])
+        for number, (value, own) in enumerate(sizes.items())
     ]

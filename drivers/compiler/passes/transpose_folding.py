@@ -1,6 +1,7 @@
 """Folds transpositions into matrix products, which then read the operand by columns."""
 
 from neurald.drivers.compiler.ir.expression import Load
+from neurald.drivers.compiler.ir.extent import same_shape
 from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node
 from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.records import replace
@@ -38,7 +39,7 @@ def _transposed(node: Node | None) -> Value | None:
     if not isinstance(body, Load) or body.guard is not None:
         return None
     expected = (*batches, column, row)
-    if tuple(axis.extent for axis in expected) != body.value.shape:
+    if not same_shape(tuple(axis.extent for axis in expected), body.value.shape):
         return None
     is_swapped = all(
         (index - axis).high == 0 == (index - axis).low

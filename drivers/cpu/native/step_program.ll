@@ -172,7 +172,8 @@ control:
     i64 $TEST_LOOP, label %test.loop
   ]
 copy:
-  %copied.to = load ptr, ptr %cells
+  %copied.whole = load ptr, ptr %cells
+  %copied.to = getelementptr i8, ptr %copied.whole, i64 %target
   %p.copied.from = getelementptr i8, ptr %cells, i64 8
   %copied.from = load ptr, ptr %p.copied.from
   %copied = call ptr @memmove(ptr %copied.to, ptr %copied.from, i64 %number.control)

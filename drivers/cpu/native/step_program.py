@@ -47,7 +47,8 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
     record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 chunks, 48 pieces,
               56 estimated cost in nanoseconds;
               of control flow: 0 null, 8 opcode, 16 arguments, 32 bytes to copy or number of the
-              loop, 40 position of the record to jump to, 56 estimated cost
+              loop, 40 position of the record to jump to, or bytes of the target of a copy
+              before those that it writes, 56 estimated cost
     step      0 records, 8 their number, 16 scratch, 24 scratch stride,
               32 workers that may help, 40 pool, or null,
               48 cancellation, 56 deadline in nanoseconds, or 0,

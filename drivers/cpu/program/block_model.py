@@ -1,9 +1,11 @@
 """Makes a model of each block of a structured model."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.structured_model import (
+    Append,
     BasicBlock,
     Branch,
     Copy,
@@ -21,8 +23,7 @@ from neurald.hal.records import replace
 _VARIABLES = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BlockModel:
+class BlockModel(Struct, frozen=True, kw_only=True):
     """A block as a model.
 
     Attributes:
@@ -124,10 +125,12 @@ class BlockModels:
         )
 
 
-def _controlling(item: Copy | Update | LengthUpdate | WhileLoop | Branch) -> Iterator[int]:
+def _controlling(item: Copy | Append | Update | LengthUpdate | WhileLoop | Branch) -> Iterator[int]:
     """Yields the operands that an item reads itself."""
     if isinstance(item, Copy):
         yield item.source
+    elif isinstance(item, Append):
+        yield from (item.source, item.part)
     elif isinstance(item, Update):
         yield from (item.source, item.part, item.start)
     elif isinstance(item, LengthUpdate):

@@ -2,27 +2,33 @@
 
 The two variables of a copy share memory if neither is written while the other one is needed, as in
 a compiler's register allocation. A kernel never writes a variable over one that it reads.
+
+Variables that share memory begin at the same place, and may have different sizes. A list that grows
+shares memory with the longer list that results from appending elements to it: these are stored
+behind it, so that even the shorter list stays what it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.program.linear_program import LinearInstruction
 from neurald.drivers.cpu.target.executable import Opcode
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SharedVariables:
+class SharedVariables(Struct, frozen=True, kw_only=True):
     """Which variables share memory, and when it is in use.
 
     Attributes:
         owners: the variable whose memory a variable shares, which may be its own.
         spans: the first and last position at which an owner is in use.
+        members: the variables that share the memory of an owner, itself included.
     """
 
     owners: Mapping[Value, Value]
     spans: Mapping[Value, tuple[int, int]]
+    members: Mapping[Value, tuple[Value, ...]]
 
 
 def coalesce_copies(
@@ -96,7 +102,7 @@ class _Coalescing:
 
     def result(self) -> SharedVariables:
         for instruction in self._program:
-            if instruction.opcode is not Opcode.COPY:
+            if instruction.opcode is not Opcode.COPY or instruction.base is not None:
                 continue
             (target,), (source,) = instruction.writes, instruction.reads
             if source.constant is None:
@@ -105,7 +111,14 @@ class _Coalescing:
             value: self._variables[_lowest(self._classes[number])]
             for number, value in enumerate(self._variables)
         }
-        return SharedVariables(owners=owners, spans=self._spans(owners))
+        members: dict[Value, list[Value]] = {}
+        for value, owner in owners.items():
+            members.setdefault(owner, []).append(value)
+        return SharedVariables(
+            owners=owners,
+            spans=self._spans(owners),
+            members={owner: tuple(each) for owner, each in members.items()},
+        )
 
     def _merge(self, first: int, second: int) -> None:
         one, other = self._classes[first], self._classes[second]
@@ -120,8 +133,7 @@ class _Coalescing:
         both = one | other
         if both & self._inputs or (one & self._outputs and other & self._outputs):
             return False
-        sizes = {self._variables[number].size_bytes for number in _members(both)}
-        return len(sizes) == 1 and not self._meets(one, other) and not self._meets(other, one)
+        return not self._meets(one, other) and not self._meets(other, one)
 
     def _meets(self, one: int, other: int) -> bool:
         """Returns True if a variable of the first set is written while one of the other is needed."""
@@ -129,10 +141,14 @@ class _Coalescing:
             instruction = self._program[position]
             if not self._writes[position] & one:
                 continue
-            needed = self._live_after[position] | self._reads[position]
-            if instruction.opcode is Opcode.COPY:
-                needed &= ~self._reads[position]
-            if needed & other:
+            if instruction.base is not None:
+                kept = self._set((instruction.base,))
+            elif instruction.opcode is Opcode.COPY and self._reads[position] & (one | other):
+                # Nothing is written if both share memory.
+                continue
+            else:
+                kept = 0
+            if (self._live_after[position] | self._reads[position]) & ~kept & other:
                 return True
         return False
 

@@ -1,9 +1,11 @@
 """Turns the items of a structured model into instructions that run one after another."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.structured_model import (
+    Append,
     BasicBlock,
     Branch,
     Copy,
@@ -18,8 +20,7 @@ from neurald.drivers.cpu.target.executable import Opcode
 from neurald.hal.records import replace
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinearInstruction:
+class LinearInstruction(Struct, frozen=True, kw_only=True):
     """An instruction of a program.
 
     Attributes:
@@ -27,6 +28,8 @@ class LinearInstruction:
         number: of the kernel, or of the loop.
         reads, writes: the variables that it reads and writes. A copy has one of each.
         is_partial: True if the variable that it writes keeps other elements.
+        base: of a copy that appends elements: a variable whose elements the written one begins with,
+            and which stays unchanged even if both share memory, because they are written behind it.
         origins: positions in the model of the control flow that it is a part of.
     """
 
@@ -36,6 +39,7 @@ class LinearInstruction:
     reads: tuple[Value, ...] = ()
     writes: tuple[Value, ...] = ()
     is_partial: bool = False
+    base: Value | None = None
     origins: tuple[int, ...] = ()
 
 
@@ -70,6 +74,8 @@ class Linearization:
                 self._call(item)
             elif isinstance(item, Copy):
                 self._copy(self._variable(item.target), self._variable(item.source))
+            elif isinstance(item, Append):
+                self._append_part(*map(self._variable, (item.target, item.source, item.part)))
             elif isinstance(item, Update):
                 self._copy(self._variable(item.target), self._variable(item.source))
                 self._call(item)
@@ -93,6 +99,22 @@ class Linearization:
             self._set_lengths(LengthUpdate())
         self.instructions.append(
             LinearInstruction(opcode=Opcode.COPY, reads=(source,), writes=(target,), origins=self._origins)
+        )
+
+    def _append_part(self, target: Value, base: Value, part: Value) -> None:
+        """Copies the variable `base`, and `part` behind it."""
+        if not self._is_sized:
+            self._set_lengths(LengthUpdate())
+        self._copy(target, base)
+        self.instructions.append(
+            LinearInstruction(
+                opcode=Opcode.COPY,
+                reads=(part,),
+                writes=(target,),
+                is_partial=True,
+                base=base,
+                origins=self._origins,
+            )
         )
 
     def _append(self, instruction: LinearInstruction) -> int:

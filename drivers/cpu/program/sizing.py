@@ -14,8 +14,9 @@ the arena, it sets nothing, but stores the lengths that are wanted.
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from neurald.drivers.compiler.ir.expression import Load, Reduce
 from neurald.drivers.compiler.ir.extent import (
@@ -45,16 +46,14 @@ _DIVISOR: Final = re.compile(r"\b[us](?:div|rem) i64 [^ ]+, %e(\d+)\b")
 _NS_PER_NUMBER: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class ElementOf:
+class ElementOf(Struct, frozen=True):
     """An integer that is an element of a value."""
 
     value: Value
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizedCall:
+class SizedCall(Struct, frozen=True, kw_only=True):
     """A kernel whose sizes a function sets.
 
     Attributes:
@@ -72,8 +71,21 @@ class SizedCall:
     cells: tuple[tuple[int, Value, "int | Extent"], ...]
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Sizing:
+class SizedCopy(Struct, frozen=True, kw_only=True):
+    """A copy whose size a function sets.
+
+    Attributes:
+        record: offset of its record in the memory of the step.
+        size_bytes: the number of bytes that it moves.
+        start: the number of bytes of its target before those.
+    """
+
+    record: int
+    size_bytes: "int | Extent"
+    start: "int | Extent"
+
+
+class Sizing(Struct, kw_only=True, eq=False):
     """A call that sets lengths; see this module.
 
     Attributes:
@@ -116,7 +128,7 @@ class Sizing:
         scope: ExtentScope,
         words: LengthWords,
         calls: Sequence[SizedCall],
-        copies: Sequence[tuple[int, "int | Extent"]],
+        copies: Sequence[SizedCopy],
     ) -> tuple[Routine, tuple[str, ...]]:
         """Returns the routine, and the reasons for which it refuses, in the order of what it reports.
 
@@ -124,13 +136,14 @@ class Sizing:
             scope: of the lengths; no further guards are added.
             words: where lengths are.
             calls: those whose sizes it sets.
-            copies: offsets of the records of copies, and the numbers of bytes that they move.
+            copies: those whose sizes it sets.
         """
         placeholder = self.placeholder()
         code = _Code(scope, words, {value: n for n, value in enumerate(placeholder.arguments)})
         used: list[Any] = [each for _, each in self.lengths]
         used += [each for _, values in self.stores for each in values]
-        used += [guard.extent for guard in self.guards] + [size for _, size in copies]
+        used += [guard.extent for guard in self.guards]
+        used += [each for copy in copies for each in (copy.size_bytes, copy.start)]
         for call in calls:
             used += [*call.routine.extents, call.routine.work_items, *(start for _, _, start in call.cells)]
         for symbol in sorted(symbols_of(used)):
@@ -143,9 +156,8 @@ class Sizing:
             code.require_range(symbol, length)
         for call in calls:
             code.size(call)
-        for record, size in copies:
-            if isinstance(size, Extent):
-                code.set_items(record, code.number(size))
+        for copy in copies:
+            code.size_copy(copy)
         for value, numbers in self.stores:
             for number, each in enumerate(numbers):
                 code.store(value, number, code.number(each))
@@ -288,7 +300,7 @@ class _Code:
             self._check(self._new(f"or i1 {is_empty}, {is_there}"), reason)
         self._check(self._new(f"icmp sge i64 {items}, 0"), "a number of work items is negative")
         if isinstance(routine.work_items, Extent) or is_empty != "false":
-            self.set_items(call.record, items)
+            self._set_items(call.record, items)
         for position, each in enumerate(routine.extents):
             self._store_word(call.extents + WORD_BYTES * position, self.number(each))
         for cell, owner, start in call.cells:
@@ -297,7 +309,14 @@ class _Code:
             address = self._new(f"ptrtoint ptr %a{self._arguments[owner]} to i64")
             self._store_word(cell, self._new(f"add i64 {address}, {offset}"))
 
-    def set_items(self, record: int, number: str) -> None:
+    def size_copy(self, copy: SizedCopy) -> None:
+        """Sets the number of bytes that a copy moves, and where they begin."""
+        if isinstance(copy.size_bytes, Extent):
+            self._set_items(copy.record, self.number(copy.size_bytes))
+        if isinstance(copy.start, Extent) or copy.start:
+            self._store_word(copy.record + self._words.start, self.number(copy.start))
+
+    def _set_items(self, record: int, number: str) -> None:
         """Sets the work items of a call, or the bytes of a copy."""
         self._store_word(record + self._words.items, number)
 

@@ -1,9 +1,10 @@
 """Assembles a step from the kernels of its blocks and the instructions between them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from neurald.drivers.compiler.frontend.graph_builder import scalar_of
 from neurald.drivers.compiler.frontend.structured_model import (
@@ -24,7 +25,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.program.block_model import BlockModel, BlockModels
 from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
-from neurald.drivers.cpu.program.sizing import ElementOf, SizedCall, Sizing
+from neurald.drivers.cpu.program.sizing import ElementOf, SizedCall, SizedCopy, Sizing
 from neurald.drivers.cpu.target.executable import (
     WORD_BYTES,
     BoundedPort,
@@ -58,8 +59,7 @@ class Names(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KernelRoutine:
+class KernelRoutine(Struct, frozen=True, kw_only=True):
     """A kernel of a step and its routine.
 
     Attributes:
@@ -72,8 +72,7 @@ class KernelRoutine:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledBlock:
+class CompiledBlock(Struct, frozen=True, kw_only=True):
     """The kernels of a block. The inputs and outputs of its graph are in the order of its model.
 
     Attributes:
@@ -85,8 +84,7 @@ class CompiledBlock:
     guards: tuple[Guard, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """A step before its values have locations.
 
     Attributes:
@@ -98,6 +96,7 @@ class Step:
         bounded: outputs whose shapes are upper bounds.
         repeated: numbers of the calls that are in a loop.
         sizings: the calls that set lengths, by their numbers.
+        members: variables that share memory, by their owner, see `SharedVariables`.
     """
 
     graph: FusedGraph
@@ -108,6 +107,7 @@ class Step:
     bounded: tuple[BoundedPort, ...] = ()
     repeated: frozenset[int] = frozenset()
     sizings: Mapping[int, Sizing] = field(default_factory=dict)
+    members: Mapping[Value, tuple[Value, ...]] = field(default_factory=dict)
 
     @property
     def accessed(self) -> list[tuple[Value, ...]]:
@@ -156,12 +156,18 @@ class Step:
             )
 
         for number, sizing in self.sizings.items():
-            copies: list[tuple[int, int]] = []
+            copies: list[SizedCopy] = []
             for position in range(records[number] + 1, len(self.program)):
                 each = self.program[position]
                 if each.opcode is not Opcode.COPY:
                     break
-                copies.append((record_offset(position), each.reads[0].size_bytes))
+                copies.append(
+                    SizedCopy(
+                        record=record_offset(position),
+                        size_bytes=each.reads[0].size_bytes,
+                        start=0 if each.base is None else each.base.size_bytes,
+                    )
+                )
             owned = replace(sizing, owners=tuple(map(self._owner, sizing.owners)))
             routine, reasons = owned.routine(scope, words, [*map(sized, sizing.calls)], copies)
             calls[number] = replace(calls[number], routine=routine, reasons=reasons)
@@ -232,6 +238,7 @@ class StepBuilder:
             loops=linear.loops,
             repeated=_repeated(linear.instructions),
             sizings=self._sizings,
+            members=shared.members,
         )
 
     def _variable(self, operand: int) -> Value:
@@ -418,7 +425,7 @@ def _without_own_copies(
     """Returns the program without copies between variables that share memory."""
 
     def is_kept(instruction: LinearInstruction) -> bool:
-        if instruction.opcode is not Opcode.COPY:
+        if instruction.opcode is not Opcode.COPY or instruction.base is not None:
             return True
         (target,), (source,) = instruction.writes, instruction.reads
         return owners.get(target, target) is not owners.get(source, source)

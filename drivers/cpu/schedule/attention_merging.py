@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce, axis, index, load
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extent import same_length
 from neurald.drivers.compiler.ir.graph import Attention, MatrixProduct, delinearize, linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -78,7 +78,7 @@ class _Merging:
 
     def try_product(self, second: Kernel) -> None:
         """Merges a product of weights and values with the kernels before it, if possible."""
-        if self._kernels.get(second.output) is not second or _is_open(second):
+        if self._kernels.get(second.output) is not second:
             return
         merged = self._merged(second)
         if merged is None or not self._fits(merged):
@@ -180,12 +180,12 @@ class _Parts:
         length, features = second.left.shape[-1], second.output.shape[-1]
         count = math.prod(second.left.shape[:-1])
         heights = first.output.shape[-2], second.output.shape[-2]
-        height = min(heights)
-        is_same = first.output.shape[-1] == self._rows.shape[-1] == length
-        sizes = {count * length, first.output.count, self._rows.output.count, math.prod(self._rows.shape)}
-        if not is_same or len(sizes) != 1 or not count * length * features * first.depth:
+        height = heights[0] if same_length(*heights) else min(heights)
+        is_same = all(same_length(each, length) for each in (first.output.shape[-1], self._rows.shape[-1]))
+        sizes = first.output.count, self._rows.output.count, math.prod(self._rows.shape)
+        if not is_same or not all(same_length(each, count * length) for each in sizes):
             return None
-        if any(each % height for each in heights):
+        if not count * length * features * first.depth or any(each % height for each in heights):
             return None
         extents = count // height, height, length, first.depth, features
         b, m, n, k, d = axes = tuple(axis(each, name) for each, name in zip(extents, "bmnkd", strict=True))
@@ -278,12 +278,6 @@ def _float_product(kernel: Kernel) -> MatrixProduct | None:
         return None
     kinds = {node.left.type, node.right.type, node.output.type, kernel.output.type}
     return node if kinds == {Scalar.FLOAT32} else None
-
-
-def _is_open(kernel: Kernel) -> bool:
-    """Returns True if lengths are only known at run time, which attention kernels do not support."""
-    values = (kernel.output, *kernel.inputs)
-    return any(isinstance(length, Extent) for value in values for length in value.shape)
 
 
 def _only_moves(kernel: Kernel) -> bool:

@@ -21,8 +21,10 @@ WORD_BYTES: Final = 8
 #: `neurald.drivers.cpu.native.step_program`.
 STEP_WORDS: Final = 11
 RECORD_WORDS: Final = 8
-#: Word of a record that has the number of work items of a call, or of bytes of a copy.
+#: Words of a record: the number of work items of a call, or of bytes of a copy; and the offset at
+#: which a copy begins in its target.
 _ITEMS: Final = 4
+_START: Final = 5
 #: What a call that sets lengths reports: that a length exceeds its capacity, or that the code is not
 #: valid for the lengths, for the first of its messages; further numbers stand for the others.
 EXCEEDS_CAPACITY: Final = 1
@@ -42,6 +44,7 @@ class LengthWords:
         self._start = start
         #: In a record.
         self.items: Final = WORD_BYTES * _ITEMS
+        self.start: Final = WORD_BYTES * _START
 
     @property
     def count(self) -> int:
@@ -116,7 +119,8 @@ class Instruction(msgspec.Struct, frozen=True, array_like=True):
             jumps; ENTER_LOOP begins to measure the time of a loop; TEST_LOOP leaves it, by a jump,
             if a BOOL is false.
         number: of the kernel for CALL, of bytes for COPY, of the loop for ENTER_LOOP and TEST_LOOP.
-        target: position of the instruction to jump to; the number of instructions ends the step.
+        target: position of the instruction to jump to; the number of instructions ends the step. 0 for
+            others.
         locations: target and source of COPY; the BOOL of BRANCH and TEST_LOOP.
         operations: positions in the model of the control flow that it is a part of.
     """

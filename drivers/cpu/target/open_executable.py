@@ -21,13 +21,17 @@ class OpenValue(msgspec.Struct, frozen=True, array_like=True):
     """A value in the arena.
 
     Attributes:
-        size_bytes: number of its size in the program.
+        sizes: the numbers of its sizes in the program: it has the largest.
         first, last: positions of the calls between which it is alive, see `Lifespan`.
     """
 
-    size_bytes: int
+    sizes: tuple[int, ...]
     first: int
     last: int
+
+    def size_bytes(self, numbers: Sequence[int]) -> int:
+        """Returns its size, for these numbers of the program."""
+        return max((numbers[each] for each in self.sizes), default=0)
 
 
 class OpenLocation(msgspec.Struct, frozen=True, array_like=True):
@@ -73,7 +77,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             while the step runs; see `neurald.drivers.cpu.program.sizing`.
         inputs, outputs: the ports.
         extents: the words that kernels read.
-        scratch_bytes: the scratch memory per thread.
+        scratch_bytes: the scratch memory per thread is the largest of these.
         names: names of extents in messages, with their numbers.
     """
 
@@ -86,7 +90,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
     inputs: tuple[OpenPort, ...]
     outputs: tuple[OpenPort, ...]
     extents: tuple[int, ...]
-    scratch_bytes: int
+    scratch_bytes: tuple[int, ...]
     names: dict[str, int]
     instructions: tuple[tuple[OpenLocation | None, ...], ...] = ()
     sizings: tuple[int, ...] = ()
@@ -195,11 +199,11 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             inputs=tuple(map(port, template.inputs, self.inputs)),
             outputs=tuple(map(port, template.outputs, self.outputs)),
             arena_bytes=plan.size_bytes,
-            scratch_bytes=max(0, numbers[self.scratch_bytes]),
+            scratch_bytes=self._scratch_bytes(numbers),
             unshared_bytes=plan.unshared_bytes,
         )
         places = tuple(
-            (plan.offsets[n], max(0, numbers[value.size_bytes])) for n, value in enumerate(self.values)
+            (plan.offsets[n], max(0, value.size_bytes(numbers))) for n, value in enumerate(self.values)
         )
         return Grown(executable=executable, places=places)
 
@@ -247,17 +251,21 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             inputs=tuple(map(port, template.inputs, self.inputs)),
             outputs=tuple(map(port, template.outputs, self.outputs)),
             arena_bytes=plan.size_bytes,
-            scratch_bytes=numbers[self.scratch_bytes],
+            scratch_bytes=self._scratch_bytes(numbers),
             unshared_bytes=plan.unshared_bytes,
             extents=tuple(numbers[each] for each in self.extents),
         )
+
+    def _scratch_bytes(self, numbers: Sequence[int]) -> int:
+        """Returns the scratch memory per thread, for these numbers."""
+        return max((numbers[each] for each in self.scratch_bytes if numbers[each] > 0), default=0)
 
     def _planned(self, numbers: Sequence[int]) -> MemoryPlan:
         """Returns the places of the values in the arena, for these numbers."""
         return plan_memory(
             [
                 Lifespan(
-                    value=n, size_bytes=max(1, numbers[value.size_bytes]), first=value.first, last=value.last
+                    value=n, size_bytes=max(1, value.size_bytes(numbers)), first=value.first, last=value.last
                 )
                 for n, value in enumerate(self.values)
             ],
@@ -266,7 +274,8 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
         """Returns the numbers that must not be negative."""
-        used = [*(value.size_bytes for value in self.values), *self.work_items, self.scratch_bytes]
+        used = [*(size for value in self.values for size in value.sizes)]
+        used += [*self.work_items, *self.scratch_bytes]
         used += [place.offset for places in self.locations for place in places if place is not None]
         return [numbers[each] for each in used]
 
@@ -302,9 +311,9 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         numbers = [
             *self.work_items,
             *self.extents,
-            self.scratch_bytes,
+            *self.scratch_bytes,
             *self.names.values(),
-            *(value.size_bytes for value in self.values),
+            *(size for value in self.values for size in value.sizes),
             *(place.offset for place in places),
             *(number for port in ports for number in (port.size_bytes, *port.dimensions)),
         ]

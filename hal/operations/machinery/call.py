@@ -196,6 +196,31 @@ class Call:
             self._runner,
         )
 
+    def of_parts(
+        self, operand_of: Callable[[Operand], Operand], array_of: Callable[[Array], Array]
+    ) -> "Call":
+        """Returns the same call on parts of elements.
+
+        Args:
+            operand_of: returns the operand of the parts.
+            array_of: returns the parts of a value.
+        """
+        value_of = self._value_of
+
+        def parts_of(index: int) -> Array | None:
+            value = value_of(index)
+            return None if value is None else array_of(value)
+
+        return Call(
+            self.binding,
+            [operand_of(each) for each in self._operands],
+            self._shape_of,
+            parts_of,
+            self._omitted,
+            self._referenced,
+            self._runner,
+        )
+
     def scalar(self, name: str) -> Any:
         """Returns the value of a scalar input as a Python number, or its default.
 

@@ -508,7 +508,7 @@ class Connection:
             # A client that had a session and is unauthenticated now has reached a daemon started
             # since.
             if is_lost(failure) or (self._metadata and failure.code() is grpc.StatusCode.UNAUTHENTICATED):
-                self.life.end_with(failure)
+                self.life.lose(failure)
                 error: Error = self.life.death(method)
             else:
                 error = error_from(failure, f"the daemon at {self._address}")

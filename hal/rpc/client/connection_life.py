@@ -20,8 +20,9 @@ from neurald.hal.rpc.transport.status import error_of_status
 
 #: Part of gRPC's message for a connection that it closed because pings were not answered.
 _SILENCE = "ping timeout"
-#: How long to wait for the cause after one of the connection's sockets was found closed.
-_CAUSE_WAIT_S = 0.5
+#: How long to wait for the cause after one of the connection's sockets was found closed. gRPC
+#: reports it at once, but by a thread that may have to wait for a busy machine.
+_CAUSE_WAIT_S = 3.0
 #: The daemon's activity during calls that take long, for messages, by name of the call.
 _ACTIVITIES = {
     "GetSupportedOperations": "while it looked at a model",
@@ -51,6 +52,7 @@ class ConnectionLife:
         self._cause = ""
         self._is_innocent = False
         self.was_stopped = False
+        self._is_watched = False
         self._numbers = itertools.count()
         self._callbacks: dict[int, Callable[[], None]] = {}
         at_fork(self)
@@ -76,6 +78,7 @@ class ConnectionLife:
             if call.code() is not grpc.StatusCode.UNIMPLEMENTED:  # a daemon of an older version
                 self.end_with(call)
 
+        self._is_watched = True
         stream.add_done_callback(over)
 
     def call_at_end(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -115,6 +118,19 @@ class ConnectionLife:
             callbacks, self._callbacks = self._callbacks, {}
         for callback in callbacks.values():
             callback()
+
+    def lose(self, failure: Any) -> None:
+        """Ends the connection for a gRPC call that was lost, or that only another daemon refuses.
+
+        `Watch` ends as well, and knows more of the cause.
+        """
+        if self._is_watched:
+            self._over.wait(_CAUSE_WAIT_S)
+        if isinstance(error_of_status(failure), Withdrawn) and not self.is_over:
+            self.was_stopped = True
+            self.end("was replaced by another one, which does not know the session", is_innocent=True)
+        else:
+            self.end_with(failure)
 
     def end_with(self, failure: Any) -> None:
         """Ends the connection for the status of a gRPC call that shows that it is lost."""

@@ -74,6 +74,8 @@ _LINK_AGE_S = 60.0
 #: `_RETRY_AFTER_S`, so that the following calls of the same task need not wait again.
 _SILENCE_S = 0.5
 _RETRY_AFTER_S = 1.0
+#: How many daemons one call may be given to, each of which withdraws and is replaced by the next.
+MAX_SUCCESSORS = 8
 
 
 def connect(
@@ -374,18 +376,24 @@ class RemoteDevice:
         connection = self._connection
         if not connection.is_open:
             connection = self._connection_after(connection)
-        started = time.monotonic()
-        try:
-            return call(connection)
-        except Withdrawn as error:
+        for _ in range(MAX_SUCCESSORS):
+            started = time.monotonic()
             try:
-                successor = self._connection_after(connection)
-            except Unreachable:
-                raise error from None
-            return call(successor)
-        except Unreachable as error:
-            self._note_silence(started, str(error))
-            raise
+                return call(connection)
+            except Withdrawn as error:
+                withdrawn = error
+                try:
+                    connection = self._connection_after(connection)
+                except Unreachable:
+                    break
+            except Unreachable as error:
+                self._note_silence(started, str(error))
+                raise
+        try:
+            raise withdrawn from None
+        finally:
+            # The error refers to this frame, so the frame must not refer to it.
+            del withdrawn
 
     def _note_silence(self, started: float, reason: str) -> None:
         """Makes the next calls fail at once if this one has just waited in vain."""

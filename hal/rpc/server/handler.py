@@ -5,7 +5,7 @@ Everything from a client is checked before the device sees it: numbers and limit
 `Error` for a mistake of the client or a failure of the device.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -52,7 +52,6 @@ class DeviceHandler:
         admission: admits calls and executions to the device.
         models: the calls that ask about models, prepare and release them.
         executions: the calls that execute prepared models.
-        find_access: returns who may call, for status calls.
         sandbox: the restrictions of the process that are in force, for status calls.
     """
 
@@ -67,7 +66,6 @@ class DeviceHandler:
         self.admission = Admission(device, limits, self.sessions)
         self._watch = watch or CrashWatch.alone()
         self.admission.mark_hanging = self._watch.breadcrumbs.mark_hanging
-        self.find_access: Callable[[], Access] = lambda: Access.UNKNOWN
         self.sandbox: tuple[str, ...] = ()
         self._device = device
         self._extensions = declared_extensions(device)
@@ -88,8 +86,12 @@ class DeviceHandler:
             capabilities=capabilities_to_wire(self._device.capabilities(), self._extensions)
         )
 
-    def get_status(self) -> device_pb2.GetStatusReply:
-        """Returns how busy the daemon is."""
+    def get_status(self, access: Access = Access.UNKNOWN) -> device_pb2.GetStatusReply:
+        """Returns how busy the daemon is.
+
+        Args:
+            access: who may call.
+        """
         sessions = self.sessions.all()
         calls = self.admission.calls
         is_offline = self.admission.is_draining or self.admission.is_hanging or self.admission.is_lost
@@ -101,7 +103,7 @@ class DeviceHandler:
                 prepared_models=sum(session.prepared_models for session in sessions),
                 memories=sum(session.memories for session in sessions),
                 calls=calls,
-                access=self.find_access(),
+                access=access,
                 sandbox=self.sandbox,
             )
         )

@@ -22,6 +22,7 @@ from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.parts import read_parts
 from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.target.executable import Opcode
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -105,6 +106,13 @@ def pushed(graph: Graph, _: int, value: int) -> int:
     return longer
 
 
+def unchanged(graph: Graph, value: int) -> int:
+    """Copies a value."""
+    result = graph.value(shape=(0, WIDTH))
+    graph.builder.add_operation(Op.TFLITE_RESHAPE, [value, graph.constant((-1, WIDTH), INT)], [result])
+    return result
+
+
 def rows(count: int = 2) -> Array:
     return np.arange(count * WIDTH, dtype=np.float32).reshape(count, WIDTH)
 
@@ -113,9 +121,10 @@ def turns(count: int) -> Array:
     return np.array([count], np.int32)
 
 
+@sweep("appends", [False, True])
 @sweep("seed", range(10))
-def test_random_programs(seed: int) -> None:
-    model, executions = random_loops(seed, grows=True)
+def test_random_programs(seed: int, *, appends: bool) -> None:
+    model, executions = random_loops(seed, grows=True, appends=appends)
     compiled, reference = (
         nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
     )
@@ -167,6 +176,116 @@ def test_bodies_are_compiled_once() -> None:
     assert isinstance(few, GrowingModel)
     assert isinstance(many, GrowingModel)
     assert len(few.native.executable.calls) == len(many.native.executable.calls) < 10
+
+
+def copied_bytes(model: nd.Model) -> int:
+    """Returns how many bytes the copies of a turn of the last loop move, if lists are long."""
+    prepared = CpuDevice().prepare_model(model, PrepareOptions())
+    assert isinstance(prepared, GrowingModel)
+    instructions = prepared.native.executable.instructions
+    last = max(n for n, each in enumerate(instructions) if each.opcode is Opcode.JUMP)
+    repeated = instructions[instructions[last].target : last]
+    return sum(each.number for each in repeated if each.opcode is Opcode.COPY)
+
+
+def test_rows_are_appended_in_place() -> None:
+    """The copies of a turn move as many bytes as were appended, however long the list is."""
+    row, counter = 4 * WIDTH, 4
+
+    def batched(graph: Graph, _: int, value: int) -> int:
+        """As converters write it for a batch of one."""
+        limits = [graph.constant(each, INT) for each in ((0, 0), (1, WIDTH))]
+        first, batch = graph.value(shape=(1, WIDTH)), graph.value(shape=(1, 0, WIDTH))
+        graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [first])
+        parts = [graph.value(shape=(1, 0, WIDTH)) for _ in range(2)]
+        for source, part in zip((value, first), parts, strict=True):
+            graph.builder.add_operation(
+                Op.TFLITE_RESHAPE, [source, graph.constant((1, -1, WIDTH), INT)], [part]
+            )
+        graph.builder.add_operation(Op.CONCATENATION, [*parts, number(graph, 1)], [batch])
+        longer = graph.value(shape=(0, WIDTH))
+        graph.builder.add_operation(Op.TFLITE_RESHAPE, [batch, graph.constant((-1, WIDTH), INT)], [longer])
+        return longer
+
+    def sometimes(graph: Graph, count: int, value: int) -> int:
+        """Appends a row in some turns."""
+        then, otherwise = Graph(), Graph()
+        given = then.value(shape=(0, WIDTH))
+        same = otherwise.value(shape=(0, WIDTH))
+        sides = [
+            graph.model(then.finish([given], [pushed(then, 0, given)])),
+            graph.model(otherwise.finish([same], [unchanged(otherwise, same)])),
+        ]
+        holds, result = graph.value(BOOL, (1,)), graph.value(shape=(0, WIDTH))
+        graph.builder.add_operation(Op.LESS, [count, graph.constant([100], INT)], [holds])
+        graph.builder.add_operation(Op.IF, [holds, *sides, value], [result])
+        return result
+
+    def still_read(graph: Graph, _: int, value: int) -> int:
+        """The shorter list is read after the longer one is complete."""
+        longer = pushed(graph, 0, value)
+        total, flag = graph.value(shape=(WIDTH,)), graph.builder.add_operand(nd.OperandType.BOOL)
+        graph.builder.set_operand_value(flag, value=False)
+        graph.builder.add_operation(Op.REDUCE_MAX, [value, graph.constant([0], INT), flag], [total])
+        last = graph.value(shape=(1, WIDTH))
+        graph.builder.add_operation(Op.TFLITE_RESHAPE, [total, graph.constant((1, WIDTH), INT)], [last])
+        result = graph.value(shape=(0, WIDTH))
+        graph.builder.add_operation(Op.CONCATENATION, [longer, last, number(graph, 0)], [result])
+        return result
+
+    for body, rows_appended in ((pushed, 1), (batched, 1), (sometimes, 1), (still_read, 2)):
+        model = over(body)
+        assert copied_bytes(model) == rows_appended * row + counter, body.__name__
+        assert_same(model, rows(), turns(5))
+        assert_same(model, rows(), turns(150))
+
+
+def test_a_list_of_which_the_shorter_one_is_kept_is_copied() -> None:
+    """The condition of the next turn, or the result, still needs it."""
+    graph, condition, inner = Graph(), Graph(), Graph()
+    kinds = [(INT, (1,)), (FLOAT, (0, WIDTH)), (FLOAT, (0, WIDTH)), (INT, (1,))]
+    tested, given = ([each.value(*kind) for kind in kinds] for each in (condition, inner))
+    holds = condition.value(BOOL, (1,))
+    condition.builder.add_operation(Op.LESS, [tested[0], tested[3]], [holds])
+    counted = inner.binary(ADD, given[0], inner.constant([1], INT), inner.value(INT, (1,)))
+    results = [counted, pushed(inner, 0, given[1]), unchanged(inner, given[1])]
+    models = condition.finish(tested, [holds]), inner.finish(given, results)
+    value, limit = graph.value(FLOAT, (2, WIDTH)), graph.value(INT, (1,))
+    outputs = [graph.value(*kind) for kind in kinds[:3]]
+    arguments = [*map(graph.model, models), graph.constant([0], INT), value, value, limit]
+    graph.builder.add_operation(Op.WHILE, arguments, outputs)
+    model = graph.finish([value, limit], outputs)
+    for count in (0, 1, 2, 150):
+        _, longer, shorter = assert_same(model, rows(), turns(count))
+        assert len(longer) - len(shorter) == min(count, 1)
+
+
+def test_two_longer_lists_of_which_one_is_the_next() -> None:
+    """Only one of them can begin with the memory of the shorter list."""
+
+    def either(graph: Graph, count: int, value: int) -> int:
+        longer = [pushed(graph, 0, value)]
+        last, result = graph.value(shape=(1, WIDTH)), graph.value(shape=(0, WIDTH))
+        limits = [graph.constant(each, INT) for each in ((1, 0), (1, WIDTH))]
+        graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [last])
+        longer.append(graph.value(shape=(0, WIDTH)))
+        graph.builder.add_operation(Op.CONCATENATION, [value, last, last, number(graph, 0)], longer[1:])
+        sides = []
+        for n in range(2):
+            side = Graph()
+            given = [side.value(shape=(0, WIDTH)) for _ in range(2)]
+            sides.append(graph.model(side.finish(given, [unchanged(side, given[n])])))
+        holds = graph.value(BOOL, (1,))
+        even = graph.value(INT, (1,))
+        graph.builder.add_operation(Op.TFLITE_FLOOR_MOD, [count, graph.constant([2], INT)], [even])
+        graph.builder.add_operation(Op.LESS, [even, graph.constant([1], INT)], [holds])
+        graph.builder.add_operation(Op.IF, [holds, *sides, *longer], [result])
+        return result
+
+    model = over(either)
+    for count in (1, 2, 3, 150):
+        _, found = assert_same(model, rows(), turns(count))
+        assert len(found) == 2 + count + count // 2
 
 
 def test_lists_that_shrink_to_nothing() -> None:
@@ -236,6 +355,7 @@ def test_lengths_for_which_the_code_is_not_valid_run_on_references(
         assert "runs on references" in caplog.text
 
 
+@pytest.mark.timed
 def test_time_outs_and_deadlines_end_loops_that_grow() -> None:
     model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
     assert isinstance(model, GrowingModel)
@@ -278,7 +398,7 @@ def test_other_processes_compile_models_whose_lengths_change() -> None:
     opened = segment.native.opened
     for damaged in (
         msgspec.structs.replace(opened, sizings=(len(opened.template.calls),)),
-        msgspec.structs.replace(opened, extents=opened.extents[1:]),
+        msgspec.structs.replace(opened, extents=(*opened.extents, 0)),
         msgspec.structs.replace(opened, instructions=opened.instructions[1:]),
         msgspec.structs.replace(opened, symbols=()),
     ):

@@ -223,6 +223,82 @@ def attention() -> nd.Model:
     return net.finish(net.add(Op.BATCH_MATMUL, [weights, values, no, no], (2, 0, 16)))
 
 
+def _heads(net: Net, source: int, batch: int, rows: int) -> int:
+    """Projects to 3 heads of 8 features: (batch, 3, rows, 8)."""
+    flat = net.add(Op.RESHAPE, [source, net.constant([-1, 24], INT32)], (0, 24))
+    projected = net.add(
+        Op.FULLY_CONNECTED, [flat, net.floats(24, 24), net.floats(24), net.number(0)], (0, 24)
+    )
+    shape = [batch or -1, rows or -1, 3, 8]
+    split = net.add(Op.RESHAPE, [projected, net.constant(shape, INT32)], (batch, rows, 3, 8))
+    return net.add(Op.TRANSPOSE, [split, net.constant([0, 2, 1, 3], INT32)], (batch, 3, rows, 8))
+
+
+def _attention_of_heads(batch: int, rows: int, columns: int, *, is_masked: bool = False) -> nd.Model:
+    """Attends to other inputs than those of the queries if their numbers differ."""
+    net = Net()
+    source = net.input((batch, rows, 24))
+    other = source if rows == columns else net.input((batch, columns, 24))
+    no, yes = net.number(0, nd.OperandType.BOOL), net.number(1, nd.OperandType.BOOL)
+    queries, keys, values = (
+        _heads(net, each, batch, length)
+        for each, length in ((source, rows), (other, columns), (other, columns))
+    )
+    shape = (batch, 3, rows, columns)
+    scores = net.add(Op.BATCH_MATMUL, [queries, keys, no, yes], shape)
+    scores = net.add(Op.MUL, [scores, net.constant([0.35]), net.number(0)], shape)
+    if is_masked:
+        wide = net.constant([batch or -1, 1, 1, columns or -1], INT32)
+        mask = net.add(Op.RESHAPE, [net.input((batch, columns)), wide], (batch, 1, 1, columns))
+        scores = net.add(Op.ADD, [scores, mask, net.number(0)], shape)
+    weights = net.add(Op.SOFTMAX, [scores, net.number(1.0, nd.OperandType.FLOAT32)], shape)
+    mixed = net.add(Op.BATCH_MATMUL, [weights, values, no, no], (batch, 3, rows, 8))
+    moved = net.add(Op.TRANSPOSE, [mixed, net.constant([0, 2, 1, 3], INT32)], (batch, rows, 3, 8))
+    joined = net.add(Op.RESHAPE, [moved, net.constant([-1, 24], INT32)], (0, 24))
+    return net.finish(
+        net.add(Op.FULLY_CONNECTED, [joined, net.floats(5, 24), net.floats(5), net.number(0)], (0, 5))
+    )
+
+
+def attention_of_open_sequences() -> nd.Model:
+    return _attention_of_heads(2, 0, 0, is_masked=True)
+
+
+def attention_of_open_batches() -> nd.Model:
+    return _attention_of_heads(0, 19, 19)
+
+
+def attention_of_open_queries() -> nd.Model:
+    return _attention_of_heads(2, 0, 21)
+
+
+def attention_to_open_keys() -> nd.Model:
+    return _attention_of_heads(2, 9, 0)
+
+
+def attention_of_open_batches_and_sequences() -> nd.Model:
+    net = Net()
+    queries, keys, values = (net.input((0, 3, 0, 16)) for _ in range(3))
+    no, yes = net.number(0, nd.OperandType.BOOL), net.number(1, nd.OperandType.BOOL)
+    scores = net.add(Op.BATCH_MATMUL, [queries, keys, no, yes], (0, 3, 0, 0))
+    weights = net.add(Op.SOFTMAX, [scores, net.number(0.25, nd.OperandType.FLOAT32)], (0, 3, 0, 0))
+    return net.finish(net.add(Op.BATCH_MATMUL, [weights, values, no, no], (0, 3, 0, 16)))
+
+
+def quantized_matrices() -> nd.Model:
+    net = Net()
+    left, right = net.input((0, 5, 20), INT8, 0.5, 3), net.input((0, 20, 24), INT8, 0.25, -7)
+    no = net.number(0, nd.OperandType.BOOL)
+    return net.finish(net.add(Op.BATCH_MATMUL, [left, right, no, no], (0, 5, 24), INT8, 4.0, -5))
+
+
+def quantized_rows() -> nd.Model:
+    net = Net()
+    left, right = net.input((3, 0, 20), INT8, 0.5, 3), net.input((3, 24, 20), INT8, 0.25, -7)
+    no, yes = net.number(0, nd.OperandType.BOOL), net.number(1, nd.OperandType.BOOL)
+    return net.finish(net.add(Op.BATCH_MATMUL, [left, right, no, yes], (3, 0, 24), INT8, 4.0, -5))
+
+
 def reshaped() -> nd.Model:
     net = Net()
     flat = net.add(Op.RESHAPE, [net.input((0, 4, 6)), net.constant([-1, 24], INT32)], (0, 24))
@@ -283,6 +359,13 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
         transposed,
         padded,
         attention,
+        attention_of_open_sequences,
+        attention_of_open_batches,
+        attention_of_open_queries,
+        attention_to_open_keys,
+        attention_of_open_batches_and_sequences,
+        quantized_matrices,
+        quantized_rows,
         reshaped,
         reshaped_by_its_shape,
         filled_like_its_input,
@@ -294,6 +377,20 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
 LEAST = {
     "sliced": 3,
     "attention": 32,
+    "attention_of_open_sequences": 32,
+    "attention_to_open_keys": 32,
+    "attention_of_open_batches_and_sequences": 32,
+}
+#: Part of the label of a kernel that open code of a model must have.
+LABELS = {
+    "attention": "attention",
+    "attention_of_open_sequences": "attention",
+    "attention_of_open_batches": "attention",
+    "attention_of_open_queries": "attention",
+    "attention_to_open_keys": "attention",
+    "attention_of_open_batches_and_sequences": "attention",
+    "quantized_matrices": "int8",
+    "quantized_rows": "int8",
 }
 
 
@@ -347,6 +444,8 @@ def test_results_are_those_of_references_for_every_length(name: str) -> None:
     opened = compiled_open(model, 64)
     supported = {length for length in LENGTHS if check(model, opened, length)}
     assert supported >= {length for length in LENGTHS if length >= LEAST.get(name, 2)}
+    labels = [call.label for call in read_open_artifact(opened.artifact()).opened.template.calls]
+    assert any(LABELS.get(name, "") in label for label in labels), labels
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -403,7 +502,7 @@ def test_damaged_artifacts_are_refused() -> None:
         {"locations": ((None,), (None,))},
         {"inputs": ()},
         {"extents": ()},
-        {"scratch_bytes": -1},
+        {"scratch_bytes": (-1,)},
         {"names": {"%extent.1": 10_000}},
     ],
 )

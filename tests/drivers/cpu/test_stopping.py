@@ -93,6 +93,7 @@ def test_inside_a_shared_call(threads: int) -> None:
     assert target.tolist() == list(range(2, COUNT + 2))
 
 
+@pytest.mark.timed
 @sweep("threads", [1, 2])
 def test_deadlines(threads: int) -> None:
     """Little of two seconds' work is done."""
@@ -104,6 +105,7 @@ def test_deadlines(threads: int) -> None:
     assert time.monotonic() - started < 0.5
 
 
+@pytest.mark.timed
 def test_cancelled_by_another_thread() -> None:
     model = native([counting(COUNT, milliseconds=2000)])
     _, binding, _source = bound_memory(model, 0, 0)

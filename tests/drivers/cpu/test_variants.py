@@ -143,7 +143,8 @@ def test_a_model_in_parts_is_compiled_once(tmp_path: Path, compilations: list[ob
         given = np.arange(12, dtype=np.float32).reshape(4, 3)
         results.append(compilation.run(given))
         (step,) = compilation.profile()
-        assert {kernel.operations for kernel in step.kernels} >= {(0,), (2,)} or len(step.kernels) >= 2
+        assert any(kernel.is_reference for kernel in step.kernels)
+        assert not all(kernel.is_reference for kernel in step.kernels)
     # Compiling it for any number of rows was tried, too.
     assert len(compilations) == (1 if rows else 2)
     np.testing.assert_array_equal(results[0][0], 4 * given * given)

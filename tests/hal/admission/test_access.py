@@ -36,6 +36,7 @@ from neurald.hal.rpc.transport.access_token import (
     remove_token,
     token_path,
 )
+from neurald.hal.rpc.transport.status import SESSION_KEY
 from neurald.service.daemon.daemon import Daemon
 
 METHODS = [f"/{SERVICE}/{method.name}" for method in device_pb2.DESCRIPTOR.services_by_name["Device"].methods]
@@ -75,7 +76,9 @@ def status_of(address: Address, method: str, metadata: tuple[tuple[str, str], ..
         except grpc.RpcError:
             pass
         if call.code() is grpc.StatusCode.UNAUTHENTICATED:
-            assert str(token_path(address)) in call.details()
+            has_session = any(key == SESSION_KEY for key, _ in metadata)
+            reason = "no open session has this token" if has_session else str(token_path(address))
+            assert reason in call.details()
         code: grpc.StatusCode = call.code()
         return code
 
@@ -88,7 +91,7 @@ def status_of(address: Address, method: str, metadata: tuple[tuple[str, str], ..
         ((TOKEN_KEY, ""),),
         ((TOKEN_KEY, "ümlaut".encode().hex()),),
         ((f"{TOKEN_KEY}-bin", b"\0\xff"),),
-        (("neurald-session", "ab" * 16),),
+        ((SESSION_KEY, "ab" * 16),),
     ],
     ids=range(6),
 )

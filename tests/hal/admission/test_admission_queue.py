@@ -392,6 +392,7 @@ def test_a_daemon_takes_turns(tmp_path: Path) -> None:
     assert order == [0, 3, 2, 1]
 
 
+@pytest.mark.timed
 def test_46_threads_of_one_client_do_not_slow_another(tmp_path: Path) -> None:
     """Two connections to a daemon whose device sleeps hardly slow each other."""
     device = AddingDevice()

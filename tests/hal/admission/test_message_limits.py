@@ -66,6 +66,7 @@ class Silent:
             channel.close()
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_calls_whose_message_does_not_come_stop_nobody(server: DeviceServer, peer: Peer) -> None:
     hostile = [Peer(server) for _ in range(3)]

@@ -80,6 +80,7 @@ def test_no_more_may_be_under_way_while_all_move() -> None:
     thread.join()
 
 
+@pytest.mark.timed
 def test_where_too_many_stand_still_the_one_that_has_most_gives_way() -> None:
     streams = StreamLimiter(limit=4, patience_s=60, grace_s=0.05)
     contexts = {owner: [Context() for _ in range(count)] for owner, count in (("a", 3), ("b", 1))}
@@ -143,6 +144,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceSe
     server.stop()
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["write", "read"])
 def test_stalled_streams_stop_nobody(server: DeviceServer, kind: str) -> None:

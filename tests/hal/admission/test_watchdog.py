@@ -85,6 +85,7 @@ def endless(mode: str, address: str) -> Callable[[], Any]:
     return lambda: prepared.execute(wanted, RUN)
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["execute", "burst", "fenced", "profile"])
 def test_who_waits_is_told(mode: str, address: str, device: Hanging) -> None:

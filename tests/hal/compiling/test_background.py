@@ -100,6 +100,7 @@ assert (found == 2).all()
 """
 
 
+@pytest.mark.timed
 def test_a_process_exits_while_it_compiles_in_the_background() -> None:
     started = time.monotonic()
     result = subprocess.run(

@@ -158,6 +158,7 @@ def test_the_kernel_ends_a_process_that_nobody_watches(
         compiled(shared_pool, session, doing("spin"))
 
 
+@pytest.mark.timed
 def test_a_deadline_ends_a_compilation(shared_pool: SessionPool, session: Session) -> None:
     compiled(shared_pool, session, doing("echo"))
     began = time.monotonic()

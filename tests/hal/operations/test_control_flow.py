@@ -83,6 +83,7 @@ def test_while(start: float, rounds: int) -> None:
     np.testing.assert_array_equal(value, [2**rounds] * 2)
 
 
+@pytest.mark.timed
 def test_a_loop_that_never_ends_is_stopped() -> None:
     compilation = nd.CompilationBuilder(loop(below(5, extra=1), counting(0, 1))).finish()
     execution = nd.Execution(compilation)

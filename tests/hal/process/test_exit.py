@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 _EXITING = """
-import atexit
+import atexit, threading
 from neurald.hal.process.exit import MAX_EXIT_S, stop_at_exit
 import time
 
@@ -14,11 +14,26 @@ class Model:
         stop_at_exit(self)
 
     def stop(self, deadline_s):
-        assert 0 < deadline_s - time.monotonic() <= MAX_EXIT_S
+        assert deadline_s - time.monotonic() <= MAX_EXIT_S
         print(self.name)
 
+late = []
+
+def thread():
+    create.wait()
+    late.append(Model("late"))
+    created.set()
+
+def end():
+    create.set()
+    created.wait()
+    late.append(Model("allowed"))
+    print("threads")
+
+create, created = threading.Event(), threading.Event()
+threading.Thread(target=thread, daemon=True).start()
 first = Model("stopped")
-atexit.register(print, "threads")
+atexit.register(end)
 second = Model("stopped")
 Model("gone")
 """
@@ -28,4 +43,4 @@ def test_models_that_still_exist_are_stopped_first() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", _EXITING], capture_output=True, text=True, timeout=60, check=True
     )
-    assert ended.stdout.split() == ["stopped", "stopped", "threads"], ended.stderr
+    assert ended.stdout.split() == ["stopped", "stopped", "late", "threads"], ended.stderr

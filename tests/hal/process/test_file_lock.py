@@ -64,6 +64,7 @@ def test_a_lock_ends_with_its_process(path: Path, holder: "subprocess.Popen[str]
     lock.release()
 
 
+@pytest.mark.timed
 def test_a_wait_can_be_cancelled(path: Path, holder: "subprocess.Popen[str]") -> None:
     cancellation = Cancellation()
     timer = threading.Timer(0.2, cancellation.cancel)

@@ -23,6 +23,7 @@ NOW = PrepareOptions()
 RUN = ExecuteOptions()
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("is_under_way", [False, True])
 def test_a_daemon_that_is_killed(is_under_way: bool) -> None:

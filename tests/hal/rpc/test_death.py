@@ -56,6 +56,7 @@ def run(
     return result
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
 @pytest.mark.parametrize("phase", ["idle", "prepare", "execute"])

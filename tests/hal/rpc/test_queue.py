@@ -47,6 +47,7 @@ def burst(compilation: nd.Compilation, execution: nd.Execution) -> None:
         execution.compute(burst=created)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("way", [call, fenced, burst])
 def test_waiting_is_told_apart(tmp_path: Path, way: Callable[[nd.Compilation, nd.Execution], None]) -> None:
     server = DeviceServer(OneAtATime("slow"), Address.parse(f"unix://{tmp_path}/d.sock"))

@@ -567,6 +567,7 @@ def test_calls_through_rings_count_as_calls_of_the_session(tmp_path: Path, devic
     server.stop()
 
 
+@pytest.mark.timed
 def test_a_deadline_while_the_daemon_does_not_read(
     prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

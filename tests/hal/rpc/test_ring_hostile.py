@@ -507,6 +507,7 @@ def test_a_daemon_that_never_told_any_shape(imposter: Imposter) -> None:
         imposter.burst.execute(imposter.request, RUN)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("packet", [b"", b"\xff", bytes(3), bytes([OUTCOME])], ids=len)
 def test_a_daemon_that_answers_a_question_otherwise(imposter: Imposter, packet: bytes) -> None:
     """The ring ends at once, with an error that blames the daemon.

@@ -124,6 +124,7 @@ def noticed(call: Callable[[], Any]) -> tuple[Error | None, float]:
     return None, time.monotonic() - started
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", PLACES)
 def test_every_call_notices_silence(listen: str | None) -> None:
@@ -141,6 +142,7 @@ def test_every_call_notices_silence(listen: str | None) -> None:
         assert len(connect(address).supported_operations(add_model(SHAPE))) == 1
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", PLACES)
 def test_silence_in_the_middle_of_work(listen: str | None) -> None:

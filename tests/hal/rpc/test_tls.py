@@ -281,6 +281,7 @@ def test_bytes_that_are_no_handshake_disturb_nobody(authority: Authority) -> Non
             each.close()
 
 
+@pytest.mark.timed
 def test_a_daemon_that_never_answers(authority: Authority) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         started = time.monotonic()

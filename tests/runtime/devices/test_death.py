@@ -143,6 +143,7 @@ def test_many_clients_survive_together(daemon: Daemon, compilation: nd.Compilati
     assert not failures
 
 
+@pytest.mark.timed
 def test_a_stopped_daemon_meets_the_deadline(daemon: Daemon) -> None:
     compilation = nd.CompilationBuilder(add_model(SHAPE), [nd.connect(daemon.address)]).finish()
     caller = Caller(compilation)

@@ -92,6 +92,7 @@ class Application:
             assert time.monotonic() < end, "the device is not used again"
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_link_that_is_cut_a_hundred_times(host: Host) -> None:
     rng = random.Random(7)
@@ -110,6 +111,7 @@ def test_a_link_that_is_cut_a_hundred_times(host: Host) -> None:
     assert application.slowest_s < 5
 
 
+@pytest.mark.timed
 def test_a_link_that_stalls(host: Host) -> None:
     application = Application()
     application.call_until_remote(host)

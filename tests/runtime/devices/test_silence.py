@@ -62,6 +62,7 @@ def is_right(compilation: nd.Compilation) -> bool:
     return bool((result == 2).all())
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_stopped_daemon_costs_a_default_compilation_one_wait(directory: Path, stack: ExitStack) -> None:
     process = started(stack, f"unix://{directory}/d.sock")
@@ -93,6 +94,7 @@ def test_a_stopped_daemon_costs_a_default_compilation_one_wait(directory: Path, 
     assert compilation.report.failures, "the cause stays"
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_mute_sockets_are_waited_for_at_once_and_once(directory: Path) -> None:
     with ExitStack() as stack:
@@ -109,6 +111,7 @@ def test_mute_sockets_are_waited_for_at_once_and_once(directory: Path) -> None:
         assert is_right(compilation)
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_the_time_limit_covers_asking_devices(directory: Path) -> None:
     with ExitStack() as stack:
@@ -123,6 +126,7 @@ def test_the_time_limit_covers_asking_devices(directory: Path) -> None:
         assert is_right(compilation)
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_device_that_thinks_for_long_is_left_out(directory: Path, stack: ExitStack) -> None:
     started(stack, f"unix://{directory}/d.sock", f"{__name__}:create_thinking")
@@ -223,6 +227,7 @@ def _versioned(version: str) -> Any:
     return device
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_death_while_preparing_is_in_the_report(directory: Path, stack: ExitStack) -> None:
     started(stack, f"unix://{directory}/d.sock", f"{__name__}:create_dying")

@@ -193,6 +193,7 @@ def test_durations(remote: nd.Device) -> None:
     assert run.duration(nd.Duration.IN_DRIVER) == 2
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_burst_outlives_its_daemon(tmp_path: Path) -> None:
     place = f"unix://{tmp_path}/d.sock"

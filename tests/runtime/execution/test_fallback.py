@@ -12,7 +12,14 @@ from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
+from neurald.hal.device import (
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    PreparedModel,
+    PrepareOptions,
+    Timing,
+)
 from neurald.hal.errors import (
     BadData,
     Cancelled,
@@ -22,6 +29,7 @@ from neurald.hal.errors import (
     OpFailed,
     ResourceExhaustedTransient,
     Unreachable,
+    Withdrawn,
     error_for,
 )
 from neurald.hal.model.types import Model, Request
@@ -93,6 +101,55 @@ def test_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
     assert execution.start_compute().code is code
     execution, _ = bound_execution(compilation)
     assert execution.start_compute_with_dependencies([]).code is code
+
+
+class StoppingDevice(FailingDevice):
+    """A device whose driver is stopped so many times before it begins a call, or prepares a model."""
+
+    def __init__(self, executions: int = 0, preparations: int = 0) -> None:
+        super().__init__("stopping")
+        self.withdraws = {"execute": executions, "prepare": preparations}
+
+    def _withdraw(self, what: str) -> None:
+        if self.withdraws[what]:
+            self.withdraws[what] -= 1
+            raise Withdrawn(f"{what}: the daemon takes no more work")
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        if self.prepared:
+            self._withdraw("prepare")
+        return super().prepare_model(model, options)
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        device = self
+
+        class Prepared(FakePreparedModel):
+            def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                device._withdraw("execute")
+                return prepared.execute(request, options)
+
+        return Prepared()
+
+
+@pytest.mark.parametrize(("executions", "preparations"), [(1, 0), (1, 1), (3, 0), (3, 4), (0, 0)])
+def test_a_call_is_given_to_as_many_successors_as_are_stopped(executions: int, preparations: int) -> None:
+    device = StoppingDevice(executions, preparations)
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    compute(compilation)
+    assert device.withdraws == {"execute": 0, "prepare": 0}
+    device.withdraws["execute"] = executions
+    execution, output = bound_execution(compilation)
+    execution.start_compute().wait()
+    np.testing.assert_array_equal(output, np.full((2, 3), 3))
+
+
+def test_a_call_is_not_given_to_successors_without_end() -> None:
+    device = StoppingDevice(executions=1000)
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    execution, _ = bound_execution(compilation)
+    with pytest.raises(Withdrawn, match="takes no more work"):
+        execution.compute()
+    assert device.withdraws["execute"] > 900
 
 
 def test_a_failure_is_remembered_and_the_device_retried(

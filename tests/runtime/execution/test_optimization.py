@@ -299,6 +299,7 @@ assert (compilation.run(ones(), ones())[0] == 61).all()
 """
 
 
+@pytest.mark.timed
 def test_a_process_exits_while_its_code_is_compiled() -> None:
     started_s = time.monotonic()
     result = subprocess.run(

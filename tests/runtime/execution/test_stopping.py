@@ -119,6 +119,7 @@ def ended(compute: Callable[[], None]) -> tuple[nd.Error, float]:
     return caught.value, time.monotonic() - started
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @sweep("mode", MODES)
 @sweep("where", ["here", "daemon"])
@@ -130,6 +131,7 @@ def test_a_time_limit(compilations: dict[str, nd.Compilation], where: str, mode:
     assert taken_s < LIMIT_S + LATE_S
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @sweep("mode", MODES)
 @sweep("where", ["here", "daemon"])
@@ -142,6 +144,7 @@ def test_a_cancellation(compilations: dict[str, nd.Compilation], where: str, mod
     assert taken_s < LIMIT_S + LATE_S
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_duration_after_fences(compilations: dict[str, nd.Compilation]) -> None:
     for compilation in compilations.values():
@@ -167,6 +170,7 @@ def test_the_message_names_the_step_and_the_operation(
     assert "the deadline passed in operation" in str(error)
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_an_execution_that_computes_again_is_cancelled() -> None:
     """The fast path, which has no limits of its own, stops as well; the next computation is

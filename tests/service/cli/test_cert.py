@@ -40,6 +40,7 @@ def issued(folder: Path, name: str, *options: str) -> Path:
     return Path(result.stdout.strip())
 
 
+@pytest.mark.timed
 def test_from_an_authority_to_a_revocation(tmp_path: Path) -> None:
     folder = tmp_path / "tls"
     assert "keep authority.key secret" in invoke("cert", "init", "--folder", folder).stderr

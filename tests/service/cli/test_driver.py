@@ -218,3 +218,19 @@ def test_secrets_are_in_their_files_only(tmp_path: Path) -> None:
     finally:
         process.terminate()
         assert process.wait(60) == 0
+
+
+def test_one_that_waits_for_its_start_opens_the_device_when_told(tmp_path: Path) -> None:
+    arguments = ("driver", "sample-all", "--listen", f"unix://{tmp_path}/d.sock", "--await-start")
+    process = start(*arguments, env=environment(tmp_path), stdin=subprocess.PIPE)
+    assert process.communicate("", timeout=60) == ("", "")
+    assert process.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+    process = start(*arguments, env=environment(tmp_path), stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write("begin\n")
+    process.stdin.flush()
+    assert process.stderr.readline().startswith("serving sample-all on ")
+    process.terminate()
+    process.communicate(timeout=60)

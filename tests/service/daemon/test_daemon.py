@@ -232,6 +232,7 @@ def test_stalled_reflection_does_not_block_others(directory: Path, monkeypatch: 
     daemon.shutdown()
 
 
+@pytest.mark.timed
 def test_bytes_that_are_no_question_do_not_hold_up_the_end(directory: Path) -> None:
     daemon = Daemon("cpu", drain_s=0)
     daemon.startup()
@@ -399,6 +400,7 @@ def test_while_it_drains() -> None:
         remote.close()
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["second signal", "time"])
 def test_a_call_that_does_not_end(how: str) -> None:

@@ -110,6 +110,57 @@ def test_a_killed_driver_is_started_again(managed: Managed) -> None:
     assert len(managed.starts) == 2
 
 
+def test_a_spare_process_takes_the_place_of_one_that_dies(managed: Managed) -> None:
+    device = connected(managed)
+    assert add(device, 1) == 2
+    spare = _spare_of(managed)
+    # It has opened no device yet.
+    assert len(managed.starts) == 1
+    os.kill(managed.starts[0], signal.SIGKILL)
+    wait_until(lambda: _added_again(device) == 2)
+    assert managed.starts[1:] == [spare]
+    status = managed.status()
+    assert (status.starts, status.deaths) == (2, 1)
+    assert _spare_of(managed, other_than=spare) not in managed.starts
+
+
+def test_the_spare_process_ends_with_the_version_that_it_is_of(managed: Managed) -> None:
+    device = connected(managed)
+    assert add(device, 1) == 2
+    spare = _spare_of(managed)
+    managed.command("restart", "adder")
+    _wait_for_process(managed, 2)
+    assert managed.starts[1] != spare
+    wait_until(lambda: not is_alive(spare))
+    spare = _spare_of(managed)
+    managed.process.kill()
+    managed.process.wait()
+    wait_until(lambda: not is_alive(spare))
+
+
+def test_without_a_spare_process(folder: Path) -> None:
+    with Managed(folder, settings={"spare": False}) as managed:
+        device = connected(managed)
+        assert add(device, 1) == 2
+        time.sleep(1.0)
+        assert managed.status().spare is None
+        os.kill(managed.starts[0], signal.SIGKILL)
+        wait_until(lambda: _added_again(device) == 2)
+
+
+def _spare_of(managed: Managed, other_than: int | None = None) -> int:
+    """Waits until the driver has another spare process; returns its id."""
+    found: list[int | None] = []
+
+    def is_there() -> bool:
+        found[:] = [managed.status().spare]
+        return found[0] not in (None, other_than)
+
+    wait_until(is_there)
+    assert found[0] is not None
+    return found[0]
+
+
 def _added_again(device: RemoteDevice) -> float:
     with contextlib.suppress(DeadObject, UnavailableDevice):
         device.reconnect(at_once=True)
@@ -238,6 +289,17 @@ def test_a_new_process_that_does_not_become_ready_changes_nothing(managed: Manag
     assert add(connected(managed), 1) == 2
 
 
+def test_a_new_process_that_hangs_is_given_up_soon(managed: Managed) -> None:
+    device = connected(managed)
+    assert add(device, 1) == 2
+    managed.configure(update_s=0.5)
+    managed.behaviour.write_text("hang")
+    managed.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the old one stays" in managed.log)
+    assert "it was not ready within 0.5 s" in managed.log
+    assert add(device, 1) == 2
+
+
 def test_a_hang_up_signal_loads_the_configuration_again(managed: Managed) -> None:
     assert add(connected(managed), 1) == 2
     managed.configure(watchdog_s="soon")
@@ -260,6 +322,13 @@ def test_the_end_leaves_nothing_behind(managed: Managed) -> None:
     assert managed.stop() == 0
     assert not any(is_alive(process) for process in managed.starts)
     assert [path.name for path in managed.directory.iterdir()] == []
+
+
+def test_the_end_is_also_that_of_a_spare_process(managed: Managed) -> None:
+    assert add(connected(managed), 1) == 2
+    spare = _spare_of(managed)
+    assert managed.stop() == 0
+    assert not is_alive(spare)
 
 
 def test_drivers_end_with_a_killed_manager_and_the_next_one_takes_their_place(managed: Managed) -> None:
@@ -347,6 +416,7 @@ class _Slow(Managed):
         )
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("drain_s", "takes_s", "finishes"), [(30.0, 1.0, True), (0.2, 60.0, False)])
 def test_running_calls_have_the_drain_time(
     folder: Path, drain_s: float, takes_s: float, finishes: bool

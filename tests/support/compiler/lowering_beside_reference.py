@@ -13,6 +13,7 @@ from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS, LOWERINGS
+from neurald.drivers.compiler.lowering.machinery.complex_parts import lower_parts, moves_complex
 from neurald.drivers.compiler.lowering.machinery.table import BoundedValue
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Operand
@@ -76,7 +77,9 @@ def _lowered(call: Call, builder: Builder) -> Sequence[BoundedValue]:
     bounded = BOUNDED_LOWERINGS.get(call.binding.type)
     if bounded is not None:
         return bounded(call, builder)
-    return [BoundedValue(value=each) for each in LOWERINGS[call.binding.type](call, builder)]
+    lowering = LOWERINGS[call.binding.type]
+    found = lower_parts(call, builder, lowering) if moves_complex(call) else lowering(call, builder)
+    return [BoundedValue(value=each) for each in found]
 
 
 def _value(array: Array, name: str, *, is_constant: bool) -> Value:
@@ -107,7 +110,7 @@ def expect_same(
 
 def close(result: Array, expected: Array) -> None:
     """Asserts equality: of floats up to rounding, of quantised values up to 1, else exactly."""
-    if result.dtype.kind == "f":
+    if result.dtype.kind in "fc":
         tolerance = 1e-5 if result.dtype.itemsize > 2 else 2e-3
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
     elif result.dtype.itemsize <= 2:

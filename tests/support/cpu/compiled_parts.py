@@ -7,22 +7,26 @@ import neurald as nd
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 Op = nd.OperationType
 
+_INT64, _STRING = nd.OperandType.TENSOR_INT64, nd.OperandType.TENSOR_STRING
+_BOOL, _INT32 = nd.OperandType.TENSOR_BOOL8, nd.OperandType.INT32
+
 
 def in_parts(rows: int) -> nd.Model:
-    """Creates a model with an operation that is not compiled between two that are."""
+    """Creates a model of operations that are compiled, and of one on strings, which is not."""
     builder = nd.ModelBuilder()
+
+    def constant(kind: nd.OperandType, value: object, *shape: int) -> int:
+        operand = builder.add_operand(kind, shape) if shape else builder.add_operand(kind)
+        builder.set_operand_value(operand, np.array(value, kind.dtype).reshape(shape))
+        return operand
+
     source, doubled, result = (builder.add_operand(FLOAT, (rows, 3)) for _ in range(3))
-    drawn = builder.add_operand(nd.OperandType.TENSOR_INT32, (rows, 2))
-    count, seeds = (
-        builder.add_operand(nd.OperandType.INT32),
-        builder.add_operand(nd.OperandType.TENSOR_INT32, (2,)),
-    )
-    activation = builder.add_operand(nd.OperandType.INT32)
-    builder.set_operand_value(activation, 0)
-    builder.set_operand_value(count, 2)
-    builder.set_operand_value(seeds, np.array([1, 2], np.int32))
-    builder.add_operation(Op.ADD, [source, source, activation], [doubled])
-    builder.add_operation(Op.RANDOM_MULTINOMIAL, [doubled, count, seeds], [drawn])
-    builder.add_operation(Op.MUL, [doubled, doubled, activation], [result])
-    builder.identify_inputs_and_outputs([source], [result, drawn])
+    same, chosen, words = (builder.add_operand(kind, (rows, 3)) for kind in (_BOOL, _INT64, _STRING))
+    zero, names = constant(_INT32, 0), constant(_STRING, [b"no number", b"number"], 2)
+    builder.add_operation(Op.ADD, [source, source, zero], [doubled])
+    builder.add_operation(Op.EQUAL, [doubled, doubled], [same])
+    builder.add_operation(Op.TFLITE_CAST, [same], [chosen])
+    builder.add_operation(Op.TFLITE_GATHER, [names, zero, chosen, zero], [words])
+    builder.add_operation(Op.MUL, [doubled, doubled, zero], [result])
+    builder.identify_inputs_and_outputs([source], [result, words])
     return builder.finish()

@@ -52,11 +52,10 @@ def start(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":
     """Starts a command as a process with pipes for stdout and stderr."""
     return subprocess.Popen(
         [sys.executable, "-m", "neurald", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
+        **{"stdin": subprocess.DEVNULL, **options},
     )
 
 

@@ -1,14 +1,15 @@
 """A service manager in a process of its own, and drivers for it that misbehave on demand.
 
 The behaviour of a driver is the content of the file that the variable BEHAVIOUR names: "fail" makes
-its factory raise, "exit" ends its process. Each driver process appends its id to the file `starts`
-beside it.
+its factory raise, "exit" ends its process, "hang" never returns, and "slow" does so once the
+behaviour is another one. Each driver process appends its id to the file `starts` beside it.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +36,10 @@ def create_adder() -> AddingDevice:
         raise RuntimeError("the device is out of order")
     if behaviour == "exit":
         os._exit(7)
+    while behaviour == "hang":
+        time.sleep(1)
+    while file.read_text() == "slow":
+        time.sleep(0.05)
     return AddingDevice()
 
 
@@ -88,8 +93,8 @@ class Managed:
 
     def configure(self, **settings: object) -> None:
         """Writes the configuration file."""
-        lines = ["[drivers.adder]", f'driver = "{self._driver}"', 'sandbox = "off"']
-        lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
+        lines = ["[drivers.adder]", f'driver = "{self._driver}"']
+        lines += [f"{name} = {_toml(value)}" for name, value in {"sandbox": "off", **settings}.items()]
         lines += ["[drivers.adder.environment]", f'{BEHAVIOUR_VARIABLE} = "{self.behaviour}"']
         self.file.write_text("\n".join(lines) + "\n")
 

@@ -248,7 +248,7 @@ class RandomProgram:
         return self._branch() if kind < 0.6 else self._loop()
 
     def _inner(self, kinds: Sequence[Kind]) -> "RandomProgram":
-        return RandomProgram(
+        return type(self)(
             self._rng,
             kinds,
             self._depth - 1,
@@ -313,13 +313,82 @@ class RandomProgram:
         return body._graph.finish([each.index for each in body.inputs], results)
 
 
+class AppendingProgram(RandomProgram):
+    """A random graph of queues to which elements are appended, while older ones are still needed.
+
+    Loops carry several queues, which may be each other's predecessors, and conditions read them.
+    """
+
+    def _kinds(self, low: int, high: int) -> list[Kind]:
+        kinds = super()._kinds(low, high)
+        return [each if self._rng.random() < 0.3 else "queue" for each in kinds]
+
+    def _queue(self) -> Variable:
+        kind = self._rng.random()
+        if kind > 0.85:
+            return super()._queue()
+        source, output = self._any("queue").index, self._new("queue")
+        if kind < 0.1:
+            self._add(Op.TFLITE_RESHAPE, [source, self._shape(-1, WIDTH)], output.index)
+            return output
+        parts = [self._part(source) for _ in range(self._rng.choice((1, 1, 2)))]
+        if kind < 0.6:
+            self._add(Op.TFLITE_CONCATENATION, [source, *parts, self._number(0)], output.index)
+            return output
+        # As converters write it for a batch of one.
+        batch = [
+            self._add(
+                Op.TFLITE_RESHAPE, [each, self._shape(1, -1, WIDTH)], self._graph.value(FLOAT, (1, 0, 3))
+            )
+            for each in (source, *parts)
+        ]
+        joined = self._graph.value(FLOAT, (1, 0, WIDTH))
+        self._add(Op.TFLITE_CONCATENATION, [*batch, self._number(1)], joined)
+        self._add(Op.TFLITE_RESHAPE, [joined, self._shape(-1, WIDTH)], output.index)
+        return output
+
+    def _part(self, source: int) -> int:
+        """Returns what is appended: a vector, or the first vectors of the same or of another queue."""
+        kind = self._rng.random()
+        if kind < 0.7:
+            row = self._graph.value(FLOAT, (1, WIDTH))
+            self._add(Op.TFLITE_RESHAPE, [self._any("vector").index, self._shape(1, WIDTH)], row)
+            return row
+        other = source if kind < 0.85 else self._any("queue").index
+        return self._slice(other, self._integers(0, 0), longest=4)
+
+    def _less(self, first: int, second: int) -> int:
+        holds = super()._less(first, second)
+        queues = [each for each in self._readable if each.kind == "queue"]
+        if not queues or self._rng.random() < 0.6:
+            return holds
+        # A condition that reads the elements of a queue, too.
+        total = self._any("vector").index
+        if self._rng.random() < 0.8:
+            total = self._of_queue("vector").index
+        flags = self._add(
+            Op.TFLITE_LESS, [total, self._graph.constant([1e6])], self._graph.value(BOOL, (WIDTH,))
+        )
+        flag = self._add(
+            Op.TFLITE_SLICE, [flags, self._shape(0), self._shape(1)], self._graph.value(BOOL, (1,))
+        )
+        return self._add(Op.LOGICAL_AND, [holds, flag], self._graph.value(BOOL, (1,)))
+
+
 def random_loops(
-    seed: int, *, may_fail: bool = False, grows: bool = False
+    seed: int, *, may_fail: bool = False, grows: bool = False, appends: bool = False
 ) -> tuple[nd.Model, list[list[np.ndarray]]]:
-    """Returns a model, and arguments of several executions; see `RandomProgram`."""
-    rng = random.Random(seed)
+    """Returns a model, and arguments of several executions.
+
+    Args:
+        seed: of all choices.
+        may_fail, grows: see `RandomProgram`.
+        appends: True for an `AppendingProgram`, which grows.
+    """
+    rng, grows = random.Random(seed), grows or appends
     kinds = ["counter", *(rng.choice(tuple(_SHAPES)) for _ in range(rng.randint(1, 3)))]
-    program = RandomProgram(rng, kinds, depth=3, may_fail=may_fail, is_wide=seed % 4 == 3, grows=grows)
+    make = AppendingProgram if appends else RandomProgram
+    program = make(rng, kinds, depth=3, may_fail=may_fail, is_wide=seed % 4 == 3, grows=grows)
     # There is always a loop.
     program._readable += program._loop()
     results = [rng.choice(tuple(program._shapes)) for _ in range(rng.randint(1, 3))]

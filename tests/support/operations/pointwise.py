@@ -21,13 +21,14 @@ _SYMMETRIC = (
     OperandType.TENSOR_QUANT8_SYMM,
     OperandType.TENSOR_QUANT16_SYMM,
 )
-_UNKNOWN = {OperandType.TENSOR_COMPLEX64, OperandType.TENSOR_STRING}
 
 
 def rows(operations: Iterable[OperationType]) -> list[tuple[OperationType, dict[str, OperandType]]]:
-    """Returns each operation with each row of types, except complex numbers and strings."""
+    """Returns each operation with each row of types, except strings."""
     pairs = ((operation, dict(row.types)) for operation in operations for row in DEFINITIONS[operation].rows)
-    return [(operation, types) for operation, types in pairs if not _UNKNOWN.intersection(types.values())]
+    return [
+        (operation, types) for operation, types in pairs if OperandType.TENSOR_STRING not in types.values()
+    ]
 
 
 def label(value: object) -> str | None:
@@ -73,6 +74,9 @@ def _values(generator: np.random.Generator, kind: OperandType, shape: tuple[int,
         values = generator.uniform(low, 9, shape).astype(dtype)
         _put_first(values, [0] if low >= 0 else [0, np.inf, -np.inf, np.nan, -0.0])
         return values
+    if dtype.kind == "c":
+        parts = _values(generator, OperandType.TENSOR_FLOAT32, (*shape, 2), low)
+        return np.ascontiguousarray(parts).view(dtype).reshape(shape)
     limits = np.iinfo(dtype.name)
     values = generator.integers(limits.min, limits.max, shape, dtype.name, endpoint=True).astype(dtype)
     # Some numbers near 0, where integers have the largest relative effect.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, Load
+from neurald.drivers.compiler.ir.extent import at_least, is_one
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import walk
@@ -22,7 +23,7 @@ from neurald.drivers.cpu.kernels.attention.plan import (
     AttentionPlan,
     BlockProduct,
     Factor,
-    plan_of,
+    plans_of,
 )
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
@@ -43,7 +44,7 @@ _Write = Callable[[str, str, str, int], None]
 def fits(kernel: Kernel, target: Target) -> bool:
     """Returns True if there is a routine for an attention kernel."""
     node = kernel.contraction
-    return isinstance(node, Attention) and plan_of(kernel, node, target) is not None
+    return isinstance(node, Attention) and bool(plans_of(kernel, node, target))
 
 
 def routine(kernel: Kernel, node: Attention, target: Target) -> Routine:
@@ -60,11 +61,23 @@ def routine(kernel: Kernel, node: Attention, target: Target) -> Routine:
 
 
 def _new_routine(kernel: Kernel, node: Attention, arguments: tuple[Value, ...], target: Target) -> Routine:
-    plan = plan_of(kernel, node, target)
-    assert plan is not None  # noqa: S101 - the kernel fits
-    code = Instructions(parameter_names(arguments))
-    writer = _Writer(plan, kernel, target, code, pointer_names(arguments))
-    writer.write()
+    plan, *others = plans_of(kernel, node, target)
+    code, pointers = Instructions(parameter_names(arguments)), pointer_names(arguments)
+    writer = _Writer(plan, kernel, target, code, pointers)
+    work_items, scratch_bytes = plan.batches * plan.blocks, writer.scratch_bytes
+    if not others:
+        writer.write()
+    for few in others:
+        rows = node.axes[1].extent
+        other = _Writer(few, kernel, target, code, pointers)
+        has_enough = code.value(f"icmp sge i64 {rows}, {plan.block}")
+        with code.when(has_enough):
+            writer.write()
+        with code.when(code.value(f"xor i1 {has_enough}, true")):
+            other.write()
+        is_used = at_least(rows, plan.block)
+        work_items = is_used * work_items + (1 - is_used) * few.batches * few.blocks
+        scratch_bytes = is_used * scratch_bytes + (1 - is_used) * other.scratch_bytes
     products = plan.first.tile.cycles + plan.second.tile.cycles
     elements = plan.block * plan.tile.shape[1] / target.lanes(FLOAT_BYTES) * steps_of(plan.rows)
     packed = plan.batches * (plan.first.packed_bytes + plan.second.packed_bytes) / FLOAT_BYTES
@@ -72,10 +85,10 @@ def _new_routine(kernel: Kernel, node: Attention, arguments: tuple[Value, ...], 
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        work_items=plan.batches * plan.blocks,
+        work_items=work_items,
         cost_ns=cost_ns(cycles, arguments),
         declarations=frozenset(code.declarations),
-        scratch_bytes=writer.scratch_bytes,
+        scratch_bytes=scratch_bytes,
         label=f"attention, {plan.block} rows of {plan.rows.length}",
         operations=kernel.operations,
     )
@@ -126,7 +139,7 @@ class _Writer:
                     self._pack(plan.first, self._keys, batch)
                     self._pack(plan.second, self._values, batch)
             row = multiple(code, block, plan.block)
-            if plan.blocks > 1:
+            if not is_one(plan.blocks):
                 row = self._single.call("llvm.smin", "i64", row, str(rows - plan.block))
             self._write_scores(batch, row)
             self._write_weights(batch, row)
@@ -161,7 +174,7 @@ class _Writer:
         """Writes a loop over panels; yields the number of a panel and its first channel."""
         with self._code.loop("0", str(of.tile.panels)) as loop:
             channel = multiple(self._code, loop.index, of.tile.width)
-            if of.tile.panels > 1:
+            if not is_one(of.tile.panels):
                 last = str(of.product.channels - of.tile.width)
                 channel = self._single.call("llvm.smin", "i64", channel, last)
             yield loop.index, channel

@@ -1,8 +1,9 @@
 """Division of an attention: blocks of rows, tiles of both products, and scratch memory."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, load
+from neurald.drivers.compiler.ir.extent import MIN_LENGTH, Extent, estimate, has_extents
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -24,10 +25,11 @@ _ALIASED_BYTES = 1024
 _MIN_PACKED_BLOCKS = 4
 #: Packed operands above this size exceed the second-level cache by far, and threads have one each.
 _MAX_PACKED_BYTES = 16 << 20
+#: Rows of a block if an open number of rows is small. An open length is never less.
+_FEW_ROWS = MIN_LENGTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
+class Factor(Struct, frozen=True, kw_only=True):
     """The matrix of a batch that a product reads.
 
     Attributes:
@@ -48,8 +50,7 @@ class Factor:
         return self.loaded.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockProduct:
+class BlockProduct(Struct, frozen=True, kw_only=True):
     """One of the two products, for a block of rows.
 
     Attributes:
@@ -75,8 +76,7 @@ class BlockProduct:
         return self.tile.panels * self.panel_bytes if self.is_packed else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionPlan:
+class AttentionPlan(Struct, frozen=True, kw_only=True):
     """Division of an attention.
 
     The rows of a batch are divided into blocks of equal size; the last one overlaps the one before.
@@ -118,8 +118,12 @@ class AttentionPlan:
         return self.tile.shape[1]
 
 
-def plan_of(kernel: Kernel, node: Attention, target: Target) -> AttentionPlan | None:
-    """Returns the plan of an attention kernel, or None if its form is not supported."""
+def plans_of(kernel: Kernel, node: Attention, target: Target) -> tuple[AttentionPlan, ...]:
+    """Returns the plans of an attention kernel; none if its form is not supported.
+
+    If the number of rows is only known at run time, there are two: the first for at least as many
+    rows as one of its blocks has, the second for fewer.
+    """
     _, m, n, k, d = node.axes
     query, key, value = (
         _factor(loaded, *along)
@@ -128,14 +132,34 @@ def plan_of(kernel: Kernel, node: Attention, target: Target) -> AttentionPlan | 
     tile, local = _scores_of_block(node, m, n, 1)
     rows = _rows(kernel, node, tile, local)
     is_readable = all(1 in (factor.outer, factor.inner) for factor in (key, value))
-    if rows is None or not is_readable or kernel.requirements:
-        return None
+    is_known = not has_extents((k.extent, d.extent, query.outer))
+    if rows is None or not is_readable or not is_known or kernel.requirements:
+        return ()
     whole = _product(query, key, m.extent, n.extent, k.extent)
-    block = -(-m.extent // -(-m.extent // choose_tile(whole, target).positions))
+    positions = choose_tile(whole, target).positions
+    heights: tuple[int, ...]
+    if isinstance(m.extent, Extent):
+        heights = (positions,) if m.extent.range()[0] >= positions else (positions, _FEW_ROWS)
+    else:
+        heights = (-(-m.extent // -(-m.extent // positions)),)
+    found = []
+    for block in heights:
+        plan = _plan(kernel, node, (query, key, value), block, target)
+        if any(each.packed_bytes > _MAX_PACKED_BYTES for each in (plan.first, plan.second)):
+            return ()
+        found.append(plan)
+    return tuple(found)
+
+
+def _plan(
+    kernel: Kernel, node: Attention, factors: tuple[Factor, Factor, Factor], block: int, target: Target
+) -> AttentionPlan:
+    """Returns the plan with blocks of this many rows."""
+    (query, key, value), (_, m, n, k, d) = factors, node.axes
     blocks = -(-m.extent // block)
     tile, local = _scores_of_block(node, m, n, block)
     rows = _rows(kernel, node, tile, local)
-    assert rows is not None  # noqa: S101 - its form is the same as above
+    assert rows is not None  # noqa: S101 - the caller has checked its form
     copies_query = block > 1 and query.outer * FLOAT_BYTES % _ALIASED_BYTES == 0
     if copies_query:
         pitch = k.extent + _LINE_BYTES // FLOAT_BYTES
@@ -143,15 +167,11 @@ def plan_of(kernel: Kernel, node: Attention, target: Target) -> AttentionPlan | 
     else:
         left = query
     scores = replace(query, outer=tile.shape[1], inner=1)
-    first = _block_product(_product(left, key, block, n.extent, k.extent), key, blocks, target)
-    second = _block_product(_product(scores, value, block, d.extent, n.extent), value, blocks, target)
-    if max(first.packed_bytes, second.packed_bytes) > _MAX_PACKED_BYTES:
-        return None
     return AttentionPlan(
         node=node,
         query=query,
-        first=first,
-        second=second,
+        first=_block_product(_product(left, key, block, n.extent, k.extent), key, blocks, target),
+        second=_block_product(_product(scores, value, block, d.extent, n.extent), value, blocks, target),
         rows=rows,
         tile=tile,
         local=local,
@@ -177,9 +197,13 @@ def _factor(loaded: Load, outer: Axis, inner: Axis) -> Factor:
 def _scores_of_block(node: Attention, row: Axis, column: Axis, block: int) -> tuple[Value, Axis]:
     """Returns the value that stands for the scores of a block, and the axis of its rows."""
     line = _LINE_BYTES // FLOAT_BYTES
-    pitch = -(-column.extent // line) * line
-    if pitch * FLOAT_BYTES % _ALIASED_BYTES == 0:
-        pitch += line
+    if isinstance(column.extent, Extent):
+        # An odd number of lines is not aliased.
+        pitch = ((column.extent + line - 1) // (2 * line) * 2 + 1) * line
+    else:
+        pitch = -(-column.extent // line) * line
+        if pitch * FLOAT_BYTES % _ALIASED_BYTES == 0:
+            pitch += line
     return Value((block, pitch), Scalar.FLOAT32, name="scores"), replace(row, extent=block, high=block - 1)
 
 
@@ -218,6 +242,6 @@ def _product(left: Factor, right: Factor, rows: int, channels: int, terms: int) 
 
 def _block_product(product: WindowedProduct, right: Factor, blocks: int, target: Target) -> BlockProduct:
     tile = choose_tile(product, target)
-    is_dense = right.inner <= tile.width
-    is_packed = right.outer != 1 or (not is_dense and blocks >= _MIN_PACKED_BLOCKS)
+    is_dense = estimate(right.inner) <= tile.width
+    is_packed = right.outer != 1 or (not is_dense and estimate(blocks) >= _MIN_PACKED_BLOCKS)
     return BlockProduct(product=product, tile=tile, right=right, is_packed=is_packed)

@@ -8,14 +8,22 @@ in a single row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch, total
+from neurald.drivers.cpu.kernels.common.addressing import (
+    LINE_BYTES,
+    address,
+    multiple,
+    opaque,
+    prefetch,
+    total,
+)
 from neurald.drivers.cpu.kernels.common.borders import taps_on_image
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile
@@ -28,10 +36,11 @@ _ACCUMULATORS_IN_FLIGHT = 8
 #: terms.
 _PRODUCTS_IN_LOOP = 24
 _MAX_UNROLLED = 4
+#: Positions at a distance that is only known at run time which are addressed from one register.
+_NEIGHBOURS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightLayout:
+class WeightLayout(Struct, frozen=True, kw_only=True):
     """Memory layout of the weights that a tile reads.
 
     Attributes:
@@ -58,8 +67,7 @@ class WeightLayout:
     scale_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileShape:
+class TileShape(Struct, frozen=True, kw_only=True):
     """Geometry shared by tiles with the same instructions.
 
     Attributes:
@@ -324,18 +332,37 @@ class FloatMicroKernel:
             number = multiple(code, counter, (shape.positions - 1) * product.element_bytes)
             offset = step + term * shape.positions * product.element_bytes
             prefetch(code, address(code, source, number, str(offset)))
+        far = self._far_positions(source, shape.columns)
         base = (term % (len(sums) // (shape.positions * tile.vectors))) * shape.positions * tile.vectors
         kind = stored(product.type)
         for member in members:
             row, column = divmod(member, shape.columns)
-            offset = (
-                row * product.rows.stride * product.row_bytes
-                + column * product.columns.stride * product.pixel_bytes
-                + term * product.element_bytes
-            )
-            at = address(code, source, str(offset))
+            offset = row * product.rows.stride * product.row_bytes + term * product.element_bytes
+            if far:
+                at = address(code, far[column], str(offset))
+            else:
+                step = product.columns.stride * product.pixel_bytes
+                at = address(code, source, str(offset + column * step))
             loaded = code.fresh(f"load {kind}, ptr {at}, align {product.type.size_bytes}")
             factor = v.splat("float", from_stored(self._single, product.type, loaded))
             for each, column_weights in enumerate(columns):
                 at_sum = base + member * tile.vectors + each
                 sums[at_sum] = v.fma("float", factor, column_weights, sums[at_sum])
+
+    def _far_positions(self, source: str, count: int) -> list[str]:
+        """Returns the addresses of the columns of a tile, if their distance is only known at run time.
+
+        Four of them share a register, since instructions add multiples of another one to it.
+        """
+        code, product = self._code, self._product
+        if not isinstance(product.pixel_bytes, Extent):
+            return []
+        step = str(product.columns.stride * product.pixel_bytes)
+        found: list[str] = []
+        for column in range(count):
+            if column % _NEIGHBOURS == 0:
+                found.append(opaque(code, address(code, source, multiple(code, step, column))))
+                continue
+            near = found[column - column % _NEIGHBOURS]
+            found.append(address(code, near, multiple(code, step, column % _NEIGHBOURS)))
+        return found

@@ -8,8 +8,9 @@ others.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -61,8 +62,7 @@ _NAN_IF_OPERAND_IS = frozenset((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.
 _Part: TypeAlias = Callable[[Sequence[str], str, str | None], list[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowWiseKernel:
+class RowWiseKernel(Struct, frozen=True, kw_only=True):
     """A kernel as rows of elements.
 
     Attributes:
@@ -286,6 +286,9 @@ class RowWriter:
         """Size of the kept elements."""
         if self._rows.kept is None or self._is_written_out:
             return 0
+        if self._is_open:
+            # There is a last vector also if it is empty.
+            return (self._rows.length // self.lanes + 1) * self.lanes * _LANE_BYTES
         return -(-self._rows.length // self.lanes) * self.lanes * _LANE_BYTES
 
     def write(self, names: Mapping[Expression, str], store: Callable[[Statements], None]) -> None:

@@ -62,6 +62,7 @@ def test_invalid_answers_raise(started: list[WorkerProcess], tmp_path: Path, fai
         started[0].answer(bytes(100_000), limit_s=limit_s)
 
 
+@pytest.mark.timed
 def test_a_process_that_exceeds_the_time_limit_is_killed(
     started: list[WorkerProcess], tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def endless(step: float = 0.0) -> tuple[CpuPreparedModel, tuple[Array, Array]]:
     return model, (np.zeros(1, np.float32), np.ones(2, np.float32))
 
 
+@pytest.mark.timed
 @sweep("timeout_s", [0.0, 0.02])
 def test_loop_timeouts(timeout_s: float) -> None:
     model, arrays = endless()
@@ -142,6 +143,7 @@ def test_each_loop_has_its_own_timeout() -> None:
         run(model, np.zeros(1, np.float32), np.ones(2, np.float32), loop_timeout_s=0.05)
 
 
+@pytest.mark.timed
 def test_deadlines_and_cancellation() -> None:
     model, arrays = endless()
     started = time.monotonic()
@@ -155,6 +157,7 @@ def test_deadlines_and_cancellation() -> None:
     assert time.monotonic() - started < 0.5
 
 
+@pytest.mark.timed
 def test_the_loop_timeout_of_an_execution() -> None:
     """It also holds for a reusable execution that has run before."""
     compilation = nd.CompilationBuilder(loop(below(1.0, extra=1), counting(0, 1)), [CpuDevice()]).finish()
@@ -279,6 +282,7 @@ def _moved(by: int) -> Callable[[Any], Any]:
         (Opcode.ENTER_LOOP, {"locations": lambda _: ((0, 0),)}),
         (Opcode.COPY, {"number": lambda _: 1 << 40}),
         (Opcode.COPY, {"number": lambda _: -1}),
+        (Opcode.COPY, {"target": lambda _: 1}),
         (Opcode.COPY, {"locations": lambda locations: locations[:1]}),
         (
             Opcode.COPY,

@@ -391,6 +391,7 @@ def test_a_deadline_that_has_passed_costs_no_call(remote: RemoteDevice) -> None:
     ).tolist() == [2, 2]
 
 
+@pytest.mark.timed
 def test_a_device_that_ignores_the_deadline_is_not_waited_for(
     remote: RemoteDevice, device: AddingDevice
 ) -> None:
@@ -476,6 +477,7 @@ def test_addresses_that_are_none(address: str) -> None:
         connect(address)
 
 
+@pytest.mark.timed
 def test_nobody_serves(tmp_path: Path) -> None:
     stale = tmp_path / "stale.sock"
     with socket.socket(socket.AF_UNIX) as left:
@@ -491,6 +493,7 @@ def test_nobody_serves(tmp_path: Path) -> None:
         assert time.monotonic() < started + 2
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_somebody_else_listens(tmp_path: Path) -> None:
     with socket.socket() as mute:

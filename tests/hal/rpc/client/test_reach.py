@@ -87,6 +87,7 @@ def test_a_host_that_is_not_known() -> None:
     assert "is not known" in reason("no-such-host.invalid:4000")
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_process_that_is_stopped(tmp_path: Path) -> None:
     address = f"unix://{tmp_path}/d.sock"

@@ -209,6 +209,7 @@ def test_a_cancellation_that_comes_late_stops_nothing_else(prepared: RemotePrepa
     second.check()
 
 
+@pytest.mark.timed
 def test_deadlines(prepared: RemotePreparedModel, device: AddingDevice) -> None:
     with pytest.raises(MissedDeadlinePersistent):
         Run(prepared, 1, ExecuteOptions(deadline_s=time.monotonic() - 1))
@@ -298,6 +299,7 @@ def test_a_request_that_is_refused_goes_another_way(prepared: RemotePreparedMode
         prepared.execute(wrong, RUN)
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", ["before", "under way", "over", "polled"])
 def test_a_daemon_that_is_killed(phase: str) -> None:

@@ -313,6 +313,7 @@ def test_sockets_are_for_their_user_alone(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.timed
 def test_whoever_else_listens_there_is_no_daemon(tmp_path: Path) -> None:
     with pytest.raises(UnavailableDevice):
         ChannelClient.connect(tmp_path / "nothing", 1.0)

@@ -106,6 +106,7 @@ def test_a_drain_waits_for_calls_and_their_results(
     assert drained == [True]
 
 
+@pytest.mark.timed
 def test_results_that_nobody_reads_hold_up_a_drain_for_a_moment(server: DeviceServer, peer: Peer) -> None:
     handle = peer.prepare()
     peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))
@@ -114,6 +115,7 @@ def test_results_that_nobody_reads_hold_up_a_drain_for_a_moment(server: DeviceSe
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.timed
 def test_a_drain_can_be_forced(server: DeviceServer, peer: Peer, device: AddingDevice) -> None:
     handle = peer.prepare()
     peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))

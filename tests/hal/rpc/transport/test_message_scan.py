@@ -148,6 +148,7 @@ def test_what_is_no_message(data: bytes) -> None:
         parse(device_pb2.PrepareModelRequest, data)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("part", [b"\x0a\x00", b"\x0a\x02\x08\x01", b"\x12\x02\x12\x00"])
 def test_messages_of_millions_of_parts_cost_nothing(part: bytes) -> None:
     """Decoded they would take gigabytes."""

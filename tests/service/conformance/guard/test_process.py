@@ -117,6 +117,7 @@ def test_the_stage_in_which_a_process_ended(starting: Starting) -> None:
     assert missed.name == "constant 0"
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_call_that_does_not_return(starting: Starting) -> None:
     process = starting("support.devices.faulty_drivers:create_waiting")
@@ -129,6 +130,7 @@ def test_a_call_that_does_not_return(starting: Starting) -> None:
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.timed
 def test_a_descendant_that_keeps_the_pipes_open_is_not_waited_for(starting: Starting) -> None:
     process = starting("support.devices.faulty_drivers:create_forking")
     began = time.monotonic()

@@ -141,6 +141,7 @@ def test_thorough_runs_every_case_between_guard_pages() -> None:
     assert shares[1] == 1.0
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_call_that_does_not_return_is_ended() -> None:
     began = time.monotonic()

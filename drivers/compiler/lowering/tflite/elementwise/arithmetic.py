@@ -4,8 +4,9 @@ from functools import reduce
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, minimum, select
+from neurald.drivers.compiler.ir.builder import Builder, broadcast
+from neurald.drivers.compiler.ir.complex_numbers import is_complex
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, index, minimum, select
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -31,6 +32,7 @@ from neurald.drivers.compiler.lowering.tflite.elementwise.quotient import quanti
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIFT, sum_shifts
 
@@ -70,6 +72,8 @@ _PRODUCT = lower_broadcast(lambda first, second: first * second, quantized_produ
 def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers MUL; INT16 inputs with an 8-bit output are fractions of 2^15, for any scale."""
     output, int16 = call.operand("output"), OperandType.TENSOR_QUANT16_SYMM
+    if is_complex(output.type):
+        return _complex_product(call, builder)
     if call.operand("input1").type is not int16 or output.type is int16:
         return _PRODUCT(call, builder)
 
@@ -172,6 +176,21 @@ def _sum_of_all(call: Call, builder: Builder) -> tuple[Value, ...]:
         return reduce(lambda first, second: first + second, addends)
 
     return (compute_of(builder.values(call, "inputs"), builder, total),)
+
+
+def _complex_product(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Multiplies complex numbers, which are pairs."""
+    sources = [builder.pairs(call, name) for name in BINARY_INPUTS]
+    shape = broadcast_shapes(*(source.shape[:-1] for source in sources))
+
+    def body(*at: Expression) -> Expression:
+        first, second = (
+            [broadcast(source, (*at[:-1], index(part))) for part in range(2)] for source in sources
+        )
+        real = first[0] * second[0] - first[1] * second[1]
+        return select(at[-1].equals(0), real, first[0] * second[1] + first[1] * second[0])
+
+    return (builder.compute((*shape, 2), body),)
 
 
 LOWERINGS: dict[OperationType, Lowering] = {

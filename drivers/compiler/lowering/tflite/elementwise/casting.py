@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import (
     Expression,
@@ -23,27 +23,16 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
 
 _UNSIGNED = {kind.size_bytes: kind for kind in (Scalar.UINT8, Scalar.UINT16, Scalar.UINT32, Scalar.UINT64)}
 
 
-def _target(call: Call) -> Scalar:
-    """Returns the output's type.
-
-    Raises:
-        Unsupported: the type is complex.
-    """
-    kind = call.operand("output").type
-    if kind is OperandType.TENSOR_COMPLEX64:
-        raise Unsupported("complex outputs are not supported by kernels")
-    return Scalar.of(kind.dtype)
-
-
 def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers CAST as the reference's `cast`: integers wrap, and NaN becomes the largest integer."""
-    target = _target(call)
+    if is_complex(call.operand("output").type):
+        return (_cast_to_complex(call, builder),)
+    target = Scalar.of(call.operand("output").type.dtype)
 
     def function(value: Expression) -> Expression:
         if not (value.type.is_float and target.is_integer):
@@ -54,6 +43,19 @@ def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
     if is_complex(call.operand("input").type):
         return _of_pairs(call, builder, lambda real, _: function(real))
     return pointwise(call, builder, UNARY_INPUTS, function)
+
+
+def _cast_to_complex(call: Call, builder: Builder) -> Value:
+    """Returns complex numbers as they are, others as real parts."""
+    if is_complex(call.operand("input").type):
+        return builder.pairs(call, "input")
+    source = builder.value(call, "input")
+
+    def body(*at: Expression) -> Expression:
+        real = load(source, at[:-1]).to(Scalar.FLOAT32)
+        return select(at[-1].equals(0), real, constant(0, Scalar.FLOAT32))
+
+    return builder.compute((*source.shape, 2), body)
 
 
 def _of_pairs(
@@ -95,10 +97,23 @@ def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     A smaller type adds an axis of parts, lowest first; a larger type removes it.
     """
-    source, target = builder.value(call, "input"), _target(call)
+    if is_complex(call.operand("input").type):
+        # Its last axis has the parts, lowest first, as a result of smaller elements.
+        pairs = builder.pairs(call, "input")
+        source = builder.compute(pairs.shape[:-1], lambda *at: _whole(pairs, at, Scalar.UINT64))
+    else:
+        source = builder.value(call, "input")
+    if is_complex(call.operand("output").type):
+        words = _bits_as(builder, source, Scalar.UINT64)
+        return (_bits_as(builder, words, Scalar.FLOAT32),)
+    return (_bits_as(builder, source, Scalar.of(call.operand("output").type.dtype)),)
+
+
+def _bits_as(builder: Builder, source: Value, target: Scalar) -> Value:
+    """Returns bits as elements of another type."""
     bits = _UNSIGNED[target.size_bytes]
     if source.type.size_bytes == target.size_bytes:
-        return pointwise(call, builder, UNARY_INPUTS, lambda value: _reinterpreted(value, target))
+        return builder.compute(source.shape, lambda *at: _reinterpreted(load(source, at), target))
     if source.type.size_bytes > target.size_bytes:
         count = source.type.size_bytes // target.size_bytes
 
@@ -107,16 +122,17 @@ def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
             shift = at[-1].to(whole.type) * (8 * target.size_bytes)
             return _reinterpreted((whole >> shift).to(bits), target)
 
-        return (builder.compute((*source.shape, count), part),)
+        return builder.compute((*source.shape, count), part)
+    return builder.compute(source.shape[:-1], lambda *at: _reinterpreted(_whole(source, at, bits), target))
 
-    def concatenated(*at: Expression) -> Expression:
-        whole: Expression = constant(0, bits)
-        for position in range(source.shape[-1]):
-            found = _as_bits(load(source, (*at, constant(position, Scalar.INDEX)))).to(bits)
-            whole = whole | (found << (8 * source.type.size_bytes * position))
-        return _reinterpreted(whole, target)
 
-    return (builder.compute(source.shape[:-1], concatenated),)
+def _whole(source: Value, at: tuple[Expression, ...], bits: Scalar) -> Expression:
+    """Returns the elements of the last axis as one number, the lowest bits first."""
+    whole: Expression = constant(0, bits)
+    for position in range(source.shape[-1]):
+        found = _as_bits(load(source, (*at, index(position)))).to(bits)
+        whole = whole | (found << (8 * source.type.size_bytes * position))
+    return whole
 
 
 LOWERINGS = {

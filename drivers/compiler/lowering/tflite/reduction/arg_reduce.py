@@ -2,6 +2,7 @@
 
 from neurald.drivers.compiler.ir.algorithm import Distinct, Positions
 from neurald.drivers.compiler.ir.builder import Builder, Limit
+from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, index, load, select
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.op import ReductionOp
@@ -20,7 +21,16 @@ def _number(builder: Builder, found: Value, position: int) -> Value:
 
 def _where(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
     """Lowers WHERE: the indices of the elements that are not 0."""
-    source = builder.value(call, "condition")
+    if is_complex(call.operand("condition").type):
+        pairs = builder.pairs(call, "condition")
+
+        def is_not_zero(*at: Expression) -> Expression:
+            real, imaginary = (load(pairs, (*at, index(part))).equals(0.0) for part in range(2))
+            return ~(real & imaginary)
+
+        source = builder.compute(pairs.shape[:-1], is_not_zero)
+    else:
+        source = builder.value(call, "condition")
     count, shape = source.count, source.shape
     found = builder.procedure(Positions(), builder.reshape(source, (count,)), output=(count + 1,))
 

@@ -1,11 +1,9 @@
 import numpy as np
-import pytest
-from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.compiler.lowering_beside_reference import expect_same
 from support.operations.pointwise import label, numbers, result, rows
 from support.operations.single_operation import given
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
@@ -26,12 +24,6 @@ def test_bits_of_every_pair(operation: OperationType, types: dict[str, OperandTy
     quantized = np.random.default_rng(0).integers(0, 100, (*shape, source), np.uint8)
     values = quantized.view(types["T"].dtype).reshape(shape)
     expect_same(operation, [given(types["T"], values)], result(types["U"]))
-
-
-@sweep("operation", [CAST, BITCAST])
-def test_complex_numbers_are_refused(operation: OperationType) -> None:
-    with pytest.raises(Unsupported, match="complex"):
-        lowered_all(operation, [given(FLOAT, np.zeros((3, 2)))], result(OperandType.TENSOR_COMPLEX64))
 
 
 def complex_numbers() -> Array:

@@ -17,7 +17,7 @@ ONE_HOT = OperationType.TFLITE_ONE_HOT
 
 
 def sums(found: Array, expected: Array) -> None:
-    (close if found.dtype.kind == "f" else np.testing.assert_array_equal)(found, expected)
+    (close if found.dtype.kind in "fc" else np.testing.assert_array_equal)(found, expected)
 
 
 @sweep("data", [(1,), (0, 1)])
