@@ -81,6 +81,25 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hides the daemons, the configuration and the records of this user and machine from tests."""
+    directory = tmp_path_factory.mktemp("own")
+    directory.chmod(0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        for variable, name in (
+            ("XDG_RUNTIME_DIR", "run"),
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_STATE_HOME", "state"),
+            ("NEURALD_MACHINE_DIRECTORY", "machine"),
+        ):
+            patch.setenv(variable, str(directory / name))
+        (directory / "run").mkdir(mode=0o700)
+        for variable in ("NEURALD_CONFIG", "NEURALD_REMOTES", "NEURALD_TLS", "NEURALD_TOKEN_FILE"):
+            patch.delenv(variable, raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _optimized() -> Iterator[None]:
     """Lets compilations wait for optimised code, which tests compare with other results."""
     with pytest.MonkeyPatch.context() as patch:

@@ -6,11 +6,11 @@ kernel, assignment of memory, and compilation to object code.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
@@ -70,8 +70,7 @@ from neurald.hal.sync.progress import report_progress
 _MAX_LISTED = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True, kw_only=True):
     """An executable with its object code and the contents of its constants.
 
     Attributes:

@@ -3,8 +3,9 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
@@ -24,8 +25,7 @@ CompileOpen: TypeAlias = Callable[[Model, Mapping[int, Shape], ExecuteOptions], 
 RestoreOpen: TypeAlias = Callable[[Model, Artifact], CpuOpenModel]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpenVariants:
+class OpenVariants(Struct, frozen=True, kw_only=True):
     """Implements `neurald.drivers.compiler.frontend.shape_specialization.OpenModels`.
 
     Attributes:

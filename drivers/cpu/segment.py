@@ -1,15 +1,15 @@
 """Splits a graph into segments that are compiled together, and makes their models."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.hal.model.numbering import operation_number
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 from neurald.hal.records import replace
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True, kw_only=True):
     """Operations of a graph, in an order in which they can run. Either all or none are compiled."""
 
     operations: tuple[int, ...]

@@ -52,7 +52,7 @@ class Admission:
         interpreter: paces what clients have the interpreter do.
         turns: of the threads that serve clients.
         report: is called when the device has begun to hang.
-        on_hang: is called with a session that ends because its execution hangs, and with the error
+        on_hang: are called with a session that ends because its execution hangs, and with the error
             for its client.
         mark_hanging: is called with the identifier of a thread whose execution hangs.
     """
@@ -60,7 +60,7 @@ class Admission:
     def __init__(self, device: Device, limits: Limits, sessions: Sessions) -> None:
         self.interpreter = Interpreter()
         self.turns = ServingTurns()
-        self.on_hang: Callable[[Session, Error], None] = lambda session, error: None
+        self.on_hang: list[Callable[[Session, Error], None]] = []
         self.report: Callable[[], None] = lambda: None
         self.mark_hanging: Callable[[int], None] = lambda thread: None
         self._device = device
@@ -116,6 +116,15 @@ class Admission:
             raise UnavailableDevice(f"{self._device.name} is lost, and its driver has to start again")
         if self.is_hanging:
             raise UnavailableDevice(f"{self._device.name} hangs: an execution has not ended in time")
+
+    def require_open(self) -> None:
+        """Raises an error if the daemon is about to stop.
+
+        Raises:
+            DeadObject: it is.
+        """
+        if self._is_draining:
+            raise DeadObject(f"the daemon is about to stop and {TAKES_NO_MORE_WORK}")
 
     # Calls
 
@@ -236,7 +245,8 @@ class Admission:
         logger.error("an execution has not ended within %.1f s; the driver hangs", taken_s)
         self._queue.release(ticket)
         self._end()
-        self.on_hang(session, DeadObject(f"hangs: an execution has not ended within {taken_s:.1f} s"))
+        for tell in self.on_hang:
+            tell(session, DeadObject(f"hangs: an execution has not ended within {taken_s:.1f} s"))
         self._sessions.close(session)
         # The supervisor, which now ends this process, comes last.
         self.report()
@@ -271,8 +281,7 @@ class Admission:
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the device could start")
         with self._lock:
-            if self._is_draining:
-                raise DeadObject(f"the daemon is about to stop and {TAKES_NO_MORE_WORK}")
+            self.require_open()
             self._calls += 1
 
     def _end(self) -> None:

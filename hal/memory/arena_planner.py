@@ -8,11 +8,10 @@ separate allocation. Which strategy wins depends on the shape of the model: all 
 smallest arena is taken.
 """
 
-from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -24,10 +23,6 @@ class Lifespan(Struct, frozen=True, kw_only=True):
     size_bytes: int
     first: int
     last: int
-
-    def meets(self, other: "Lifespan") -> bool:
-        """Returns True if both are alive at some position."""
-        return self.first <= other.last and other.first <= self.last
 
 
 class Strategy(Enum):
@@ -91,26 +86,62 @@ def plan_memory(
     )
 
 
+#: Number of positions at which a value is alive, below which it is in the lists of each.
+_FEW_POSITIONS: Final = 32
+
 #: A lifespan and its size rounded up to the alignment.
 _Rounded: TypeAlias = tuple[Lifespan, int]
 
 
 def _place(order: Sequence[_Rounded]) -> tuple[dict[int, int], int]:
     """Returns the offsets and the arena's size."""
-    placed: list[tuple[int, int, Lifespan]] = []  # (offset, end), by offset
+    occupied = _Occupied()
+    offsets: dict[int, int] = {}
     for lifespan, size in order:
         offset = 0
-        for begin, end, other in placed:
-            if not other.meets(lifespan):
-                continue
+        for begin, end in sorted(occupied.during(lifespan.first, lifespan.last)):
             if offset + size <= begin:
                 break
             offset = max(offset, end)
-        insort(placed, (offset, offset + size, lifespan), key=lambda each: each[0])
-    return (
-        {lifespan.value: offset for offset, _, lifespan in placed},
-        max((end for _, end, _ in placed), default=0),
-    )
+        occupied.add(lifespan.first, lifespan.last, offset, offset + size)
+        offsets[lifespan.value] = offset
+    return offsets, occupied.end
+
+
+class _Occupied:
+    """Parts of an arena, and when values are in them.
+
+    Most values are alive at few positions, which have lists of what is alive there. The others are
+    looked at one by one.
+    """
+
+    def __init__(self) -> None:
+        self.end = 0
+        self._at: dict[int, list[tuple[int, int]]] = {}
+        self._short: list[tuple[int, int, int, int]] = []
+        self._long: list[tuple[int, int, int, int]] = []
+
+    def add(self, first: int, last: int, begin: int, end: int) -> None:
+        """Adds a value that is alive from `first` to `last`, at `begin` to below `end`."""
+        self.end = max(self.end, end)
+        if last - first >= _FEW_POSITIONS:
+            self._long.append((first, last, begin, end))
+            return
+        self._short.append((first, last, begin, end))
+        for position in range(first, last + 1):
+            self._at.setdefault(position, []).append((begin, end))
+
+    def during(self, first: int, last: int) -> set[tuple[int, int]]:
+        """Returns the parts with values that are alive at some position from `first` to `last`."""
+        found = {(begin, end) for one, other, begin, end in self._long if one <= last and first <= other}
+        if last - first < _FEW_POSITIONS:
+            for position in range(first, last + 1):
+                found.update(self._at.get(position, ()))
+        else:
+            found.update(
+                (begin, end) for one, other, begin, end in self._short if one <= last and first <= other
+            )
+        return found
 
 
 def _by_size(spans: Sequence[_Rounded]) -> list[_Rounded]:

@@ -34,7 +34,8 @@ def configuration_path(chosen: Path | None = None, *, is_system: bool = False) -
     base = os.environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if base.startswith("/") else Path(os.path.expanduser("~/.config"))  # noqa: PTH111 - never raises
     own = folder / "neurald" / "neurald.toml"
-    return (own if own.exists() else _SYSTEM_FILE), False
+    # With sudo, XDG_CONFIG_HOME may still be another user's folder, which this one cannot enter.
+    return (own if os.path.exists(own) else _SYSTEM_FILE), False  # noqa: PTH110 - never raises
 
 
 def read_configuration(path: Path, *, must_exist: bool) -> dict[str, Any]:

@@ -117,11 +117,6 @@ class DaemonConnection:
         if not isinstance(self._known(), Measurement):
             measurements.store_failure(self._parsed, reason)
 
-    def forget_failure(self) -> None:
-        """Has the driver tried again, if it could not start."""
-        measurements.forget_failure(self._parsed)
-        self._retry_at = 0.0
-
     def find(self, deadline_s: float | None = None) -> "Device":
         """Returns the device, if it is ready, without starting its driver.
 

@@ -52,13 +52,6 @@ def write(name: str, content: bytes) -> None:
             return
 
 
-def remove(name: str) -> None:
-    """Removes the files of that name."""
-    for folder in _folders():
-        with contextlib.suppress(OSError):
-            (folder / name).unlink()
-
-
 def _folders() -> list[Path]:
     """Returns the folders that may have a file, the better one first."""
     folders = [runtime_directory() / _FOLDER]

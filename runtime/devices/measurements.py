@@ -145,12 +145,6 @@ def store_failure(address: Address, reason: str) -> None:
     )
 
 
-def forget_failure(address: Address) -> None:
-    """Forgets that a driver could not start, so that it is tried again."""
-    if isinstance(load(address), Failure):
-        kept_file.remove(_file_name(address))
-
-
 def _file_name(address: Address) -> str:
     return f"{hashlib.sha256(str(address).encode()).hexdigest()[:32]}.json"
 

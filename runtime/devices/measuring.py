@@ -1,8 +1,8 @@
 """Measures the devices of drivers that have never run, and of those that could not start.
 
-Measuring one starts its driver. Who asks for the list of devices waits for that, once. Compilations
-do not wait: the first one of a process leaves it to a thread that begins when the compilation has
-probably ended.
+Measuring one starts its driver. An application that asks for the list of devices waits for that,
+once. Compilations do not wait: the first one of a process leaves it to a thread that begins when
+the compilation has probably ended.
 """
 
 import threading
@@ -44,22 +44,28 @@ def measure_new(deadline_s: float | None = None, *, retries: bool = False) -> No
 
     Args:
         deadline_s: when to stop waiting, on the clock of `time.monotonic()`; None for some seconds.
-        retries: whether those of drivers that could not start are measured, too.
+        retries: whether those of drivers that could not start are measured, too; until one can, the
+            reason of its last failure stays known.
 
     Raises:
         BadData: NEURALD_AUTOSTART is neither 0 nor 1.
     """
     found = on_demand_connections()
+    wanted = [each for each in found if each.is_new and not each.is_backing_off]
     if retries:
-        for each in found:
-            each.forget_failure()
-    _measure([each for each in found if each.is_new and not each.is_backing_off], deadline_s)
+        wanted += [each for each in found if each.failure]
+    _measure(wanted, deadline_s)
 
 
 def failures() -> dict[str, str]:
     """Returns the addresses of drivers that cannot start, with the reasons."""
     reasons = {each.address: each.failure for each in on_demand_connections()}
     return {address: reason for address, reason in reasons.items() if reason}
+
+
+def unmeasured() -> tuple[str, ...]:
+    """Returns the addresses of drivers that have never run, as far as is known."""
+    return tuple(each.address for each in on_demand_connections() if each.is_new)
 
 
 def measure_soon(connections: Sequence[DaemonConnection]) -> None:

@@ -335,8 +335,11 @@ class Preparer:
             cache = Cache(self._caching.directory)
             question = constants_question(model)
             known = None if question is None else cache.constants.recall(question)
-            if known is None and question is not None and not reads_files:
-                return "first use"
+            if known is None and question is not None:
+                if not reads_files:
+                    return "first use"
+                # The cache has nothing for constants that nobody has read yet.
+                self._start_compiler(device, model)
             sealed = model if known is not None else seal_constants(model)
         except Error as error:
             _warn_once(f"compiled models are not cached: {error}")
@@ -349,6 +352,13 @@ class Preparer:
         if question is not None and question == constants_question(model):
             cache.constants.remember(question, parts.constants)
         return self._cached(cache, device, sealed, parts)
+
+    def _start_compiler(self, device: Device, model: Model) -> None:
+        """Starts the process that will compile the model, while its constants are read."""
+        if _compiles_in_process_of_its_own(device) and has_known_inputs(model):
+            from neurald.hal.compiling.background import start_ahead
+
+            start_ahead(device.name, device, is_awaited=not self._is_background)
 
     def _cached(
         self, cache: Cache, device: Device, model: Model, parts: KeyParts, question: bytes | None = None
@@ -560,17 +570,20 @@ class _CachedPreparation:
 
 
 def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_background: bool) -> PreparedModel:
-    cpu = cpu_device()
-    # Without the path of an interpreter, as in an application that embeds one, no process can start.
-    if device is cpu and compiles_apart(device) and sys.executable:
+    if _compiles_in_process_of_its_own(device):
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
 
-        options = replace(
-            options,
-            compiler=BackgroundCompiler(cpu.name, cpu, model, options.shared, is_awaited=not is_background),
+        compiler = BackgroundCompiler(
+            device.name, device, model, options.shared, is_awaited=not is_background
         )
+        options = replace(options, compiler=compiler)
     with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)
+
+
+def _compiles_in_process_of_its_own(device: Device) -> bool:
+    # Without the path of an interpreter, as in an application that embeds one, no process can start.
+    return device is cpu_device() and compiles_apart(device) and bool(sys.executable)
 
 
 def _checked(answer: PreparedModel, device: Device) -> PreparedModel:

@@ -23,6 +23,7 @@ from neurald.service.cli.config import config
 from neurald.service.cli.conformance import conformance
 from neurald.service.cli.demo import demo
 from neurald.service.cli.devices import devices
+from neurald.service.cli.doctor import doctor
 from neurald.service.cli.driver import driver
 from neurald.service.cli.explain import explain
 from neurald.service.cli.forgive import forgive
@@ -32,6 +33,7 @@ from neurald.service.cli.restart import restart
 from neurald.service.cli.run import run
 from neurald.service.cli.serve import serve
 from neurald.service.cli.status import status
+from neurald.service.cli.top import top
 from neurald.service.sandbox.mode import OWN_PROCESS
 
 #: If this variable is set, unexpected errors are shown with a traceback.
@@ -147,9 +149,11 @@ app.add_typer(cert, name="cert", help="Manage certificates for other hosts: init
 app.command(help="Start drivers on demand, and supervise them.")(serve)
 app.command("up", help="The same as `neurald serve`.", hidden=True)(serve)
 app.command(help="Show what the service manager's drivers do, and why.")(status)
+app.command(help="Show what drivers use of the machine, again and again.")(top)
 app.command(help="Replace a driver's process without a gap, or end its quarantine.")(restart)
 app.command(help="Let a driver try again what killed it.")(forgive)
 app.command(help="Show the service manager's configuration and where it comes from.")(config)
+app.command(help="Say what is installed, what is wrong, and how to mend it.")(doctor)
 app.command("install-service", help="Make the service manager a service of systemd.")(install_service)
 app.command("uninstall-service", help="Remove the service of systemd.")(uninstall_service)
 app.command(

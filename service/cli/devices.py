@@ -9,26 +9,34 @@ if TYPE_CHECKING:
     from neurald.hal.model.extension import Extension
 
 
+#: How long is waited for drivers that have never run. Those that take longer go on starting.
+_WAIT_S = 1.0
+
+
 def devices(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Lists the devices and their properties, and installed drivers that cannot start."""
-    import neurald as nd
+    import time
+
+    from neurald.runtime.devices import discovery
     from neurald.runtime.devices.extensions import conflicts
-    from neurald.runtime.devices.measuring import failures, measure_new
+    from neurald.runtime.devices.measuring import failures, measure_new, unmeasured
     from neurald.service.console.output import note, status, write_json
 
     with status("looking for devices", quiet=json):
         # Who looks wants to know whether a driver that could not start can do so now.
-        measure_new(retries=True)
-        listed = nd.devices()
+        measure_new(time.monotonic() + _WAIT_S, retries=True)
+        listed = discovery.devices()
         disabled = conflicts(listed)
         found = [_describe(device, disabled) for device in listed]
-        unavailable = failures()
+        unavailable, starting = failures(), unmeasured()
     if json:
-        write_json({"devices": found, "unavailable": unavailable})
+        write_json({"devices": found, "unavailable": unavailable, "starting": starting})
     else:
         _show(found)
+        for address in starting:
+            note(f"the driver at {address} is starting for the first time; `neurald devices` lists it then")
         for address, reason in unavailable.items():
             note(f"no device at {address}: {reason}")
 

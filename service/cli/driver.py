@@ -34,6 +34,14 @@ def driver(
             "devices` finds]",
         ),
     ] = None,
+    listen_tls: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve clients on other hosts, too, at this address; each needs a certificate (--tls).",
+            show_default=False,
+        ),
+    ] = None,
     tls: Annotated[
         Path | None,
         typer.Option(
@@ -170,6 +178,7 @@ def driver(
     import sys
 
     from neurald.hal.accounting.limits import parse_limits
+    from neurald.hal.process.address import Address
     from neurald.hal.process.runtime_directory import address_of
     from neurald.service.daemon.admitted_users import sharing_of
     from neurald.service.daemon.notifications import Notifier, supervisor_address
@@ -181,16 +190,16 @@ def driver(
     chosen = parse_limits(limit or ())
     sharing = sharing_of(allow_user or (), allow_group or (), socket_mode)
     files = _tls_files(tls, tls_cert, tls_key, tls_ca)
+    remote = None if listen_tls is None else Address.parse(listen_tls)
     notifier = Notifier(supervisor_address())
     # The process must enter the sandbox before any import that starts threads.
     entered = enter(
         sandbox,
-        address_of(name, listen),
+        [address_of(name, listen), *([] if remote is None else [remote])],
         [path.absolute() for path in writable or ()],
         [*(path.absolute() for path in readable or ()), *_own_files(name, files)],
         is_own_process=context.obj is OWN_PROCESS,
     )
-    from neurald.hal.process.address import Address
     from neurald.hal.registry import load_driver
     from neurald.service.daemon.daemon import serve
     from neurald.service.daemon.start_signal import is_to_begin
@@ -210,11 +219,12 @@ def driver(
     def ready(address: str) -> None:
         if insecure:
             notice(_warning(Address.parse(address)))
-        notice(f"serving {name} on {address}")
+        notice(f"serving {name} on {address}" + (f" and {remote}" if remote is not None else ""))
 
     status = serve(
         name,
         listen,
+        listen_tls=remote,
         insecure=insecure,
         limits=chosen,
         drain_s=drain,

@@ -55,6 +55,8 @@ def _show(found: "ManagerStatus") -> None:
     ]
     write_table(columns, rows)
     for each in found.drivers:
+        if each.listen:
+            write_line(f"{each.name}: serves other hosts at {each.listen}, with certificates")
         if each.sandbox == "partial":
             write_line(f"{each.name}: the sandbox lacks {', '.join(each.sandbox_missing)}")
         if each.reason:

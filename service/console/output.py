@@ -6,12 +6,13 @@ control sequences into the terminal.
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 #: Width of output to a pipe. It is larger than any table, so that nothing is truncated or wrapped.
 _PIPE_WIDTH = 10_000
@@ -57,12 +58,45 @@ def write_table(
         shorten: columns whose texts are truncated with an ellipsis if the terminal is too narrow.
             Texts of other columns are wrapped then. Output to a pipe is always complete.
     """
+    console = _console(sys.stdout)
+    console.print(_table(columns, rows, right, shorten, console.width))
+
+
+@contextmanager
+def live_tables() -> Iterator[Callable[..., None]]:
+    """Takes the terminal for tables of which each replaces the one before.
+
+    Yields:
+        A function with the arguments of `write_table`, which shows a table.
+    """
+    from rich.live import Live
+
+    console = _console(sys.stdout)
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+
+        def show(
+            columns: Sequence[str],
+            rows: Sequence[Sequence[str]],
+            right: Sequence[str] = (),
+            shorten: Sequence[str] = (),
+        ) -> None:
+            live.update(_table(columns, rows, right, shorten, console.width), refresh=True)
+
+        yield show
+
+
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str],
+    shorten: Sequence[str],
+    width: int,
+) -> "Table":
     from rich import box
     from rich.table import Table
 
-    console = _console(sys.stdout)
     texts = [list(map(printable, row)) for row in rows]
-    widths = _shortened(columns, texts, shorten, console.width)
+    widths = _shortened(columns, texts, shorten, width)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(
@@ -74,7 +108,7 @@ def write_table(
         )
     for text in texts:
         table.add_row(*text)
-    console.print(table)
+    return table
 
 
 def _shortened(

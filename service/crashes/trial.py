@@ -327,7 +327,7 @@ def run(job: TrialJob) -> TrialReport:
     """Searches for the operations that kill."""
     sandbox = enter(
         job.sandbox,
-        Address.parse(job.address),
+        [Address.parse(job.address)],
         [Path(path) for path in job.writable],
         is_own_process=True,
     )

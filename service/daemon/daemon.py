@@ -33,6 +33,7 @@ from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, UnavailableDevice, error_for
 from neurald.hal.process import machine
+from neurald.hal.process.address import Address
 from neurald.hal.process.garbage import GarbageCollector
 from neurald.hal.process.heap import HeapTrimmer, use_one_arena
 from neurald.hal.process.runtime_directory import address_of, prepare_directory
@@ -83,6 +84,7 @@ class Daemon:
     Args:
         driver: name of a driver, or `module:factory`.
         listen: `unix:///path` or `host:port`; None for a socket in the runtime directory.
+        listen_tls: a second address, on TCP, for the clients that `tls` is about; None without one.
         insecure: whether clients need no token, and may connect from other hosts without TLS.
         limits: the limits on sessions.
         drain_s: time limit for running calls during shutdown.
@@ -102,6 +104,7 @@ class Daemon:
         driver: str,
         listen: str | None = None,
         *,
+        listen_tls: Address | None = None,
         insecure: bool = False,
         limits: Limits | None = None,
         drain_s: float = DEFAULT_DRAIN_S,
@@ -111,9 +114,12 @@ class Daemon:
         notifier: Notifier | None = None,
         sharing: Sharing = NOBODY_ELSE,
     ) -> None:
+        if listen_tls is not None and tls is None:
+            raise BadData(f"{listen_tls} is for clients with certificates, which needs --tls FOLDER")
         self._driver = driver
         self._sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
         self._address = address_of(driver, listen)
+        self._listen_tls = listen_tls
         self._insecure = insecure
         self._limits = limits
         self._drain_s = drain_s
@@ -166,13 +172,27 @@ class Daemon:
                 takes_over=self._takes_over,
                 watch=watch,
                 sharing=self._sharing,
-                tls=self._tls,
+                tls=self._tls if self._listen_tls is None else None,
             )
             cleanup.callback(self._server.stop)
-            self._health = _add_health(self._server, cleanup)
+            self._servers = [self._server]
+            if self._listen_tls is not None:
+                remote = DeviceServer(
+                    device,
+                    self._listen_tls,
+                    limits=self._limits,
+                    takes_over=self._takes_over,
+                    tls=self._tls,
+                    beside=self._server,
+                )
+                cleanup.callback(remote.stop)
+                # Last comes the socket that clients of this host find.
+                self._servers.insert(0, remote)
+            self._health = [_add_health(each, cleanup) for each in self._servers]
             self._sandbox.close()
             self._server.handler.sandbox = self._sandbox.parts
-            self._server.start()
+            for each in self._servers:
+                each.start()
             self._address = self._server.address
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
             self._server.handler.admission.report = self._report
@@ -210,9 +230,10 @@ class Daemon:
             # thread, does not interrupt it.
             with contextlib.suppress(Empty):
                 return self._stops.get(timeout=_CHECK_INTERVAL_S)
-            if not self._server.is_serving:
+            if not all(each.is_serving for each in self._servers):
                 _exit_at_once()
-            self._server.check_certificates()
+            for each in self._servers:
+                each.check_certificates()
             self._report()
             self._garbage.collect_if_due()
             heap.trim_if_due()
@@ -285,8 +306,9 @@ class Daemon:
         return is_done and not is_hanging
 
     def _set_health(self, status: Any) -> None:
-        for name in ("", SERVICE):
-            self._health.set(name, status)
+        for health_service in self._health:
+            for name in ("", SERVICE):
+                health_service.set(name, status)
 
 
 def _exit_at_once() -> NoReturn:
@@ -378,6 +400,7 @@ def serve(
     driver: str,
     listen: str | None = None,
     *,
+    listen_tls: Address | None = None,
     insecure: bool = False,
     limits: Limits | None = None,
     drain_s: float = DEFAULT_DRAIN_S,
@@ -396,8 +419,8 @@ def serve(
     in time, the function ends the process with status 0 instead of returning.
 
     Args:
-        driver, listen, insecure, limits, drain_s, sandbox, takes_over, tls, notifier, sharing: as for
-            `Daemon`.
+        driver, listen, listen_tls, insecure, limits, drain_s, sandbox, takes_over, tls, notifier,
+            sharing: as for `Daemon`.
         ready: called with the address once the daemon serves.
         until_exit_of: id of a process; the daemon stops when that process ends for any reason.
 
@@ -410,6 +433,7 @@ def serve(
     daemon = Daemon(
         driver,
         listen,
+        listen_tls=listen_tls,
         insecure=insecure,
         limits=limits,
         drain_s=drain_s,

@@ -16,6 +16,7 @@ from neurald.hal.accounting.limits import parse_limits
 from neurald.hal.admission.sharing import Sharing
 from neurald.hal.errors import BadData
 from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE, autostart_from_environment
 from neurald.hal.process.configuration_file import (
     DRIVERS_VARIABLE,
@@ -43,6 +44,7 @@ LOG_LEVEL_VARIABLE = "NEURALD_LOG_LEVEL"
 LOG_FORMAT_VARIABLE = "NEURALD_LOG_FORMAT"
 #: The group that the machine's service serves, unless the operator chooses others.
 SERVICE_GROUP: Final = "neurald"
+_TLS_FIELDS: Final = ("tls", "tls_cert", "tls_key", "tls_ca")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -62,6 +64,10 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         log_level: the least level of its log. None takes the manager's value.
         users, groups: whom it serves besides the manager's own user: names or numbers. None takes
             the manager's value.
+        listen: where it serves clients with certificates, `host:port`, also on other hosts. It then
+            runs all the time. Empty for nowhere.
+        tls: the folder with its certificate, as `neurald cert issue` made it.
+        tls_cert, tls_key, tls_ca: files that are not in this folder.
         limits: of clients, as for `neurald driver --limit`.
         sandbox, writable, readable: as for `neurald driver`.
         environment: variables of its process, in addition to those of the manager.
@@ -77,6 +83,11 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     log_level: LogLevel | None = None
     users: tuple[str | int, ...] | None = None
     groups: tuple[str | int, ...] | None = None
+    listen: str = ""
+    tls: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_ca: str = ""
     limits: dict[str, str | int] = {}
     sandbox: SandboxMode = SandboxMode.AUTO
     writable: tuple[str, ...] = ()
@@ -205,6 +216,7 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         )
         for name in names
     }
+    _require_different_ports(complete)
     return Configuration(
         autostart=_chosen_autostart(content.autostart, path, choice.sources),
         log_level=level or LogLevel.INFO,
@@ -216,6 +228,17 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
         remotes=_chosen_remotes(content, path, choice.sources),
         sources=choice.sources,
     )
+
+
+def _require_different_ports(drivers: Mapping[str, DriverSettings]) -> None:
+    """Raises BadData if two drivers serve other hosts at the same port."""
+    names: dict[int, str] = {}
+    for name, settings in drivers.items():
+        if settings.listen:
+            port = Address.parse(settings.listen).port
+            other = names.setdefault(port, name)
+            if other != name:
+                raise BadData(f"drivers.{name}.listen: port {port} is that of the driver {other}")
 
 
 def _chosen_remotes(content: _File, path: Path, sources: dict[str, str]) -> dict[str, RemoteSettings]:
@@ -334,6 +357,10 @@ def _check(name: str, settings: DriverSettings, sources: Mapping[str, str]) -> N
         parse_limits(limit_arguments(settings))
     except BadData as error:
         raise BadData(f"{where('limits')}: {error}") from None
+    try:
+        tls_arguments(settings)
+    except BadData as error:
+        raise BadData(f"{where('listen')}: {error}") from None
     for variable, value in settings.environment.items():
         if not variable or set(variable) & {"=", "\0"} or "\0" in value:
             raise BadData(f"{where('environment')}: {variable!r} is not a variable that a process can have")
@@ -342,6 +369,36 @@ def _check(name: str, settings: DriverSettings, sources: Mapping[str, str]) -> N
 def limit_arguments(settings: DriverSettings) -> list[str]:
     """Returns the limits as arguments of `neurald driver --limit`."""
     return [f"{name}={value}" for name, value in settings.limits.items()]
+
+
+def tls_arguments(settings: DriverSettings) -> list[str]:
+    """Returns where a driver serves other hosts, as arguments of `neurald driver`.
+
+    Raises:
+        BadData: the settings are not valid, or incomplete.
+    """
+    named = {field: getattr(settings, field) for field in _TLS_FIELDS}
+    if not settings.listen:
+        if any(named.values()):
+            raise BadData(f"{', '.join(filter(named.get, named))} needs listen, the address for other hosts")
+        return []
+    address = Address.parse(settings.listen)
+    if address.path is not None or not address.port:
+        raise BadData(f"{settings.listen!r} is not the address for other hosts; host:port is expected")
+    if not settings.tls and not (settings.tls_cert and settings.tls_key and settings.tls_ca):
+        raise BadData(
+            f"{settings.listen} needs the folder tls, or each of tls_cert, tls_key and tls_ca; see neurald cert"
+        )
+    arguments = ["--listen-tls", settings.listen]
+    for field, value in named.items():
+        if value:
+            path = Path(value).expanduser()
+            if not path.is_absolute():
+                raise BadData(
+                    f"{field} is {value!r}; an absolute path, or one that begins with ~, is expected"
+                )
+            arguments += [f"--{field.replace('_', '-')}", str(path)]
+    return arguments
 
 
 def _seconds(where: str, value: float, *, may_be_zero: bool = True) -> float:

@@ -28,7 +28,7 @@ from neurald.service.daemon.notifications import SANDBOX, SANDBOX_MISSING, SOCKE
 from neurald.service.daemon.start_signal import BEGIN
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.formatters import split_priority
-from neurald.service.manager.configuration import DriverSettings, limit_arguments
+from neurald.service.manager.configuration import DriverSettings, limit_arguments, tls_arguments
 from neurald.service.sandbox.sandbox import ALL_PARTS
 
 #: How many of the last lines of stderr are kept, and how long a line may be.
@@ -247,6 +247,7 @@ def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[s
         command += ["--allow-user", str(user)]
     for group in sorted(sharing.groups):
         command += ["--allow-group", str(group)]
+    command += tls_arguments(settings)
     for limit in limit_arguments(settings):
         command += ["--limit", limit]
     for path in settings.writable:

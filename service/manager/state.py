@@ -73,7 +73,9 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: from the configuration.
-        address: where clients find it.
+        address: where clients of this host find it.
+        listen: where clients with certificates find it, also those of other hosts; empty for
+            nowhere.
         state: what it does.
         reason: why it is in this state; empty if nothing went wrong.
         process: id of its process; None if it does not run.
@@ -89,10 +91,11 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     address: str
+    listen: str = ""
     state: DriverState
     reason: str
     process: int | None
-    spare: int | None
+    spare: int | None = None
     sessions: int | None
     sandbox: str | None
     sandbox_missing: tuple[str, ...]

@@ -117,6 +117,7 @@ class SupervisedDriver:
         return DriverStatus(
             name=self.name,
             address=self.address,
+            listen=self.settings.listen,
             state=self._state,
             reason=self._reason,
             process=process.pid if process is not None else None,
@@ -134,12 +135,13 @@ class SupervisedDriver:
         )
 
     async def open(self) -> None:
-        """Listens at its socket.
+        """Listens at its socket. A driver for other hosts is started: they cannot ask for it.
 
         Raises:
             OSError: the socket cannot be created.
         """
         await self._standby.open()
+        self._start_for_other_hosts()
 
     async def close(self) -> None:
         """Stops its process, and removes the socket."""
@@ -184,8 +186,15 @@ class SupervisedDriver:
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._cancel_timer("pause")
             self._enter(DriverState.STOPPED, "an operator restarted it")
+            self._start_for_other_hosts()
+        elif self._state is DriverState.STOPPED:
+            self._start_for_other_hosts()
         elif self._state is DriverState.READY and self._next is None:
             self._next = self._begun(self._create_process(), self.settings.update_s)
+
+    def _start_for_other_hosts(self) -> None:
+        if self.settings.listen:
+            self._start()
 
     def notified(self, pid: int, values: Mapping[str, str]) -> bool:
         """Handles a notification; returns True if it is of one of its processes."""
@@ -334,7 +343,9 @@ class SupervisedDriver:
         now_s = self._loop.time()
         if count:
             self._used_s = now_s
-        elif self.settings.idle_s and now_s - self._used_s >= self.settings.idle_s:
+        elif (
+            self.settings.idle_s and not self.settings.listen and now_s - self._used_s >= self.settings.idle_s
+        ):
             self._run(self._retire("it had no clients"))
         self._sessions = count
 
@@ -448,7 +459,7 @@ class SupervisedDriver:
             self._resumes_at_s = self._loop.time() + pause_s
             self._enter(DriverState.BACKOFF, reason)
             # Clients that had sessions come back at once.
-            has_clients = self._sessions > 0
+            has_clients = self._sessions > 0 or bool(self.settings.listen)
             self._arm("pause", pause_s, lambda: self._run(self._resume(reason, starts=has_clients)))
         self._sessions = 0
         self._give(self._refusal_of_death(self._reason))

@@ -7,7 +7,7 @@ clients; from then on it cannot connect to anything.
 
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from neurald.service.sandbox.writable_paths import make_writable_paths
 logger = logging.getLogger(__name__)
 
 #: The first version of each part of Landlock. The last part restricts signals and abstract sockets.
-_LANDLOCK_PARTS = (
+LANDLOCK_PARTS = (
     (1, "landlock-files"),
     (1, "landlock-reading"),
     (3, "landlock-truncation"),
@@ -35,7 +35,7 @@ _LANDLOCK_PARTS = (
 _SECCOMP = "seccomp"
 _REFUSED = "the sandbox cannot be entered: {}; use --sandbox off to run without it"
 _CAPABILITIES = "capabilities"
-ALL_PARTS = ("no_new_privs", "rlimits", _CAPABILITIES, *(name for _, name in _LANDLOCK_PARTS), _SECCOMP)
+ALL_PARTS = ("no_new_privs", "rlimits", _CAPABILITIES, *(name for _, name in LANDLOCK_PARTS), _SECCOMP)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Sandbox:
 
 def enter(
     mode: SandboxMode,
-    address: Address,
+    addresses: Sequence[Address],
     writable: Iterable[Path] = (),
     readable: Iterable[Path] = (),
     *,
@@ -96,7 +96,7 @@ def enter(
 
     Args:
         mode: the requested mode.
-        address: the address that the process will serve.
+        addresses: that the process will serve; at the first one are its files.
         writable: paths that the driver writes to, in addition to those that all drivers write to.
         readable: paths that the driver reads, in addition to those that all drivers read.
         is_own_process: whether the process runs nothing but the daemon; otherwise nothing is
@@ -112,7 +112,7 @@ def enter(
     parts = ["no_new_privs", "rlimits"]
     if capabilities.is_available():
         parts.append(_CAPABILITIES)
-    parts += (name for since, name in _LANDLOCK_PARTS if since <= version)
+    parts += (name for since, name in LANDLOCK_PARTS if since <= version)
     if has_seccomp:
         parts.append(_SECCOMP)
     if not is_own_process or not _is_alone():
@@ -126,13 +126,13 @@ def enter(
         )
     if not parts:
         return sandbox
-    paths = make_writable_paths(address)
+    paths = make_writable_paths(addresses[0])
+    ports = tuple(address.port for address in addresses if address.path is None)
     sandbox.temporary = TemporaryDirectory()
     try:
         set_no_new_privs()
         limit_resources()
         if version:
-            ports = () if address.path is not None else (address.port,)
             own = sandbox.temporary.path
             landlock.restrict(
                 version,
@@ -143,7 +143,7 @@ def enter(
                 emptied=[own.parent],
             )
         if has_seccomp:
-            seccomp.forbid(tcp=address.path is None)
+            seccomp.forbid(tcp=bool(ports))
         if _CAPABILITIES in parts:
             # Last, since some of the above needs them.
             capabilities.drop_capabilities()

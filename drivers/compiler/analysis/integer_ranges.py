@@ -4,10 +4,10 @@ A range bounds the mathematical result. An expression that may wrap around has n
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.single_rounding import match_rounded_once
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
@@ -26,8 +26,7 @@ _MAX_SHIFT = 31
 _constant_ranges: "WeakKeyDictionary[Value, IntegerRange]" = WeakKeyDictionary()
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerRange:
+class IntegerRange(Struct, frozen=True):
     """Inclusive bounds of an integer."""
 
     low: int

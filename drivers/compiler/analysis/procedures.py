@@ -7,18 +7,24 @@ from typing import Any
 import numpy as np
 
 from neurald.drivers.compiler.ir.algorithm import (
+    CombinedRows,
     Distinct,
     Entropy,
     GreedySelection,
+    HashSums,
     Positions,
     Sampling,
     Scatter,
+    SoftSelection,
 )
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.hal.operations.arithmetic.farmhash import fingerprint64
+from neurald.hal.operations.detection.boxes import select_boxes
 from neurald.hal.operations.detection.suppression import suppress
 from neurald.hal.operations.tflite.detection.detection import select_apart
 from neurald.hal.operations.tflite.detection.suppression import suppressed
+from neurald.hal.operations.tflite.movement.embedding import combined_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -54,11 +60,35 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
         )
     if isinstance(algorithm, Sampling):
         return _drawn(*inputs)
+    if isinstance(algorithm, CombinedRows):
+        destinations, numbers, weights, table = inputs
+        result = np.zeros(node.output.shape, np.float32)
+        return combined_rows(algorithm.combiner, destinations, numbers, weights, table, result)
+    if isinstance(algorithm, HashSums):
+        return _hash_sums(*inputs)
+    if isinstance(algorithm, SoftSelection):
+        return _selected_softly(algorithm, *inputs)
     boxes, scores, *limits = inputs
     iou_threshold, min_score, sigma = (float(each.item()) for each in limits)
     chosen, left = suppressed(boxes, scores, iou_threshold, min_score, algorithm.limit, sigma)
     indices = _listed(algorithm.limit, chosen, 0)[:-1]
     return np.concatenate((indices, _listed(algorithm.limit, left.view(np.int32), len(chosen))))
+
+
+def _hash_sums(seeds: Array, rows: Array, weights: Array) -> Array:
+    sums = []
+    for seed in seeds.view(np.uint8).reshape(-1, seeds.itemsize):
+        keys = np.concatenate((np.tile(seed, (len(rows), 1)), rows), axis=1)
+        products = fingerprint64(keys).view(np.int64).astype(np.float64) * weights
+        sums.append(np.add.accumulate(products)[-1])
+    return np.array(sums, np.float64)
+
+
+def _selected_softly(algorithm: SoftSelection, boxes: Array, scores: Array, images: Array) -> Array:
+    found = select_boxes(algorithm.rule, boxes, scores, images)
+    bound = algorithm.bound(*scores.shape)
+    parts = found.rows, found.classes, np.ascontiguousarray(found.scores, np.float32).view(np.int32)
+    return np.concatenate([*(_listed(bound, each, 0)[:-1] for each in parts), [found.count]])
 
 
 def _drawn(weights: Array, points: Array) -> Array:

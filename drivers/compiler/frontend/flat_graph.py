@@ -6,10 +6,10 @@ their graph is inlined.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph, constant_results
 from neurald.drivers.compiler.frontend.open_lengths import as_objects
@@ -70,8 +70,7 @@ class ShapeChanges(NotStructured):
     """A shape depends on data or differs from turn to turn, in a way that is not supported."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """A slice of an operand, whose length is not known.
 
     Attributes:
@@ -88,8 +87,7 @@ class Part:
     place: tuple[int, int]
 
 
-@dataclass(slots=True)
-class Region:
+class Region(Struct):
     """Items that run together: the main graph, a part of a loop, or a side of a branch.
 
     Attributes:

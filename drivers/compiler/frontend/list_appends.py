@@ -12,7 +12,8 @@ so that nothing but the new elements is copied, is decided for the whole program
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.flat_graph import CONCATENATIONS, RESHAPES
 from neurald.drivers.compiler.frontend.structured_model import (
@@ -52,8 +53,7 @@ def append_in_place(structured: StructuredModel) -> StructuredModel:
     return _Appends(structured).result()
 
 
-@dataclass(frozen=True, slots=True)
-class _Flow:
+class _Flow(Struct, frozen=True):
     """An operation in a loop whose result begins with the elements of its first input."""
 
     position: int

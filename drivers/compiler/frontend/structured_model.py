@@ -6,31 +6,29 @@ one has a single writer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, ExtentScope, Guard, has_extents
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BasicBlock:
+class BasicBlock(Struct, frozen=True, kw_only=True):
     """Operations that run one after another, by their positions in the flat graph."""
 
     operations: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True, kw_only=True):
     """Copies an operand to another one of the same type and number of elements."""
 
     target: int
     source: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Append:
+class Append(Struct, frozen=True, kw_only=True):
     """Copies the elements of an operand, and those of another one behind them.
 
     Nothing is copied but the appended elements if `source` and `target` can share memory.
@@ -45,8 +43,7 @@ class Append:
     part: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Update:
+class Update(Struct, frozen=True, kw_only=True):
     """Copies an operand, with a part of it replaced.
 
     Attributes:
@@ -65,16 +62,14 @@ class Update:
     operation: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Element:
+class Element(Struct, frozen=True, kw_only=True):
     """An integer that is an element of an operand."""
 
     operand: int
     number: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LengthUpdate:
+class LengthUpdate(Struct, frozen=True, kw_only=True):
     """Sets lengths that change while the model runs; see `neurald.drivers.compiler.ir.extent`.
 
     Attributes:
@@ -88,8 +83,7 @@ class LengthUpdate:
     guards: tuple[Guard, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WhileLoop:
+class WhileLoop(Struct, frozen=True, kw_only=True):
     """Repeats a body while a condition holds.
 
     Attributes:
@@ -108,8 +102,7 @@ class WhileLoop:
     lengths: LengthUpdate = LengthUpdate()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True, kw_only=True):
     """Runs one of two lists of items.
 
     Attributes:
@@ -127,8 +120,7 @@ class Branch:
 Item: TypeAlias = BasicBlock | Copy | Append | Update | LengthUpdate | WhileLoop | Branch
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StructuredModel:
+class StructuredModel(Struct, frozen=True, kw_only=True):
     """A model without IF and WHILE operations, and the program that runs its operations.
 
     Attributes:

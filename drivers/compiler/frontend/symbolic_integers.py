@@ -5,10 +5,10 @@ them, are known although the counter is not.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -54,8 +54,7 @@ _ARITHMETIC = {
 _CASTS = (_T.CAST, _T.TFLITE_CAST)
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """A constant plus multiples of elements of operands.
 
     Attributes:

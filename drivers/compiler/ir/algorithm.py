@@ -4,14 +4,16 @@ Each is described by the inputs that it reads and the output that it writes. Wha
 input is defined, so that no element can lead to an access outside of a value.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from neurald.drivers.compiler.ir.op import Number, ReductionOp
+from neurald.hal.operations.detection.boxes import BoxSelectionRule
+from neurald.hal.operations.tflite.movement.embedding import Combiner
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scatter:
+class Scatter(Struct, frozen=True, kw_only=True):
     """Combines rows of updates with the rows of the output at their destinations, in order.
 
     Inputs: the destinations, INT32 or INT64 (count,), of which those outside of the output are
@@ -28,8 +30,7 @@ class Scatter:
     initial: Number = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Positions:
+class Positions(Struct, frozen=True, kw_only=True):
     """Finds the elements that are not 0.
 
     Input: (count,) of any type. Output: INT32 (count + 1,), their positions in ascending order,
@@ -37,8 +38,7 @@ class Positions:
     """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Distinct:
+class Distinct(Struct, frozen=True, kw_only=True):
     """Numbers the distinct elements in order of their first occurrence; NaN differs from itself.
 
     Input: (count,). Output: INT32 (2 × count + 1,), the number of each element, the position of the
@@ -47,8 +47,7 @@ class Distinct:
     """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Suppression:
+class Suppression(Struct, frozen=True, kw_only=True):
     """Selects boxes by score unless they overlap, as TFLite's NON_MAX_SUPPRESSION_V5 does.
 
     Inputs: boxes, FLOAT32 (count, 4), two opposite corners each; scores, FLOAT32 (count,); and the
@@ -61,8 +60,7 @@ class Suppression:
     limit: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GreedySelection:
+class GreedySelection(Struct, frozen=True, kw_only=True):
     """Selects boxes from the best score to the worst, unless they overlap a selected one.
 
     Inputs: boxes of images, FLOAT32 (images, count, 4); and scores, FLOAT32 (rows, count), of which
@@ -82,8 +80,7 @@ class GreedySelection:
     includes_limit: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entropy:
+class Entropy(Struct, frozen=True, kw_only=True):
     """Replaces two numbers by random ones in every execution if both are 0.
 
     Input and output: UINT64 (2,).
@@ -95,8 +92,7 @@ class Entropy:
     number: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sampling:
+class Sampling(Struct, frozen=True, kw_only=True):
     """Draws classes with given weights.
 
     Inputs: weights, FLOAT64 (rows, classes), at least one class; and points from 0 to 1, FLOAT64
@@ -106,4 +102,57 @@ class Sampling:
     """
 
 
-Algorithm: TypeAlias = Scatter | Positions | Distinct | Suppression | GreedySelection | Entropy | Sampling
+class SoftSelection(Struct, frozen=True, kw_only=True):
+    """Selects boxes of each class as BOX_WITH_NMS_LIMIT does, which lowers the scores of others.
+
+    Inputs: boxes, FLOAT32 (rows, classes, 4); scores, FLOAT32 (rows, classes); and the images of the
+    rows, INT32 (rows,). Output: INT32 (3 × bound + 1,), the rows, the classes and the bits of the
+    FLOAT32 scores of the selected boxes, each followed by any numbers, and how many boxes there are as
+    the last element. `neurald.hal.operations.detection.boxes.select_boxes` has the algorithm.
+    """
+
+    rule: BoxSelectionRule
+
+    def bound(self, rows: int, classes: int) -> int:
+        """Returns the maximum number of selected boxes."""
+        limit = self.rule.limit
+        return rows * (classes - 1 if limit is None else min(limit, classes - 1))
+
+
+class HashSums(Struct, frozen=True, kw_only=True):
+    """Adds the weighted hashes of rows of bytes, for each of several seeds.
+
+    Inputs: seeds, UINT32 (seeds,); rows, UINT8 (rows, size), at least one; and weights, FLOAT64
+    (rows,). Output: FLOAT64 (seeds,), the sums of the products of the weights and the fingerprints
+    (`neurald.hal.operations.arithmetic.farmhash`) of the seed's bytes and those of the row, as signed
+    integers, added in order.
+    """
+
+
+class CombinedRows(Struct, frozen=True, kw_only=True):
+    """Combines weighted rows of a table, as EMBEDDING_LOOKUP_SPARSE does.
+
+    Inputs: the destinations, INT32 (count,), of which those outside of the output are ignored; the rows
+    of the table, INT32 (count,); their weights, FLOAT32 (count,); and the table, FLOAT32 (length,
+    width). The output is FLOAT32 (rows, width), 0 where nothing is combined. Consecutive rows of a
+    destination are added. Their sum is added to the output, which is then divided.
+
+    Attributes:
+        combiner: what the output is divided by.
+    """
+
+    combiner: Combiner
+
+
+Algorithm: TypeAlias = (
+    CombinedRows
+    | Scatter
+    | Positions
+    | Distinct
+    | Suppression
+    | GreedySelection
+    | Entropy
+    | Sampling
+    | SoftSelection
+    | HashSums
+)

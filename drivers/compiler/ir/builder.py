@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
@@ -39,8 +39,7 @@ class Unsupported(Exception):
     """An operation cannot be lowered; the message says why. It is not raised outside of drivers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     """How many rows of a value exist, whose shape is an upper bound.
 
     Rows that do not exist have any contents. They are the last ones in row-major order, because the

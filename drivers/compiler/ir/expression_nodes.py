@@ -5,11 +5,11 @@ operations are simplified.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar, Union
 from weakref import WeakValueDictionary
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, highest, integer, lowest
 from neurald.drivers.compiler.ir.op import COMPARISONS, Number, Op, ReductionOp
@@ -20,8 +20,7 @@ from neurald.drivers.compiler.ir.value import Value
 ExpressionLike = Union["Expression", int, float, bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class Expression:
+class Expression(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A number. For INDEX, `low` and `high` are its inclusive bounds.
 
     Operators: `+ - * // %`, `/` for floats, `<< >>`, `& | ^ ~` for BOOL and integers, and `< <= >
@@ -123,15 +122,13 @@ class Expression:
         return apply(Op.CONVERT, self, type=type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Constant(Expression):
+class Constant(Expression, frozen=True, kw_only=True, eq=False):
     """A constant number."""
 
     value: Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Axis(Expression):
+class Axis(Expression, frozen=True, kw_only=True, eq=False):
     """An index that runs from 0 to `extent` - 1. Axes are not interned: each one is distinct.
 
     An axis of extent 0 has no indices; its `high` is below its `low`.
@@ -141,8 +138,7 @@ class Axis(Expression):
     name: str = "i"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Linear(Expression):
+class Linear(Expression, frozen=True, kw_only=True, eq=False):
     """An INDEX: `constant` plus the sum of factor × term.
 
     Attributes:
@@ -158,8 +154,7 @@ class Linear(Expression):
         return tuple(term for term, _ in self.terms)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Load(Expression):
+class Load(Expression, frozen=True, kw_only=True, eq=False):
     """Loads an element of a value.
 
     Attributes:
@@ -180,8 +175,7 @@ class Load(Expression):
         return (*self.index, *guarded)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Apply(Expression):
+class Apply(Expression, frozen=True, kw_only=True, eq=False):
     """An operation applied to numbers."""
 
     op: Op
@@ -193,8 +187,7 @@ class Apply(Expression):
         return self.arguments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reduce(Expression):
+class Reduce(Expression, frozen=True, kw_only=True, eq=False):
     """Reduces `body` over all indices of `axes`; without any it is the reduction's identity."""
 
     reduction: ReductionOp
@@ -207,8 +200,7 @@ class Reduce(Expression):
         return (self.body,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AccumulatorRef(Expression):
+class AccumulatorRef(Expression, frozen=True, kw_only=True, eq=False):
     """The contraction's result at the current index, as its epilogue reads it."""
 
 

@@ -21,9 +21,10 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent_text import NAME_PREFIX
 
@@ -52,8 +53,7 @@ class Relation(IntEnum):
     ZERO = 1
 
 
-@dataclass(slots=True, eq=False)
-class Atom:
+class Atom(Struct, eq=False):
     """A factor of extents.
 
     Attributes:
@@ -75,8 +75,7 @@ class Atom:
 Terms = Mapping[tuple[Atom, ...], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class Guard(Struct, frozen=True, kw_only=True):
     """A condition on the sizes: whether an extent has a relation to 0."""
 
     extent: "Extent"

@@ -8,8 +8,10 @@ are a separate `Compute`, which fusion merges into the contraction's kernel.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from neurald.drivers.compiler.ir.algorithm import Algorithm
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
@@ -21,8 +23,7 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 Pair = tuple[int, int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowLimit:
+class RowLimit(Struct, frozen=True, kw_only=True):
     """How many rows of a value are needed; the others may have any contents.
 
     Attributes:
@@ -34,8 +35,7 @@ class RowLimit:
     bound: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Compute:
+class Compute(Struct, frozen=True, kw_only=True, eq=False):
     """Computes each element of `output` by an expression of its index.
 
     Attributes:
@@ -53,7 +53,11 @@ class Compute:
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
     limit: RowLimit | None = None
-    _inputs: list[tuple[Value, ...]] = field(default_factory=list, init=False, repr=False)
+    _inputs: list[tuple[Value, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Forgets what a copy with other fields has cached."""
+        force_setattr(self, "_inputs", [])
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -102,8 +106,7 @@ class Compute:
         return (source, tuple(pads), body.otherwise) if body.guard is expected else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Convolution:
+class Convolution(Struct, frozen=True, kw_only=True, eq=False):
     """Computes a convolution.
 
     output[n, y, x, o] = Σ (input[…] - input_zero) · (weights[o, i, j, c] - weights_zero).
@@ -146,8 +149,7 @@ class Convolution:
         return math.prod(self.weights.shape[1:])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class DepthwiseConvolution:
+class DepthwiseConvolution(Struct, frozen=True, kw_only=True, eq=False):
     """Convolves each channel separately: output channel c × multiplier + m reads channel c.
 
     Attributes:
@@ -188,8 +190,7 @@ class DepthwiseConvolution:
         return self.weights.shape[2] // self.input.shape[3]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class MatrixProduct:
+class MatrixProduct(Struct, frozen=True, kw_only=True, eq=False):
     """Computes output[…, m, n] = Σ (left[…, m, k] - left_zero) · (right[…, n, k] - right_zero).
 
     Dimensions before the last two broadcast as in NumPy.
@@ -220,8 +221,7 @@ class MatrixProduct:
         return self.left.shape[-2 if self.left_transposed else -1]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class TopK:
+class TopK(Struct, frozen=True, kw_only=True, eq=False):
     """Computes the indices of the largest elements of each row.
 
     Element output[…, n] is the index of the n-th largest element of input[…, :]. NaN is larger than
@@ -245,8 +245,7 @@ class TopK:
         return (self.input,)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Attention:
+class Attention(Struct, frozen=True, kw_only=True, eq=False):
     """Computes output[b, m, d] = Σ_n weights[b, m, n] · value[b, n, d].
 
     The weights are computed from scores, such as by a softmax; score[b, m, n] is an expression of
@@ -283,8 +282,7 @@ class Attention:
         return tuple(value for value in dict.fromkeys(loaded) if value is not self.scores)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Procedure:
+class Procedure(Struct, frozen=True, kw_only=True, eq=False):
     """Computes a value by an algorithm whose steps depend on each other.
 
     Attributes:
@@ -299,8 +297,7 @@ class Procedure:
     operations: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BoundedOutput:
+class BoundedOutput(Struct, frozen=True, kw_only=True):
     """An output of a graph whose shape is an upper bound.
 
     Attributes:
@@ -320,8 +317,7 @@ Selection: TypeAlias = TopK | Procedure
 Node: TypeAlias = Compute | Contraction | Selection
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class Graph:
+class Graph(Struct, kw_only=True, eq=False):
     """Nodes in topological order. Passes change it in place.
 
     Attributes:

@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import common_divisor, estimate, same_length
+from neurald.drivers.compiler.ir.extent import common_divisor, estimate, has_extents, same_length
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 
@@ -99,8 +99,14 @@ def _multiply(first: Expression, second: Expression) -> Expression:
         first, second = second, first
     if has_one_value(second):
         return sum_of({first: second.low}, 0)
-    corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
-    return apply(Op.MULTIPLY, first, second, low=min(corners), high=max(corners))
+    ends = first.low, second.low
+    if not has_extents(ends) and min(ends) >= 0:
+        # Corners whose order is known need no guards.
+        low, high = first.low * second.low, first.high * second.high
+    else:
+        corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
+        low, high = min(corners), max(corners)
+    return apply(Op.MULTIPLY, first, second, low=low, high=high)
 
 
 def _floor_divide(value: Expression, divisor: Expression) -> Expression:

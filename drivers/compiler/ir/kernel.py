@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.graph import Attention, Compute, Contraction, RowLimit, Selection
@@ -11,8 +13,7 @@ from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape, Value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Kernel:
+class Kernel(Struct, frozen=True, kw_only=True, eq=False):
     """Computes a value by an optional contraction, and an expression for each stored element.
 
     Attributes:
@@ -35,7 +36,11 @@ class Kernel:
     operations: tuple[int, ...] = ()
     output_offset: Expression | None = None
     limit: RowLimit | None = None
-    _expressions: list[Expression] = field(default_factory=list, init=False, repr=False)
+    _expressions: list[Expression] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Forgets what a copy with other fields has cached."""
+        force_setattr(self, "_expressions", [])
 
     @property
     def shape(self) -> Shape:
@@ -92,8 +97,7 @@ class Kernel:
         ).aliased_input
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class FusedGraph:
+class FusedGraph(Struct, frozen=True, kw_only=True, eq=False):
     """The kernels of a graph, in topological order.
 
     Attributes:

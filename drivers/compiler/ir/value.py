@@ -1,17 +1,16 @@
 """The values that nodes read and write: dense arrays of one scalar type."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 
 Shape = tuple[int, ...]
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class Value:
+class Value(Struct, eq=False, weakref=True):
     """A dense row-major array. Compared by identity.
 
     Attributes:

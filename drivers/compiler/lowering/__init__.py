@@ -66,6 +66,7 @@ LOWERINGS: Lowerings = _Table("LOWERINGS")
 PROCEDURAL = frozenset(
     (
         OperationType.DETECTION_POSTPROCESSING,
+        OperationType.LSH_PROJECTION,
         OperationType.RANDOM_MULTINOMIAL,
         OperationType.TFLITE_DETECTION_POSTPROCESS,
         OperationType.TFLITE_MULTINOMIAL,

@@ -1,7 +1,5 @@
 """Eliminates nodes and constants that are equal to earlier ones."""
 
-import dataclasses
-
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis, reduce
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
@@ -66,8 +64,8 @@ def _key(node: Node, numbered: "_NumberedAxes") -> tuple[object, ...]:
 
 
 def _contraction_key(node: Node) -> tuple[object, ...]:
-    fields = (field.name for field in dataclasses.fields(node))
-    attributes = tuple(getattr(node, name) for name in fields if name not in ("output", "operations"))
+    fields = (name for name in node.__struct_fields__ if name not in ("output", "operations"))
+    attributes = tuple(getattr(node, name) for name in fields)
     return (type(node), node.output.shape, node.output.type, *attributes)
 
 

@@ -6,7 +6,8 @@ graph, and values that occur twice in the result.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, index
 from neurald.drivers.compiler.ir.extent import Extent, integer, same_length
@@ -17,8 +18,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.records import replace
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Alignment:
+class Alignment(Struct, frozen=True, kw_only=True):
     """Alignment that kernels expect of values.
 
     Attributes:
@@ -30,8 +30,7 @@ class Alignment:
     written_elements: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConcatPart:
+class ConcatPart(Struct, frozen=True):
     """A concatenated value, and its offset in the result, in elements."""
 
     value: Value

@@ -10,7 +10,8 @@ parts are computed by separate kernels. All of these kernels write to the memory
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, axis, load
 from neurald.drivers.compiler.ir.extent import has_extents
@@ -48,8 +49,7 @@ def concat_in_place(graph: FusedGraph, stores_runs: Callable[[Kernel], bool]) ->
     return concat.result()
 
 
-@dataclass(frozen=True, slots=True)
-class _ConcatSlice:
+class _ConcatSlice(Struct, frozen=True):
     """A part of a concatenation.
 
     Attributes:
@@ -79,8 +79,7 @@ class _ConcatSlice:
         return self.body.value if same and self.body.value.shape == self.shape else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Concatenation:
+class _Concatenation(Struct, frozen=True):
     """The parts that a kernel concatenates.
 
     Attributes:

@@ -9,8 +9,9 @@ axis are vectorised along one of their own axes.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import product
+
+from msgspec import Struct, field
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import (
@@ -63,8 +64,7 @@ _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
 
 
-@dataclass(slots=True, eq=False)
-class _Lanes:
+class _Lanes(Struct, eq=False):
     """Elements that are computed together.
 
     Attributes:

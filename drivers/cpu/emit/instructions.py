@@ -4,7 +4,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from neurald.drivers.compiler.ir.extent_text import NAME_PREFIX
 from neurald.drivers.cpu.target.routine import Subroutine
@@ -12,8 +13,7 @@ from neurald.drivers.cpu.target.routine import Subroutine
 _NAME = re.compile(r"%[\w.]+")
 
 
-@dataclass(slots=True, eq=False)
-class _Scope:
+class _Scope(Struct, eq=False):
     """A scope of names: the function, or the body of a loop or condition."""
 
     depth: int
@@ -45,8 +45,7 @@ def _round_robin(parts: Sequence[Sequence[str]]) -> Iterator[str]:
                     missing.discard(names[0])
 
 
-@dataclass(slots=True)
-class Loop:
+class Loop(Struct):
     """A loop that is being written.
 
     Attributes:

@@ -1,10 +1,10 @@
 """Assembles an executable from operations that are bound to the kernels of the first tier."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
@@ -18,8 +18,7 @@ from neurald.hal.model.types import Model, Operand, byte_size
 _LABEL: Final = "first tier"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundPart:
+class BoundPart(Struct, frozen=True, kw_only=True):
     """Operations of a model that run together.
 
     Attributes:
@@ -27,12 +26,19 @@ class BoundPart:
         inputs, outputs: operands that other operations, or the client, compute or need.
         calls: the kernels in order, each with the position of its operation. All operands that they
             access are fully specified.
+        known: values that operations compute from constants, by operand.
     """
 
     model: Model
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     calls: Sequence[tuple[int, BoundCall]]
+    known: Mapping[int, np.ndarray]
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Returns the value of an operand that is known."""
+        found = self.known.get(index)
+        return self.model.constant(self.model.main.operands[index]) if found is None else found
 
 
 def assemble(part: BoundPart, target: str) -> tuple[Executable, np.ndarray]:
@@ -69,7 +75,7 @@ class _Assembly:
             self._sizes[argument] = argument.size_bytes
         elif isinstance(argument, BoundConstant):
             self._add_constant(argument, argument.size_bytes)
-        elif (value := self._model.constant(self._model.main.operands[argument])) is not None:
+        elif (value := self._part.constant(argument)) is not None:
             self._add_constant(argument, value.nbytes)
         else:
             self._sizes[argument] = _size(self._model.main.operands[argument])
@@ -134,6 +140,7 @@ class _Assembly:
                     ),
                     work_items=call.work_items,
                     cost_ns=float(call.cost_ns),
+                    messages=call.messages,
                     label=_LABEL,
                     operations=(position,),
                 )
@@ -168,7 +175,7 @@ class _Assembly:
                     part = contents[offset : offset + key.size_bytes]
                     key.fill(part.view(key.dtype).reshape(key.shape))
                 continue
-            value = self._model.constant(self._model.main.operands[key])
+            value = self._part.constant(key)
             assert value is not None  # noqa: S101 - a constant
             flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             contents[offset : offset + flat.size] = flat

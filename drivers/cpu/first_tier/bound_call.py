@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.operations.machinery.call import Array
 
@@ -14,8 +14,7 @@ class NotBound(Exception):
     """An operation has no kernel in the first tier."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundConstant:
+class BoundConstant(Struct, frozen=True, kw_only=True, eq=False):
     """Data that a kernel reads.
 
     Attributes:
@@ -42,15 +41,13 @@ class BoundConstant:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundTemporary:
+class BoundTemporary(Struct, frozen=True, kw_only=True, eq=False):
     """Memory between two kernels of an operation."""
 
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundCall:
+class BoundCall(Struct, frozen=True, kw_only=True):
     """A kernel with its arguments.
 
     Attributes:
@@ -58,6 +55,7 @@ class BoundCall:
         arguments: the output first: indexes of operands, constants, and temporaries.
         words: sizes and other parameters.
         work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+        messages: see `neurald.drivers.cpu.target.executable.KernelCall`.
     """
 
     function: str
@@ -65,3 +63,4 @@ class BoundCall:
     words: tuple[int, ...]
     work_items: int
     cost_ns: float
+    messages: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """Layouts that kernels of the first tier and the data that is prepared for them have in common."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from neurald.drivers.cpu.target.target import Target
 
@@ -10,58 +11,13 @@ BLOCK: Final = 4096
 #: Parameters of requantisation for each channel, apart from the mantissa: what is added, and what is
 #: added to numbers below zero, before the shift.
 SCALES: Final = 3
-
-_WINDOW: Final = ("out", "input", "weights", "bias", "table", "zeros", "words")
-_INT_WINDOW: Final = ("out", "input", "weights", "bias", "scales", "table", "zeros", "words")
-_BINARY: Final = ("out", "input", "other", "words")
-_POOL: Final = ("out", "input", "table", "zeros", "words")
-_UNARY: Final = ("out", "input", "words")
-_MOVE: Final = ("out", "input", "table", "words")
-_BYTES: Final = ("out", "input", "other", "first", "second", "words")
-#: The functions of the library, with the names of their pointers.
-FUNCTIONS: Final = {
-    "first_tiles_float": _WINDOW,
-    "first_panels_float": _WINDOW,
-    "first_depthwise_float": _WINDOW,
-    "first_tiles_int": _INT_WINDOW,
-    "first_panels_int": _INT_WINDOW,
-    "first_depthwise_int": _INT_WINDOW,
-    "first_widen_signed": ("out", "input", "words"),
-    "first_widen_unsigned": ("out", "input", "words"),
-    "first_lookup": ("out", "input", "lookup", "words"),
-    "first_byte_sum": _BYTES,
-    "first_byte_product": _BYTES,
-    "first_copy": ("out", "input", "words"),
-    "first_move_1": _MOVE,
-    "first_move_2": _MOVE,
-    "first_move_4": _MOVE,
-    "first_move_8": _MOVE,
-    "first_scatter_1": _MOVE,
-    "first_scatter_2": _MOVE,
-    "first_scatter_4": _MOVE,
-    "first_scatter_8": _MOVE,
-    "first_max_float": _POOL,
-    "first_max_signed": _POOL,
-    "first_max_unsigned": _POOL,
-    "first_prelu": _BINARY,
-    "first_softmax": _UNARY,
-    "first_mean": _UNARY,
-    "first_clamp": _UNARY,
-    "first_exp": _UNARY,
-    "first_hard_swish": _UNARY,
-    "first_logistic": _UNARY,
-    "first_rsqrt": _UNARY,
-    "first_tanh": _UNARY,
-    "first_divide": _BINARY,
-    "first_squared_difference": _BINARY,
-    "first_add": _BINARY,
-    "first_subtract": _BINARY,
-    "first_multiply": _BINARY,
-}
+#: Dimensions of a nest of loops over elements; see `neurald.drivers.cpu.first_tier.binding.nest`.
+NEST: Final = 6
+#: Offsets of a batch of products, in elements: of its input, weights, output, parameters, and rows.
+BATCH_WORDS: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tiles:
+class Tiles(Struct, frozen=True, kw_only=True):
     """Sizes of register tiles for a target.
 
     Attributes:

@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from neurald.drivers.cpu.first_tier.layout import FUNCTIONS
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.device import Artifact, Variants
@@ -92,10 +91,10 @@ class FirstTierLibrary:
         self._ready.set()
 
     def _compile(self, variants: Variants | None, cancellation: Cancellation) -> None:
-        from neurald.drivers.cpu.first_tier.kernels import library_units
+        from neurald.drivers.cpu.first_tier.kernels.units import library_units
         from neurald.drivers.cpu.native.compile_helper import CompileHelper
         from neurald.drivers.cpu.native.llvm import link_image
-        from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit
+        from neurald.drivers.cpu.native.object_code import ObjectCompilation
 
         started = time.perf_counter()
         helper = CompileHelper(self.target)
@@ -104,7 +103,6 @@ class FirstTierLibrary:
         with ObjectCompilation(self.target, helper=helper, is_apart=True) as compilation:
             for unit in library_units(self.target):
                 compilation.add(unit)
-            compilation.add(callers_unit({len(pointers) for pointers in FUNCTIONS.values()}))
             if not process.has_step_program:
                 compilation.add(step_program)
             found = compilation.finish()

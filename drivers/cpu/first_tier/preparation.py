@@ -1,22 +1,19 @@
 """Prepares a model for the first tier: on its kernels where there are any, else on references."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
-from neurald.drivers.cpu.first_tier.binding import Binder
+from neurald.drivers.cpu.first_tier.binding.binder import Binder
 from neurald.drivers.cpu.first_tier.layout import tiles_of
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.segment import segments
-from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
@@ -42,46 +39,44 @@ def prepare(
         codes: the code of the library.
         team: the threads that run the model.
     """
-    binder = Binder(model, tiles_of(target))
+    main = model.main
+    binder = Binder(model, main, tiles_of(target))
     bound = binder.bound()
+    folded = set(binder.folded)
     is_native = [calls is not None for calls in bound]
-    if not any(is_native):
+    if len(folded) == sum(is_native):
         return ReferenceModel(model)
 
-    consumers = _consumers(model.main)
-
-    def segment(operations: Sequence[int]) -> NativeSegment:
-        inputs, outputs = _boundary(model.main, operations, consumers)
+    def native(operations: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> NativeModel:
         calls = [(position, call) for position in operations for call in bound[position] or ()]
-        part = BoundPart(model=model, inputs=inputs, outputs=outputs, calls=calls)
-        native = NativeModel(*_with_codes(part, target, codes), team)
-        return NativeSegment(operations=tuple(operations), inputs=inputs, outputs=outputs, native=native)
-
-    if all(is_native):
-        main = model.main
-        calls = [(position, call) for position, each in enumerate(bound) for call in each or ()]
-        whole = BoundPart(model=model, inputs=main.inputs, outputs=main.outputs, calls=calls)
-        return whole_model(
-            NativeModel(*_with_codes(whole, target, codes), team), lambda: ReferenceModel(model)
+        part = BoundPart(
+            model=model, inputs=tuple(inputs), outputs=tuple(outputs), calls=calls, known=binder.known
         )
-    steps: list[Step] = [_constants(model.main, binder)] if binder.folded else []
+        executable, constants = assemble(part, target.name)
+        return NativeModel(executable, codes, constants, team)
+
+    if all(is_native) and binder.known.keys().isdisjoint(main.outputs):
+        whole = native(range(len(main.operations)), main.inputs, main.outputs)
+        return whole_model(whole, lambda: ReferenceModel(model))
+    consumers = _consumers(main)
+    steps: list[Step] = [_constants(main, binder)] if folded else []
     # Where operations on constants are does not matter, since nothing is computed there.
-    folded = set(binder.folded)
-    for each in segments(model.main, [ok or n in folded for n, ok in enumerate(is_native)]):
-        operations = [position for position in each.operations if position not in folded]
-        if each.is_native and operations:
-            steps.append(segment(operations))
-        else:
+    for each in segments(main, is_native):
+        operations = tuple(position for position in each.operations if position not in folded)
+        if not each.is_native or not operations:
             steps += operations
+            continue
+        inputs, outputs = _boundary(main, operations, consumers, binder.known)
+        steps.append(
+            NativeSegment(
+                operations=operations,
+                inputs=inputs,
+                outputs=outputs,
+                native=native(operations, inputs, outputs),
+            )
+        )
     _LOG.debug("%d of %d operations have kernels of the first tier", sum(is_native), len(is_native))
     return ReferenceModel(model, [steps, *[None] * len(model.referenced)])
-
-
-def _with_codes(
-    part: BoundPart, target: Target, codes: Sequence[bytes]
-) -> tuple[Executable, Sequence[bytes], np.ndarray]:
-    executable, constants = assemble(part, target.name)
-    return executable, codes, constants
 
 
 def _constants(graph: Subgraph, binder: Binder) -> "_ConstantSegment":
@@ -124,15 +119,27 @@ def _consumers(graph: Subgraph) -> Mapping[int, set[int]]:
 
 
 def _boundary(
-    graph: Subgraph, operations: Sequence[int], consumers: Mapping[int, set[int]]
+    graph: Subgraph,
+    operations: Sequence[int],
+    consumers: Mapping[int, set[int]],
+    known: Container[int],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the operands that operations need from others, and that others need from them."""
+    """Returns the operands that operations need from others, and that others need from them.
+
+    Args:
+        graph: of the operations.
+        operations: their positions.
+        consumers: the positions of the operations that read each operand.
+        known: operands that are constants.
+    """
     own = set(operations)
     produced = [index for position in operations for index in graph.operations[position].outputs]
     read = dict.fromkeys(index for position in operations for index in graph.operations[position].inputs)
     results, made = set(graph.outputs), set(produced)
     inputs = tuple(
-        index for index in read if graph.operands[index].lifetime in _VARIABLES and index not in made
+        index
+        for index in read
+        if graph.operands[index].lifetime in _VARIABLES and index not in made and index not in known
     )
     outputs = tuple(index for index in produced if index in results or consumers.get(index, set()) - own)
     return inputs, outputs

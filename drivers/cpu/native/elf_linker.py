@@ -12,7 +12,8 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.cpu.native.image import Image
 
@@ -71,8 +72,7 @@ def link(codes: Iterable[bytes]) -> Image:
         raise NotLinkable(f"an object is damaged: {error}") from None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Section:
+class _Section(Struct, frozen=True, kw_only=True):
     name: str
     kind: int
     flags: int
@@ -83,8 +83,7 @@ class _Section:
     alignment: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Symbol:
+class _Symbol(Struct, frozen=True, kw_only=True):
     name: str
     kind: int
     binding: int

@@ -8,10 +8,10 @@ are alive. Later executions begin with the largest capacities so far.
 import ctypes
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.native.instance import Instance
 from neurald.drivers.cpu.native.llvm import LoadedCode
@@ -35,8 +35,7 @@ class LengthsRefused(Exception):
     """The code of a step is not valid for the lengths that it has found."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class GrowingBinding:
+class GrowingBinding(Struct, frozen=True, kw_only=True, eq=False):
     """Memory for the inputs of an execution, and what receives its outputs.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 import threading
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True, kw_only=True):
     """A module compiled on its own. Units with the same name have the same text."""
 
     name: str

@@ -1,7 +1,8 @@
 """Makes a model of each block of a structured model."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.structured_model import (
     Append,
@@ -24,8 +25,7 @@ from neurald.hal.records import replace
 _VARIABLES = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BlockModel:
+class BlockModel(Struct, frozen=True, kw_only=True):
     """A block as a model.
 
     Attributes:

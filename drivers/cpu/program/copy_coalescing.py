@@ -9,15 +9,15 @@ behind it, so that even the shorter list stays what it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.program.linear_program import LinearInstruction
 from neurald.drivers.cpu.target.executable import Opcode
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SharedVariables:
+class SharedVariables(Struct, frozen=True, kw_only=True):
     """Which variables share memory, and when it is in use.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Turns the items of a structured model into instructions that run one after another."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.structured_model import (
     Append,
@@ -19,8 +20,7 @@ from neurald.drivers.cpu.target.executable import Opcode
 from neurald.hal.records import replace
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinearInstruction:
+class LinearInstruction(Struct, frozen=True, kw_only=True):
     """An instruction of a program.
 
     Attributes:

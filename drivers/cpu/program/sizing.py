@@ -15,8 +15,9 @@ the arena, it sets nothing, but stores the lengths that are wanted.
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import (
@@ -48,16 +49,14 @@ _NS_PER_NUMBER: Final = 2.0
 _DIVISIONS: Final = frozenset((Op.DIVIDE, Op.FLOOR_DIVIDE, Op.TRUNCATE_DIVIDE, Op.MODULO))
 
 
-@dataclass(frozen=True, slots=True)
-class ElementOf:
+class ElementOf(Struct, frozen=True):
     """An integer that is an element of a value."""
 
     value: Value
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizedCall:
+class SizedCall(Struct, frozen=True, kw_only=True):
     """A kernel whose sizes a function sets.
 
     Attributes:
@@ -75,8 +74,7 @@ class SizedCall:
     cells: tuple[tuple[int, Value, "int | Extent"], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizedCopy:
+class SizedCopy(Struct, frozen=True, kw_only=True):
     """A copy whose size a function sets.
 
     Attributes:
@@ -90,8 +88,7 @@ class SizedCopy:
     start: "int | Extent"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Sizing:
+class Sizing(Struct, kw_only=True, eq=False):
     """A call that sets lengths; see this module.
 
     Attributes:

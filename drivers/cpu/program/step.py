@@ -1,9 +1,10 @@
 """Assembles a step from the kernels of its blocks and the instructions between them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from neurald.drivers.compiler.frontend.graph_builder import scalar_of
 from neurald.drivers.compiler.frontend.structured_model import (
@@ -58,8 +59,7 @@ class Names(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KernelRoutine:
+class KernelRoutine(Struct, frozen=True, kw_only=True):
     """A kernel of a step and its routine.
 
     Attributes:
@@ -72,8 +72,7 @@ class KernelRoutine:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledBlock:
+class CompiledBlock(Struct, frozen=True, kw_only=True):
     """The kernels of a block. The inputs and outputs of its graph are in the order of its model.
 
     Attributes:
@@ -85,8 +84,7 @@ class CompiledBlock:
     guards: tuple[Guard, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """A step before its values have locations.
 
     Attributes:

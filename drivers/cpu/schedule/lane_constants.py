@@ -7,9 +7,9 @@ are permuted by constants.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import (
@@ -34,8 +34,7 @@ from neurald.drivers.cpu.target.offsets import offset_of
 _MAX_TABLE_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowLoad:
+class RowLoad(Struct, frozen=True, eq=False):
     """A load of elements of a row, relative to the row.
 
     Attributes:

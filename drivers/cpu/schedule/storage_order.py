@@ -7,7 +7,8 @@ are stored in the order of the input instead.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, axis, load
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
@@ -103,8 +104,7 @@ def _cost_ns(kernel: Kernel, target: Target) -> float:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Split:
+class _Split(Struct, frozen=True, kw_only=True):
     """A kernel with some axes split, in the same order.
 
     Attributes:

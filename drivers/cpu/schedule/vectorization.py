@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import Extent, estimate
@@ -53,8 +54,7 @@ _LANE_BYTES = 4
 _GREEDY = frozenset((Op.POWER, Op.MODULO))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopSchedule:
+class LoopSchedule(Struct, frozen=True, kw_only=True):
     """Loop nest that computes the elements of a kernel.
 
     There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements
@@ -170,8 +170,7 @@ def _order(kernel: Kernel, lanes: int) -> tuple[Axis, ...]:
     return kernel.axes
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """A way to compute the elements along the last axis of a kernel; see `LoopSchedule`."""
 
     kernel: Kernel

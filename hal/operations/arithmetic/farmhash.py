@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from neurald.hal.operations.machinery.call import Array
 
-_MASK = (1 << 64) - 1
-_K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
+#: Words are numbers up to this one.
+MASK = (1 << 64) - 1
+#: Constants of the hash.
+K0, K1, K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 #: Block size for long keys, in bytes.
-_PIECE = 64
+PIECE = 64
 
 # Arithmetic on words is modulo 2^64. An array has one word per key, or one for all.
 _Words = np.ndarray[Any, np.dtype[np.uint64]]
@@ -46,7 +48,7 @@ def _word(keys: Array, offset: int, size: int = 8) -> _Words:
 
 
 def _constant(value: int) -> _Words:
-    return np.array([value & _MASK], np.uint64)
+    return np.array([value & MASK], np.uint64)
 
 
 def _rotate(words: _Words, bits: int) -> _Words:
@@ -66,9 +68,9 @@ def _combine(first: _Words, second: _Words, multiplier: _Words) -> _Words:
 
 def _up_to_16(keys: Array) -> _Words:
     length = keys.shape[1]
-    multiplier = _constant(_K2 + 2 * length)
+    multiplier = _constant(K2 + 2 * length)
     if length >= 8:
-        first, last = _word(keys, 0) + _constant(_K2), _word(keys, -8)
+        first, last = _word(keys, 0) + _constant(K2), _word(keys, -8)
         return _combine(
             _rotate(last, 37) * multiplier + first, (_rotate(first, 25) + last) * multiplier, multiplier
         )
@@ -76,35 +78,35 @@ def _up_to_16(keys: Array) -> _Words:
         first, last = _word(keys, 0, 4), _word(keys, -4, 4)
         return _combine(_constant(length) + (first << np.uint64(3)), last, multiplier)
     if length == 0:
-        return np.full(len(keys), _K2, np.uint64)
+        return np.full(len(keys), K2, np.uint64)
     first, middle, last = (_word(keys, offset, 1) for offset in (0, length >> 1, -1))
     low = first + (middle << np.uint64(8))
     high = _constant(length) + (last << np.uint64(2))
-    return _mix(low * _constant(_K2) ^ high * _constant(_K0)) * _constant(_K2)
+    return _mix(low * _constant(K2) ^ high * _constant(K0)) * _constant(K2)
 
 
 def _ends(keys: Array, factor: int, multiplier: _Words) -> _Pair:
     """Hashes the first and last 16 bytes."""
     first, second = _word(keys, 0) * _constant(factor), _word(keys, 8)
-    last, before = _word(keys, -8) * multiplier, _word(keys, -16) * _constant(_K2)
+    last, before = _word(keys, -8) * multiplier, _word(keys, -16) * _constant(K2)
     low = _rotate(first + second, 43) + _rotate(last, 30) + before
-    return low, first + _rotate(second + _constant(_K2), 18) + last
+    return low, first + _rotate(second + _constant(K2), 18) + last
 
 
 def _up_to_32(keys: Array) -> _Words:
-    multiplier = _constant(_K2 + 2 * keys.shape[1])
-    return _combine(*_ends(keys, _K1, multiplier), multiplier)
+    multiplier = _constant(K2 + 2 * keys.shape[1])
+    return _combine(*_ends(keys, K1, multiplier), multiplier)
 
 
 def _up_to_64(keys: Array) -> _Words:
-    multiplier = _constant(_K2 + 2 * keys.shape[1])
-    low, high = _ends(keys, _K2, multiplier)
+    multiplier = _constant(K2 + 2 * keys.shape[1])
+    low, high = _ends(keys, K2, multiplier)
     third, fourth = _word(keys, 16) * multiplier, _word(keys, 24)
     fifth = (low + _word(keys, -32)) * multiplier
     sixth = (_combine(low, high, multiplier) + _word(keys, -24)) * multiplier
     return _combine(
         _rotate(third + fourth, 43) + _rotate(fifth, 30) + sixth,
-        third + _rotate(fourth + _word(keys, 0) * _constant(_K2), 18) + fifth,
+        third + _rotate(fourth + _word(keys, 0) * _constant(K2), 18) + fifth,
         multiplier,
     )
 
@@ -145,22 +147,22 @@ def _long(keys: Array) -> _Words:
     count, length = keys.shape
     nothing = np.zeros(count, np.uint64)
     state = _HashState(
-        x=_constant(81 * _K2) + _word(keys, 0),
-        y=nothing + _constant(81 * _K1 + 113),
-        z=_mix(_constant((81 * _K1 + 113) * _K2 + 113)) * _constant(_K2),
+        x=_constant(81 * K2) + _word(keys, 0),
+        y=nothing + _constant(81 * K1 + 113),
+        z=_mix(_constant((81 * K1 + 113) * K2 + 113)) * _constant(K2),
         v=(nothing, nothing),
         w=(nothing, nothing),
     )
-    whole = (length - 1) // _PIECE * _PIECE
-    for start in range(0, whole, _PIECE):
-        state.take(keys[:, start : start + _PIECE], _constant(_K1))
-    multiplier = _constant(_K1) + ((state.z & np.uint64(0xFF)) << np.uint64(1))
+    whole = (length - 1) // PIECE * PIECE
+    for start in range(0, whole, PIECE):
+        state.take(keys[:, start : start + PIECE], _constant(K1))
+    multiplier = _constant(K1) + ((state.z & np.uint64(0xFF)) << np.uint64(1))
     first = state.w[0] + _constant(length - 1 - whole)
     state.v = state.v[0] + first, state.v[1]
     state.w = first + state.v[0], state.w[1]
-    state.take(keys[:, -_PIECE:], multiplier, last=True)
+    state.take(keys[:, -PIECE:], multiplier, last=True)
     return _combine(
-        _combine(state.v[0], state.w[0], multiplier) + _mix(state.y) * _constant(_K0) + state.z,
+        _combine(state.v[0], state.w[0], multiplier) + _mix(state.y) * _constant(K0) + state.z,
         _combine(state.v[1], state.w[1], multiplier) + state.x,
         multiplier,
     )

@@ -12,6 +12,7 @@ the result is
 and floor((value × mantissa + 2^30) / 2^31) without a right shift.
 """
 
+import math
 from enum import Enum
 
 import numpy as np
@@ -46,8 +47,17 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     The mantissa is in [2^30, 2^31). Too small values become 0, too large ones the largest
     multiplier.
     """
-    mantissas, exponents = quantize_multipliers(np.array([real]))
-    return int(mantissas[0]), int(exponents[0])
+    if not math.isfinite(real):
+        mantissas, exponents = quantize_multipliers(np.array([real]))
+        return int(mantissas[0]), int(exponents[0])
+    # As in `quantize_multipliers`, without NumPy, which takes far longer for one number.
+    fraction, exponent = math.frexp(real)
+    mantissa = math.floor(fraction * (1 << 31) + 0.5)
+    if mantissa >> 31:
+        mantissa, exponent = mantissa >> 1, exponent + 1
+    if exponent < -31:
+        return 0, 0
+    return (mantissa, exponent) if exponent <= 30 else ((1 << 31) - 1, 30)
 
 
 def single_ratio(first: float, second: float, divisor: float) -> float:

@@ -99,10 +99,12 @@ def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair
     extent = (kernel - 1) * dilation + 1
     if "padding_scheme" in call.binding.inputs:
         head, tail = _implicit_padding(call.padding_scheme, size, extent, stride)
+        is_same = call.padding_scheme is PaddingScheme.SAME
     else:
         # A window must not lie completely outside of the image.
         head, tail = (call.scalar_in(side, 0, extent - 1) for side in _SIDES[axis])
-    output = (size + head + tail - extent) // stride + 1
+        is_same = False
+    output = -(-size // stride) if is_same else (size + head + tail - extent) // stride + 1
     if output < 1:
         raise BadData(
             f"{name}: a window of {along} {extent} does not fit on an image of {along} {size} "
@@ -116,10 +118,11 @@ def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int
 
     If the total is odd, the end gets one element more.
     """
-    if scheme is PaddingScheme.VALID:
+    if scheme is PaddingScheme.VALID or extent == 1:
         return 0, 0
     positions = -(-size // stride)
-    total = max(0, (positions - 1) * stride + extent - size)
+    # A compiler needs a number, which is the same for many sizes that it does not know.
+    total = max(0, int((positions - 1) * stride + extent - size))
     return total // 2, total - total // 2
 
 

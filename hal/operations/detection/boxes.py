@@ -4,6 +4,7 @@ A box is [x1, y1, x2, y2], the upper left and the lower right corner. Quantised 
 of 1/8 pixel.
 """
 
+from enum import IntEnum
 from itertools import pairwise
 
 import numpy as np
@@ -24,8 +25,13 @@ from neurald.hal.records import replace
 #: Size of one unit of a quantised coordinate, in pixels.
 _COORDINATE_SCALE = 0.125
 
-#: Kernels of BOX_WITH_NMS_LIMIT.
-_HARD, _LINEAR, _GAUSSIAN = range(3)
+
+class SuppressionKernel(IntEnum):
+    """How BOX_WITH_NMS_LIMIT lowers the scores of boxes that overlap a selected one."""
+
+    HARD = 0
+    LINEAR = 1
+    GAUSSIAN = 2
 
 
 def box_rows() -> tuple[Row, ...]:
@@ -169,7 +175,7 @@ def _transform(call: Call) -> tuple[Array, ...]:
         return (store(moved.reshape(shape), call.operand("output")),)
 
 
-class _Selection(Struct, frozen=True, kw_only=True):
+class BoxSelection(Struct, frozen=True, kw_only=True):
     """Selected boxes, in order of selection.
 
     Attributes:
@@ -182,28 +188,48 @@ class _Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
+        """How many boxes there are."""
         return len(self.rows)
 
 
-def _decay(call: Call) -> Decay:
-    kernel = call.scalar_in("kernel", _HARD, _GAUSSIAN)
-    threshold = call.scalar("iou_threshold")
-    if kernel == _HARD:
-        return lambda overlap: np.where(overlap < threshold, np.float32(1), np.float32(0))
-    if kernel == _LINEAR:
-        return lambda overlap: np.where(overlap < threshold, np.float32(1), 1 - overlap)
-    sigma = call.scalar("sigma")
-    if not sigma > 0:
-        raise BadData(f"{call.name('sigma')} is {sigma:g}; it must be positive")
-    return lambda overlap: np.exp(-overlap * overlap / np.float32(sigma))
+class BoxSelectionRule(Struct, frozen=True, kw_only=True):
+    """How BOX_WITH_NMS_LIMIT selects boxes.
+
+    Attributes:
+        kernel: how the scores of boxes that overlap a selected one are lowered.
+        limit: maximum number of boxes of an image; None if there is none.
+        score_limit: the score that boxes exceed before they are lowered.
+        least: the lowest score to keep after that.
+        iou_limit: the overlap from which the kernels HARD and LINEAR lower scores.
+        sigma: of the kernel GAUSSIAN.
+    """
+
+    kernel: SuppressionKernel
+    limit: int | None
+    score_limit: float
+    least: float
+    iou_limit: float
+    sigma: float
+
+
+def _decay(rule: BoxSelectionRule) -> Decay:
+    if rule.kernel is SuppressionKernel.HARD:
+        return lambda overlap: np.where(overlap < rule.iou_limit, np.float32(1), np.float32(0))
+    if rule.kernel is SuppressionKernel.LINEAR:
+        return lambda overlap: np.where(overlap < rule.iou_limit, np.float32(1), 1 - overlap)
+    return lambda overlap: np.exp(-overlap * overlap / np.float32(rule.sigma))
 
 
 def _known_kernel(call: Call) -> None:
-    call.scalar_in("kernel", _HARD, _GAUSSIAN)
+    call.scalar_in("kernel", 0, len(SuppressionKernel) - 1)
 
 
-def _select(call: Call) -> _Selection:
-    """Selects boxes in each image separately; images are runs of equal indexes."""
+def box_selection_rule(call: Call) -> BoxSelectionRule:
+    """Returns the arguments of BOX_WITH_NMS_LIMIT.
+
+    Raises:
+        BadData: the shapes of its inputs do not fit together, or sigma is not positive.
+    """
     rois, classes = call.shape("scores")
     if classes < 2:
         raise BadData(
@@ -212,36 +238,59 @@ def _select(call: Call) -> _Selection:
         )
     expect_shape(call, "boxes", (rois, 4 * classes), "four coordinates for each score")
     expect_shape(call, "images", (rois,), "one image for each row of scores")
-    boxes, images = float32(call, "boxes").reshape(rois, classes, 4), call.array("images")
+    _known_kernel(call)
+    rule = BoxSelectionRule(
+        kernel=SuppressionKernel(call.scalar("kernel")),
+        limit=None if call.scalar("limit") < 0 else call.scalar("limit"),
+        score_limit=call.scalar("score_threshold"),
+        least=call.scalar("nms_score_threshold"),
+        iou_limit=call.scalar("iou_threshold"),
+        sigma=call.scalar("sigma"),
+    )
+    if rule.kernel is SuppressionKernel.GAUSSIAN and not rule.sigma > 0:
+        raise BadData(f"{call.name('sigma')} is {rule.sigma:g}; it must be positive")
+    return rule
+
+
+def _select(call: Call) -> BoxSelection:
+    rule = box_selection_rule(call)
+    boxes = float32(call, "boxes").reshape(*call.shape("scores"), 4)
     expect_boxes(call, "boxes", boxes.reshape(-1, 4))
-    limit = call.scalar("limit")
-    bounds = [0, *(np.flatnonzero(images[1:] != images[:-1]) + 1), rois]
-    parts = [
-        _select_in_image(call, boxes, slice(start, stop), None if limit < 0 else limit)
-        for start, stop in pairwise(bounds)
-    ]
-    return _Selection(
+    return select_boxes(rule, boxes, float32(call, "scores"), call.array("images"))
+
+
+def select_boxes(rule: BoxSelectionRule, boxes: Array, scores: Array, images: Array) -> BoxSelection:
+    """Selects boxes in each image separately; images are runs of equal indexes.
+
+    Args:
+        rule: how.
+        boxes: float32 (rows, classes, 4).
+        scores: float32 (rows, classes), those of the background first.
+        images: (rows,).
+    """
+    bounds = [0, *(np.flatnonzero(images[1:] != images[:-1]) + 1), len(images)]
+    parts = [_select_in_image(rule, boxes, scores, slice(start, stop)) for start, stop in pairwise(bounds)]
+    return BoxSelection(
         rows=np.concatenate([part.rows for part in parts]),
         classes=np.concatenate([part.classes for part in parts]),
         scores=np.concatenate([part.scores for part in parts]),
     )
 
 
-def _select_in_image(call: Call, boxes: Array, rows: slice, limit: int | None) -> _Selection:
+def _select_in_image(rule: BoxSelectionRule, boxes: Array, every: Array, rows: slice) -> BoxSelection:
     """Selects the best boxes except background, ordered by class and then by score."""
-    scores, decay = float32(call, "scores")[rows], _decay(call)
-    threshold, lowest = call.scalar("score_threshold"), call.scalar("nms_score_threshold")
+    scores, decay = every[rows], _decay(rule)
     found: list[tuple[Array, Array, Array]] = []
     for index in range(1, scores.shape[1]):
-        candidates = np.flatnonzero(scores[:, index] > threshold)
+        candidates = np.flatnonzero(scores[:, index] > rule.score_limit)
         kept, lowered = soft_suppress(
-            boxes[rows][candidates, index], scores[candidates, index], decay, lowest, limit
+            boxes[rows][candidates, index], scores[candidates, index], decay, rule.least, rule.limit
         )
         found.append((candidates[kept] + rows.start, np.full(len(kept), index), lowered))
     chosen, classes, best = (np.concatenate(part) for part in zip(*found, strict=True))
-    top = np.argsort(-best, kind="stable")[:limit]
+    top = np.argsort(-best, kind="stable")[: rule.limit]
     top = top[np.argsort(classes[top], kind="stable")]
-    return _Selection(rows=chosen[top], classes=classes[top], scores=best[top])
+    return BoxSelection(rows=chosen[top], classes=classes[top], scores=best[top])
 
 
 def _select_shape(call: Call) -> tuple[Shape, ...]:

@@ -137,4 +137,5 @@ def resolve_axes(call: Call, name: str) -> tuple[int, ...]:
     """
     rank, what = len(call.shape("input")), call.name(name)
     call.shape(name)  # The rank of the list itself may be unspecified in the model.
-    return tuple(sorted({resolve_axis(axis, rank, what) for axis in np.unique(call.array(name)).tolist()}))
+    given = set(call.array(name).reshape(-1).tolist())
+    return tuple(sorted({resolve_axis(axis, rank, what) for axis in given}))

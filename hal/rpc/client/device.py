@@ -111,6 +111,8 @@ MAX_SUCCESSORS = 8
 #: For how long a client waits until a service manager listens in the place of a driver that died.
 _MAX_GAP_S = 1.0
 _GAP_POLL_S = 0.01
+#: How many connections are opened while the process that accepts them is about to stop.
+_MAX_REFUSALS = 12
 
 
 def connect(
@@ -748,10 +750,17 @@ def _open(
     began_s = time.monotonic()
     limit = began_s + CONNECT_TIMEOUT_S
     limit = limit if deadline_s is None else min(limit, deadline_s)
+    refusals = 0
     while True:
         before = _listener(address)
         try:
             return _open_once(address, traffic, limit, token_file, tls)
+        except Withdrawn as error:
+            # On TCP its successor may listen at the same port, and get every second connection.
+            refusals += 1
+            if refusals >= _MAX_REFUSALS or time.monotonic() >= limit:
+                raise UnavailableDevice(str(error)) from None
+            time.sleep(_GAP_POLL_S)
         except UnavailableDevice:
             now_s = time.monotonic()
             if now_s < began_s + _MAX_GAP_S and address.path is not None and is_vacant(address.path):
@@ -790,6 +799,8 @@ def _open_once(
             measured = capabilities_from_wire(capabilities.capabilities, description.declared_extensions)
             cleanup.pop_all()
     except (DeadObject, MissedDeadlineTransient) as error:
+        if isinstance(error, Withdrawn):
+            raise
         # A daemon that is silent would not answer another handshake either.
         is_silent = isinstance(error, Unreachable | MissedDeadlineTransient)
         reason = "" if is_silent else _tls_failure(address, tls, content, limit)

@@ -39,6 +39,7 @@ from neurald.hal.rpc.server.handler import DeviceHandler, RunWithData
 from neurald.hal.rpc.transport.certificate import Certificate
 from neurald.hal.rpc.transport.message_scan import count_parts
 from neurald.hal.rpc.transport.status import CHUNK_BYTES, abort, parse, set_status, token_of
+from neurald.hal.rpc.wire.device import Access
 from neurald.hal.sync.cancellation import Cancellation
 
 logger = logging.getLogger(__name__)
@@ -61,10 +62,19 @@ class GrpcService:
         handler: of the calls.
         streams: limits streams.
         has_channel: whether sessions are opened over the side channel.
+        find_access: returns who may call, for status calls.
     """
 
-    def __init__(self, handler: DeviceHandler, streams: StreamLimiter, *, has_channel: bool) -> None:
+    def __init__(
+        self,
+        handler: DeviceHandler,
+        streams: StreamLimiter,
+        *,
+        has_channel: bool,
+        find_access: Callable[[], Access],
+    ) -> None:
         self._handler = handler
+        self._find_access = find_access
         self._streams = streams
         self._has_channel = has_channel
         self._reader = MessageReader()
@@ -75,7 +85,7 @@ class GrpcService:
         self._certificates: dict[Session, Certificate] = {}
         self._peers_lock = threading.Lock()
         self._watches: dict[Session, _SessionWatch] = {}
-        handler.admission.on_hang = self._tell_end
+        handler.admission.on_hang.append(self._tell_end)
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Returns handlers for all calls of the contract; requests arrive as bytes."""
@@ -83,7 +93,9 @@ class GrpcService:
         unary: dict[str, _CallHandler] = {
             "Describe": lambda message, context: _answer_empty(message, handler.describe),
             "GetCapabilities": lambda message, context: _answer_empty(message, handler.get_capabilities),
-            "GetStatus": lambda message, context: _answer_empty(message, handler.get_status),
+            "GetStatus": lambda message, context: _answer_empty(
+                message, lambda: handler.get_status(self._find_access())
+            ),
             "ReleaseMemory": self._in_session(handler.release_memory),
             "GetSupportedOperations": self._limited(handler.get_supported_operations),
             "PrepareModel": lambda message, context: self._limited(
@@ -227,6 +239,8 @@ class GrpcService:
             parse(device_pb2.OpenSessionRequest, data)
             if self._has_channel:
                 raise BadState("sessions of a UNIX socket are opened over the side channel")
+            # Its successor may already listen at the same port.
+            self._handler.admission.require_open()
             session = self._open_counted(context)
             self._ends[session] = send
             if not context.add_callback(lambda: self._end(session)):

@@ -6,7 +6,7 @@ Everything from a client is checked before the device sees it: numbers and limit
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -90,7 +90,6 @@ class DeviceHandler:
     Attributes:
         sessions: the open sessions.
         admission: admits calls and executions to the device.
-        find_access: returns who may call, for status calls.
         sandbox: the restrictions of the process that are in force, for status calls.
     """
 
@@ -105,7 +104,6 @@ class DeviceHandler:
         self.admission = Admission(device, limits, self.sessions)
         self._watch = watch or CrashWatch.alone()
         self.admission.mark_hanging = self._watch.breadcrumbs.mark_hanging
-        self.find_access: Callable[[], Access] = lambda: Access.UNKNOWN
         self.sandbox: tuple[str, ...] = ()
         self._device = device
         self._compilers = compilers
@@ -127,8 +125,12 @@ class DeviceHandler:
             capabilities=capabilities_to_wire(self._device.capabilities(), self._extensions)
         )
 
-    def get_status(self) -> device_pb2.GetStatusReply:
-        """Returns how busy the daemon is."""
+    def get_status(self, access: Access = Access.UNKNOWN) -> device_pb2.GetStatusReply:
+        """Returns how busy the daemon is.
+
+        Args:
+            access: who may call.
+        """
         sessions = self.sessions.all()
         calls = self.admission.calls
         is_offline = self.admission.is_draining or self.admission.is_hanging or self.admission.is_lost
@@ -140,7 +142,7 @@ class DeviceHandler:
                 prepared_models=sum(session.prepared_models for session in sessions),
                 memories=sum(session.memories for session in sessions),
                 calls=calls,
-                access=self.find_access(),
+                access=access,
                 sandbox=self.sandbox,
             )
         )

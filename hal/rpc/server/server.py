@@ -78,11 +78,14 @@ class DeviceServer:
             implements `CompilesApart`; None compiles in this process.
         takes_over: whether to replace the sockets of another process at the same path, at once and
             without a gap, when everything else is ready. Clients of the other process keep their
-            connections.
+            connections. With `tls`, both processes listen at the same port until the other one
+            ends.
         watch: knows which models kill the driver; None for one that nobody reads.
         tls: serve only clients with a certificate of the daemon's authority, over encrypted
             connections, and without a token; only on TCP.
         sharing: which other users are served; only on a UNIX socket.
+        beside: another server of the same device, for the same sessions; None for the only one. It
+            is stopped after this one.
 
     Attributes:
         address: where it listens; has the actual port once it has started.
@@ -109,6 +112,7 @@ class DeviceServer:
         watch: CrashWatch | None = None,
         tls: TlsFiles | None = None,
         sharing: Sharing = NOBODY_ELSE,
+        beside: "DeviceServer | None" = None,
     ) -> None:
         if tls is not None and (insecure or address.path is not None):
             what = "--insecure" if insecure else f"the UNIX socket {address.path}"
@@ -126,22 +130,25 @@ class DeviceServer:
         self._revocations = None if tls is None else Revocations(tls.revoked, tls.authority)
         self.address = address
         limits = limits or Limits()
-        self._compilers = (
-            SessionPool(driver, device, limits) if driver is not None and compiles_apart(device) else None
-        )
-        self.handler = DeviceHandler(device, limits, self._compilers, watch)
+        self._compilers: SessionPool | None = None
+        if beside is None:
+            if driver is not None and compiles_apart(device):
+                self._compilers = SessionPool(driver, device, limits)
+            self.handler = DeviceHandler(device, limits, self._compilers, watch)
+        else:
+            self.handler = beside.handler
         self._is_open_to_all = insecure
-        self._staging = _staging_address(address) if takes_over else address
+        shares_port = takes_over and tls is not None
+        self._staging = _staging_address(address) if takes_over and not shares_port else address
         #: The numbers of the sockets' files, by path. Another process may replace the files.
         self._own_files: dict[Path, int] = {}
         self._token: bytes | None = None
         self._gate = AccessInterceptor(self.handler.sessions)
         self._certificates = None if self._revocations is None else CertificateInterceptor(self._revocations)
-        self.handler.find_access = self._access
         self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only calls submit
-            options=server_options(),
+            options=server_options(shares_port=shares_port),
             maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING_CALLS,
             interceptors=[
                 *(() if self._certificates is None else (self._certificates,)),
@@ -152,7 +159,9 @@ class DeviceServer:
         self.streams = StreamLimiter(
             limit=_MAX_STREAMS, owner_limit=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
         )
-        self._service = GrpcService(self.handler, self.streams, has_channel=address.path is not None)
+        self._service = GrpcService(
+            self.handler, self.streams, has_channel=address.path is not None, find_access=self._access
+        )
         self.grpc.add_generic_rpc_handlers((self._service.handlers(),))
         self._channel: ChannelServer | None = None
         self._serving: tuple[threading.Thread, ...] = ()
@@ -323,5 +332,5 @@ def _staging_address(address: Address) -> Address:
         BadData: the address is not a UNIX socket.
     """
     if address.path is None:
-        raise BadData(f"{address} cannot be taken over; only UNIX sockets can")
+        raise BadData(f"{address} cannot be taken over; only UNIX sockets and ports with TLS can")
     return Address(path=address.path.with_name(f".{os.getpid()}"))

@@ -70,8 +70,6 @@ _SERVER_OPTIONS = (
     # late.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # Otherwise a second daemon would share the port and receive half of the calls.
-    ("grpc.so_reuseport", 0),
     ("grpc.max_concurrent_streams", 128),
     # Clients that ping more often are disconnected.
     ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 2),
@@ -84,13 +82,22 @@ _SERVER_OPTIONS = (
 _MAX_CONNECTIONS = 1024
 
 
-def server_options() -> tuple[tuple[str, int], ...]:
-    """Returns the options of a gRPC server, which leave half of the descriptors to other uses."""
+def server_options(*, shares_port: bool = False) -> tuple[tuple[str, int], ...]:
+    """Returns the options of a gRPC server, which leave half of the descriptors to other uses.
+
+    Args:
+        shares_port: whether another process of this user may listen at the same port, and serve
+            some of the connections.
+    """
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     connections = _MAX_CONNECTIONS
     if descriptors != resource.RLIM_INFINITY:
         connections = min(connections, descriptors // 2)
-    return (*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", connections))
+    return (
+        *_SERVER_OPTIONS,
+        ("grpc.so_reuseport", int(shares_port)),
+        ("grpc.max_allowed_incoming_connections", connections),
+    )
 
 
 _STATUSES = {

@@ -60,7 +60,7 @@ def test_an_execution_that_hangs_is_given_up() -> None:
     admission, sessions = admission_of(Limits(execution_s=0))
     session = sessions.open()
     ended: list[tuple[Session, Error]] = []
-    admission.on_hang = lambda session, error: ended.append((session, error))
+    admission.on_hang.append(lambda session, error: ended.append((session, error)))
     ticket = admission.begin_execution(session, ExecuteOptions(), Priority.MEDIUM)
     wait_until(lambda: bool(ended))
     wait_until(lambda: not sessions.all())

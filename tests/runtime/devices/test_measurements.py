@@ -18,7 +18,6 @@ from neurald.runtime.devices.measurements import (
     RETRY_S,
     Failure,
     Measurement,
-    forget_failure,
     load,
     store,
     store_failure,
@@ -153,8 +152,5 @@ def test_a_failure_is_remembered_until_it_is_time_to_try_again(
     with monkeypatch.context() as after:
         after.setattr(measurements, "_BOOT_ID", boot)
         assert load(_ADDRESS) is None
-    forget_failure(_ADDRESS)
-    assert load(_ADDRESS) is None
     store(_ADDRESS, create_all())
-    forget_failure(_ADDRESS)
     assert isinstance(load(_ADDRESS), Measurement)

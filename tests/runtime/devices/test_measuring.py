@@ -37,9 +37,6 @@ class Connection(DaemonConnection):
     def keep_failure(self, reason: str) -> None:
         self.kept = reason
 
-    def forget_failure(self) -> None:
-        self.kept = ""
-
 
 @pytest.fixture
 def connection(monkeypatch: pytest.MonkeyPatch) -> Connection:
@@ -95,11 +92,16 @@ def test_a_driver_that_could_not_start_is_tried_again_later(
 
 
 def test_an_operator_has_it_tried_at_once(connection: Connection) -> None:
+    assert measuring.unmeasured() == (connection.address,)
     connection.kept = "not yet"
+    assert measuring.unmeasured() == ()
     measuring.measure_new()
     assert not connection.connects
-    measuring.measure_new(retries=True)
+    measuring.measure_new(time.monotonic() + 1, retries=True)
     assert len(connection.connects) == 1
+    assert measuring.failures() == {connection.address: "not yet"}
+    measuring.measure_new(retries=True)
+    assert len(connection.connects) == 2
     assert connection.kept == "there is no platform"
 
 

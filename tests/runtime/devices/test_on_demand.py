@@ -68,6 +68,19 @@ def test_a_device_is_listed_before_its_driver_runs_and_runs_when_it_is_used(envi
     assert len(environment.driver_starts) == 1
 
 
+def test_a_command_does_not_wait_long_for_a_driver_that_has_never_run(environment: OnDemand) -> None:
+    environment.behaviour.write_text("slow")
+    found = json.loads(environment.command("devices", "--json").stdout)
+    assert [each["name"] for each in found["devices"]] == ["cpu"]
+    assert found["unavailable"] == {}
+    (address,) = found["starting"]
+    assert address.endswith("adder.sock")
+    # The driver goes on starting.
+    environment.behaviour.write_text("")
+    wait_until(lambda: "adder@adder" in environment.command("devices").stdout)
+    assert len(environment.driver_starts) == 1
+
+
 def test_a_driver_that_could_win_nothing_is_not_started(environment: OnDemand) -> None:
     measured(environment)
     program = _RUN.replace(
@@ -135,10 +148,10 @@ def test_a_driver_that_cannot_start_is_tried_once(environment: OnDemand) -> None
     ((address, reason),) = json.loads(table.stdout)["unavailable"].items()
     assert address.endswith("adder.sock")
     assert "the device is out of order" in reason
-    assert len(environment.driver_starts) == 2
+    wait_until(lambda: len(environment.driver_starts) == 2)
     # The remedy is noticed by who looks for it.
     environment.behaviour.write_text("")
-    assert "adder@adder" in environment.command("devices").stdout
+    wait_until(lambda: "adder@adder" in environment.command("devices").stdout)
     assert listed(environment)["adder@adder"]
 
 

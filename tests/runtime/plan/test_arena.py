@@ -18,7 +18,8 @@ def overlapping(spans: list[Lifespan], offsets: dict[int, int]) -> list[tuple[in
         (a.value, b.value)
         for n, a in enumerate(spans)
         for b in spans[:n]
-        if a.meets(b)
+        if a.first <= b.last
+        and b.first <= a.last
         and offsets[a.value] < offsets[b.value] + b.size_bytes
         and offsets[b.value] < offsets[a.value] + a.size_bytes
     ]

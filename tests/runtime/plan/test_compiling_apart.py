@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from support.models.addition import addition
 
 import neurald as nd
 from neurald.hal.compiling import background
+from neurald.hal.memory import mapped_file
+from neurald.runtime.plan import preparer
 
 _PROGRAM = """
 import sys
@@ -57,3 +60,32 @@ def test_compilations_that_are_waited_for_have_processes_of_their_own() -> None:
     builder.set_caching(None)
     builder.finish()
     assert ("cpu", True) in background._pools
+
+
+def test_the_process_starts_before_constants_that_nobody_has_read_are_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(mapped_file, "_REST_NS", 20_000_000)
+    events: list[object] = []
+    monkeypatch.setattr(
+        background, "start_ahead", lambda name, device, *, is_awaited: events.append((name, is_awaited))
+    )
+    sealed = preparer.seal_constants
+
+    def seal(model: nd.Model) -> nd.Model:
+        events.append("reads constants")
+        return sealed(model)
+
+    monkeypatch.setattr(preparer, "seal_constants", seal)
+    values = np.arange(7, dtype=np.float32)
+    path = tmp_path / "weights"
+    path.write_bytes(values.tobytes())
+    time.sleep(0.05)
+    for expected in ([("cpu", True), "reads constants"], []):
+        with path.open("rb") as file:
+            model = addition(values, pool=mapped_file.FileMemory(file.fileno(), str(path)))
+        events.clear()
+        builder = nd.CompilationBuilder(model, devices=nd.devices()[:1])
+        builder.set_caching(tmp_path / "cache", bytes(32))
+        builder.finish()
+        assert events == expected

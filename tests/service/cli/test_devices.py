@@ -6,6 +6,7 @@ from neurald.drivers.sample.device import create_all
 from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.errors import DeadObject
 from neurald.hal.records import replace
+from neurald.runtime.devices import discovery
 
 
 def test_json() -> None:
@@ -46,7 +47,7 @@ class Silent:
 
 def test_one_that_dies_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     both = (nd.devices()[0], Silent())
-    monkeypatch.setattr(nd, "devices", lambda: both)
+    monkeypatch.setattr(discovery, "devices", lambda: both)
     _, silent = invoke_json("devices")["devices"]
     assert silent["address"] == "unix:///run/silent.sock"
     assert silent["error"] == "silent: the driver is gone"
@@ -60,7 +61,7 @@ def test_extensions_are_listed_with_what_they_declare(monkeypatch: pytest.Monkey
     first, second = create_all(), create_all()
     second.name = "second"
     second.declared_extensions = (replace(EXTENSION, operand_types=()),)
-    monkeypatch.setattr(nd, "devices", lambda: (first,))
+    monkeypatch.setattr(discovery, "devices", lambda: (first,))
     (device,) = invoke_json("devices")["devices"]
     assert device["extensions"] == ["neurald.tflite", "org.neurald.sample"]
     (declared,) = device["declared_extensions"]
@@ -72,7 +73,7 @@ def test_extensions_are_listed_with_what_they_declare(monkeypatch: pytest.Monkey
     assert "sample-all: extension org.neurald.sample with PIXELS_TO_GRAY" in " ".join(
         invoke("devices").stderr.split()
     )
-    monkeypatch.setattr(nd, "devices", lambda: (first, second))
+    monkeypatch.setattr(discovery, "devices", lambda: (first, second))
     reason = "sample-all and second declare the extension differently"
     for device in invoke_json("devices")["devices"]:
         assert device["disabled_extensions"] == {"org.neurald.sample": reason}

@@ -127,3 +127,18 @@ def test_texts_that_fit_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = narrow_table(monkeypatch, ("first", "second"), [("a" * 30, "b" * 30)], shorten=("first",))
     assert "a" * 30 in lines[2]
     assert "b" * 30 in lines[2]
+
+
+def test_live_tables_replace_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    written.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdout", written)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    with output.live_tables() as show:
+        show(("driver", "reason"), [("gpu", "\x1b[2J" + "x" * 100)], shorten=("reason",))
+        show(("driver", "reason"), [("npu", "-")])
+    text = written.getvalue()
+    assert text.index("gpu") < text.index("npu")
+    assert "\x1b[2J" + "x" not in text
+    assert "\\x1b[2Jx" in text

@@ -59,7 +59,7 @@ def test_who_watches_health_for_longest_gives_way(daemon: Daemon, monkeypatch: p
         assert all(watch.is_active() for watch in watches[2:])
         for watch in watches:
             watch.cancel()
-        wait_until(lambda: not daemon._health._watches)
+        wait_until(lambda: not daemon._health[0]._watches)
 
 
 def test_watches_that_end_while_others_are_notified(daemon: Daemon) -> None:
@@ -99,7 +99,7 @@ def test_watches_are_notified_of_the_last_state(daemon: Daemon) -> None:
         other = stub.Watch(health_pb2.HealthCheckRequest(service="other"), timeout=60)
         assert next(watch).status == states.SERVING
         assert next(other).status == states.SERVICE_UNKNOWN
-        daemon._health.set("", states.NOT_SERVING)
+        daemon._health[0].set("", states.NOT_SERVING)
         assert next(watch).status == states.NOT_SERVING
         assert other.is_active()
         with pytest.raises(grpc.RpcError, match="NOT_FOUND"):

@@ -26,6 +26,7 @@ from neurald.service.manager.configuration import (
     limit_arguments,
     load_configuration,
     load_for_this_machine,
+    tls_arguments,
 )
 from neurald.service.manager.setting_choice import DEFAULT
 from neurald.service.sandbox.mode import SandboxMode
@@ -159,6 +160,19 @@ def test_without_a_file_installed_devices_are_supervised(
         ("[drivers.cpu]\nwatch_s = 3", r"unknown field `watch_s`.*drivers"),
         ("[drivers.cpu]\nidle_s = 'soon'", r"Expected `float \| null`, got `str`.*idle_s"),
         ("[drivers.cpu]\nidle_s = -1", r"drivers\.cpu\.idle_s \(.*neurald.toml\) is -1"),
+        (
+            "[drivers.cpu]\nlisten = '0.0.0.0:7000'",
+            "listen .*: 0.0.0.0:7000 needs the folder tls, or each of",
+        ),
+        ("[drivers.cpu]\nlisten = '0.0.0.0:0'\ntls = '/t'", "host:port is expected"),
+        ("[drivers.cpu]\nlisten = 'unix:///a'\ntls = '/t'", "host:port is expected"),
+        ("[drivers.cpu]\nlisten = '7000'\ntls = '/t'", "listen .*is not an address"),
+        ("[drivers.cpu]\ntls_key = '/t'", "tls_key needs listen"),
+        ("[drivers.cpu]\nlisten = 'a:7000'\ntls = 'gpu'", "tls is 'gpu'; an absolute path"),
+        (
+            "[drivers.cpu]\nlisten = 'a:7000'\ntls = '/t'\n[drivers.gpu]\nlisten = 'b:7000'\ntls = '/t'",
+            "drivers.gpu.listen: port 7000 is that of the driver cpu",
+        ),
         ("[drivers.cpu]\nstart_s = 0", "start_s .* more than 0"),
         ("[drivers.cpu]\nwatchdog_s = nan", "watchdog_s .* is nan"),
         ("[drivers.cpu]\nlimits = {session = 3}", "limits .*there is no limit 'session'"),
@@ -224,3 +238,10 @@ def test_the_example_has_every_setting_and_its_default(file: Path) -> None:
     shown, expected = found.drivers["opencl"], plain.drivers["opencl"]
     # Drivers without a level of their own take that of the file.
     assert msgspec.structs.replace(shown, log_level=expected.log_level) == expected
+
+
+def test_arguments_of_a_driver_for_other_hosts() -> None:
+    assert tls_arguments(DriverSettings()) == []
+    found = tls_arguments(DriverSettings(listen="gpu.example:7000", tls="~/gpu", tls_ca="/etc/ca.pem"))
+    home = str(Path.home())
+    assert found == ["--listen-tls", "gpu.example:7000", "--tls", f"{home}/gpu", "--tls-ca", "/etc/ca.pem"]

@@ -25,12 +25,12 @@ class _Process:
 
 
 @pytest.fixture
-def created() -> list[_Process]:
+def created() -> list[Any]:
     return []
 
 
 @pytest.fixture
-def spare(created: list[_Process]) -> SpareProcess:
+def spare(created: list[Any]) -> SpareProcess:
     def create() -> Any:
         created.append(_Process())
         return created[-1]
@@ -38,41 +38,40 @@ def spare(created: list[_Process]) -> SpareProcess:
     return SpareProcess(create)
 
 
-def test_one_is_prepared_and_handed_over(spare: SpareProcess, created: list[_Process]) -> None:
+def test_one_is_prepared_and_handed_over(spare: SpareProcess, created: list[Any]) -> None:
     assert spare.take() is None
     spare.prepare()
     spare.prepare()
     assert len(created) == 1
     assert spare.pid == 1234
     assert spare.take() is created[0]
-    assert spare.take() is spare.pid is None
+    assert spare.take() is None
+    assert spare.pid is None
     assert spare.is_gone
     assert created[0].deeds == []
 
 
-def test_one_that_is_dropped_is_gone_once_it_has_ended(spare: SpareProcess, created: list[_Process]) -> None:
+def test_one_that_is_dropped_is_gone_once_it_has_ended(spare: SpareProcess, created: list[Any]) -> None:
     spare.prepare()
     spare.drop()
     assert spare.take() is None
     assert not spare.is_gone
     spare.kill()
     assert created[0].deeds == ["stop", "kill"]
-    spare.ended(created[0])  # type: ignore[arg-type]
+    spare.ended(created[0])
     assert spare.is_gone
 
 
-def test_one_that_ends_by_itself_is_replaced_by_the_next(
-    spare: SpareProcess, created: list[_Process]
-) -> None:
+def test_one_that_ends_by_itself_is_replaced_by_the_next(spare: SpareProcess, created: list[Any]) -> None:
     spare.prepare()
-    spare.ended(created[0])  # type: ignore[arg-type]
+    spare.ended(created[0])
     assert spare.is_gone
     spare.prepare()
     assert spare.take() is created[1]
 
 
 def test_one_from_before_an_installation_is_not_used(
-    spare: SpareProcess, created: list[_Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spare: SpareProcess, created: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), "/nonexistent"])
     spare.prepare()

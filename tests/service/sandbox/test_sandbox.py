@@ -187,17 +187,17 @@ def test_full_starts_with_all_of_it_or_not_at_all(
     monkeypatch.setattr(seccomp, "is_available", lambda: has_seccomp)
     monkeypatch.setattr("neurald.service.sandbox.sandbox._is_alone", lambda: True)
     with pytest.raises(BadState, match=words):
-        enter(SandboxMode.FULL, Address.parse(f"unix://{tmp_path}/d.sock"), is_own_process=True)
+        enter(SandboxMode.FULL, [Address.parse(f"unix://{tmp_path}/d.sock")], is_own_process=True)
 
 
 def test_a_process_that_does_other_things_is_left_alone(tmp_path: Path) -> None:
     address = Address.parse(f"unix://{tmp_path}/d.sock")
     for mode in (SandboxMode.AUTO, SandboxMode.OFF):
-        sandbox = enter(mode, address, is_own_process=False)
+        sandbox = enter(mode, [address], is_own_process=False)
         assert sandbox.parts == ()
         sandbox.close()
     with pytest.raises(BadState, match="this process does more"):
-        enter(SandboxMode.FULL, address, is_own_process=False)
+        enter(SandboxMode.FULL, [address], is_own_process=False)
     assert "NoNewPrivs:\t0" in Path("/proc/self/status").read_text()
 
 

@@ -4,11 +4,10 @@ from functools import cache
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.kernels import library_units
-from neurald.drivers.cpu.first_tier.layout import FUNCTIONS
+from neurald.drivers.cpu.first_tier.kernels.units import library_units
 from neurald.drivers.cpu.first_tier.preparation import prepare
 from neurald.drivers.cpu.native.llvm import link_image
-from neurald.drivers.cpu.native.object_code import callers_unit, object_codes
+from neurald.drivers.cpu.native.object_code import object_codes
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import TARGETS, runs_here
@@ -24,8 +23,7 @@ TARGETS_HERE = sorted(name for name, target in TARGETS.items() if runs_here(targ
 @cache
 def library(target: str) -> tuple[bytes, ...]:
     """Returns the code of the library."""
-    units = [*library_units(TARGETS[target]), callers_unit({len(each) for each in FUNCTIONS.values()})]
-    return link_image(object_codes(units, TARGETS[target]))
+    return link_image(object_codes(library_units(TARGETS[target]), TARGETS[target]))
 
 
 def prepared(

@@ -1,8 +1,8 @@
 """A service manager in a process of its own, and drivers for it that misbehave on demand.
 
 The behaviour of a driver is the content of the file that the variable BEHAVIOUR names: "fail" makes
-its factory raise, "exit" ends its process, and "hang" never returns. Each driver process appends its id to the file `starts`
-beside it.
+its factory raise, "exit" ends its process, "hang" never returns, and "slow" does so once the
+behaviour is another one. Each driver process appends its id to the file `starts` beside it.
 """
 
 import os
@@ -38,6 +38,8 @@ def create_adder() -> AddingDevice:
         os._exit(7)
     while behaviour == "hang":
         time.sleep(1)
+    while file.read_text() == "slow":
+        time.sleep(0.05)
     return AddingDevice()
 
 
@@ -91,8 +93,8 @@ class Managed:
 
     def configure(self, **settings: object) -> None:
         """Writes the configuration file."""
-        lines = ["[drivers.adder]", f'driver = "{self._driver}"', 'sandbox = "off"']
-        lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
+        lines = ["[drivers.adder]", f'driver = "{self._driver}"']
+        lines += [f"{name} = {_toml(value)}" for name, value in {"sandbox": "off", **settings}.items()]
         lines += ["[drivers.adder.environment]", f'{BEHAVIOUR_VARIABLE} = "{self.behaviour}"']
         self.file.write_text("\n".join(lines) + "\n")
 

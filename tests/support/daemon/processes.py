@@ -26,6 +26,10 @@ sys.exit(serve(driver, listen or None, drain_s=float(drain_s), ready=tell, limit
 """
 
 
+#: Variables that hide the daemons of this user and machine.
+_DIRECTORIES = ("XDG_RUNTIME_DIR", "NEURALD_MACHINE_DIRECTORY")
+
+
 def bare_environment() -> dict[str, str]:
     """Returns the least environment of a process that uses the library.
 
@@ -36,6 +40,7 @@ def bare_environment() -> dict[str, str]:
         "NEURALD_CACHE_DIR": "",
         "NEURALD_AUTOSTART": "0",
         "PATH": "/usr/bin:/bin",
+        **{name: os.environ[name] for name in _DIRECTORIES if name in os.environ},
     }
 
 

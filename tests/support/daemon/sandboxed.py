@@ -175,7 +175,7 @@ def main() -> None:
         seccomp.is_available = lambda: task["seccomp"]
     sandbox: Sandbox = enter(
         SandboxMode(task["mode"]),
-        Address.parse(task["listen"]),
+        [Address.parse(task["listen"])],
         map(Path, task.get("writable", ())),
         map(Path, task.get("readable", ())),
         is_own_process=task.get("is_own_process", True),

@@ -5,10 +5,10 @@ zero point.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import (
@@ -36,8 +36,7 @@ _LOW, _HIGH = -128, 127
 _MAX_INT32 = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantizedRows:
+class QuantizedRows(Struct, frozen=True, kw_only=True):
     """Rows of floats, quantised separately.
 
     Attributes:

@@ -8,11 +8,13 @@ from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
     axis,
+    clamp,
     load,
     maximum,
     minimum,
     reduce,
 )
+from neurald.drivers.compiler.ir.extent import estimate, has_extents
 from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -67,8 +69,8 @@ def _norm(call: Call, window: Window) -> tuple[_Element, _Finish]:
 def _is_better_in_two(window: Window, shape: Shape) -> bool:
     """Returns True if reducing along height first, then width, takes less than half of the work."""
     rows, columns = window.kernel
-    height, width = window.output
-    return 2 * height * (shape[2] * rows + width * columns) < height * width * rows * columns
+    height, width, length = (estimate(each) for each in (*window.output, shape[2]))
+    return 2 * height * (length * rows + width * columns) < height * width * rows * columns
 
 
 def _pooling(how: ReductionOp, pool: _Pool) -> Lowering:
@@ -140,8 +142,10 @@ def _count(window: Window, at: tuple[Expression, ...], shape: Shape) -> Expressi
     counts = []
     for dimension in (1, 2):
         begin = _begin(window, at, dimension)
-        end = minimum(begin + window.kernel[dimension - 1], shape[dimension])
-        counts.append(end - maximum(begin, 0))
+        taps = window.kernel[dimension - 1]
+        count = minimum(begin + taps, shape[dimension]) - maximum(begin, 0)
+        # Images of open size have no known bounds.
+        counts.append(clamp(count, 1, taps) if has_extents((count.low, count.high)) else count)
     return counts[0] * counts[1]
 
 

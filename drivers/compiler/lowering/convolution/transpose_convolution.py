@@ -6,8 +6,9 @@ convolution of stride 1 for each phase p. The phases along height and width beco
 single convolution, whose results are then interleaved.
 """
 
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_node
 from neurald.drivers.compiler.ir.builder import Builder
@@ -21,8 +22,7 @@ from neurald.hal.operations.convolution import transpose_convolution
 from neurald.hal.operations.machinery.call import Call
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AxisConvolution:
+class AxisConvolution(Struct, frozen=True, kw_only=True):
     """The convolution along one axis of the image.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, clamp, load
@@ -47,8 +47,7 @@ def _same(sums: Value) -> Value:
     return sums
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContractionPlan:
+class ContractionPlan(Struct, frozen=True, kw_only=True):
     """Describes an operation that moves a window over images as a contraction.
 
     Attributes:

@@ -1,15 +1,28 @@
-"""Lowers AXIS_ALIGNED_BBOX_TRANSFORM."""
+"""Lowers AXIS_ALIGNED_BBOX_TRANSFORM and BOX_WITH_NMS_LIMIT."""
 
 from collections.abc import Callable
 
-from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, maximum, minimum, select
+from neurald.drivers.compiler.ir.algorithm import SoftSelection
+from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    apply,
+    clamp,
+    constant,
+    index,
+    load,
+    maximum,
+    minimum,
+    select,
+)
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
+from neurald.drivers.compiler.lowering.machinery.table import BoundedLowerings, BoundedValue
 from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, output_shapes
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.detection.boxes import box_selection_rule
 from neurald.hal.operations.machinery.call import Call
 
 #: Messages of failed executions.
@@ -79,4 +92,49 @@ def _transform(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (builder.compute(shape, body, requirements),)
 
 
+def _selected(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
+    """Lowers BOX_WITH_NMS_LIMIT."""
+    selection = SoftSelection(rule=box_selection_rule(call))
+    given, images = builder.value(call, "boxes"), builder.value(call, "images")
+    rows, classes = call.shape("scores")
+    bound = selection.bound(rows, classes)
+    if not bound:
+        raise Unsupported(f"{rows} boxes, of which none may be selected, are not supported")
+
+    def corner(row: Expression, kind: Expression, column: Expression) -> Expression:
+        return real(load(given, (row, kind * 4 + column)), call.operand("boxes"))
+
+    def in_order(row: Expression, kind: Expression, column: Expression) -> list[tuple[Expression, str]]:
+        start, end = (corner(row, kind, column % 2 + each) for each in (0, 2))
+        return [(start <= end, OUT_OF_ORDER)]
+
+    boxes = builder.compute((rows, classes, 4), corner, in_order)
+    source = builder.value(call, "scores")
+    scores = builder.compute((rows, classes), lambda *at: real(load(source, at), call.operand("scores")))
+    found = builder.procedure(selection, boxes, scores, images, output=(3 * bound + 1,))
+
+    def row_of(slot: Expression) -> Expression:
+        return clamp(load(found, (slot,)).to(Scalar.INDEX), 0, rows - 1)
+
+    def score_of(slot: Expression) -> Expression:
+        bits = load(found, (slot + 2 * bound,))
+        return store(apply(Op.REINTERPRET, bits, type=Scalar.FLOAT32), call.operand("scores_out"))
+
+    def chosen_corner(slot: Expression, column: Expression) -> Expression:
+        kind = clamp(load(found, (slot + bound,)).to(Scalar.INDEX), 0, classes - 1)
+        return load(given, (row_of(slot), kind * 4 + column))
+
+    # Before the results, whose computation is limited by it.
+    count = builder.compute((), lambda: load(found, (index(3 * bound),)))
+    limit = Limit(dimension=0, bound=bound, count=count)
+    results = (
+        builder.compute((bound,), score_of),
+        builder.compute((bound, 4), chosen_corner),
+        builder.compute((bound,), lambda slot: load(found, (slot + bound,))),
+        builder.compute((bound,), lambda slot: load(images, (row_of(slot),))),
+    )
+    return tuple(BoundedValue(value=each, limit=limit) for each in results)
+
+
 LOWERINGS = {OperationType.AXIS_ALIGNED_BBOX_TRANSFORM: _transform}
+BOUNDED_LOWERINGS: BoundedLowerings = {OperationType.BOX_WITH_NMS_LIMIT: _selected}

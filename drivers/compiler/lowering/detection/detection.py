@@ -3,9 +3,8 @@
 Classes are counted without the background here, which is the first column of scores.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.algorithm import GreedySelection
 from neurald.drivers.compiler.ir.builder import Builder
@@ -33,8 +32,7 @@ _SCALES = ("scale_y", "scale_x", "scale_height", "scale_width")
 _OUTPUTS = ("scores_out", "boxes_out", "classes_out", "counts_out")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Slots:
+class _Slots(Struct, frozen=True, kw_only=True):
     """What is known of each place of the results, (images, places).
 
     Attributes:
@@ -149,7 +147,7 @@ def _by_anchor(call: Call, builder: Builder, boxes: Value, places: int) -> _Slot
     images, anchors, columns = call.shape("scores")
     classes = columns - 1
     limit = min(call.scalar("detections"), anchors)
-    width = min(classes, call.scalar("classes_per_detection"))
+    width: int = min(classes, call.scalar("classes_per_detection"))
 
     def best(image: Expression, anchor: Expression) -> Expression:
         along = axis(classes, "c")

@@ -109,7 +109,7 @@ def _proposals(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
 
     def preference(image: Expression, rank: Expression) -> Expression:
         """Returns a number that is smaller for later ranks, NaN for boxes that do not fit."""
-        fits = constant(True, Scalar.BOOL)
+        fits: Expression = constant(True, Scalar.BOOL)
         for side in (0, 1):
             start, end = (load(corners, (image, rank, index(side + each))) for each in (0, 2))
             edge = real(load(sizes, (image, index(1 - side))), call.operand("image_sizes"))

@@ -5,9 +5,9 @@ they are turned into a table of sources per destination. `Builder.scatter` is fo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, index, load, reduce, select
@@ -30,8 +30,7 @@ _WIDER = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScatterSources:
+class ScatterSources(Struct, frozen=True, kw_only=True):
     """The elements that are scattered to one destination.
 
     Attributes:

@@ -1,8 +1,9 @@
 """Types of lowerings."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.builder import Builder, Limit
 from neurald.drivers.compiler.ir.value import Value
@@ -16,8 +17,7 @@ Lowering: TypeAlias = Callable[[Call, Builder], tuple[Value, ...]]
 Lowerings: TypeAlias = Mapping[OperationType, Lowering]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedValue:
+class BoundedValue(Struct, frozen=True, kw_only=True):
     """A result, whose shape is an upper bound if it has a limit."""
 
     value: Value

@@ -1,22 +1,36 @@
-"""Lowers GATHER, EMBEDDING_LOOKUP and HASHTABLE_LOOKUP."""
+"""Lowers GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP and LSH_PROJECTION."""
 
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, axis, constant, load, reduce, select
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    axis,
+    clamp,
+    constant,
+    load,
+    minimum,
+    reduce,
+    select,
+)
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
+from neurald.drivers.compiler.lowering.movement.projection import projection
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.movement.gather import gather_axis
 
 #: Computes an element of the result from an index into the values.
 Read = Callable[[Sequence[Expression]], Expression]
 #: Minimum number of elements per index for which a separate kernel checks the indices.
 _MIN_ELEMENTS_PER_CHECK = 8
+#: Minimum number of known keys that are sorted, so that a key is not compared with all.
+_MIN_SORTED_KEYS = 256
 
 
 def are_in_range(indices: Value, length: int) -> bool:
@@ -97,17 +111,14 @@ def _embedding_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def hashtable_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers HASHTABLE_LOOKUP: compares each key with all others; the first match wins."""
+    """Lowers HASHTABLE_LOOKUP; the first match wins."""
     lookups, keys, values = (builder.value(call, name) for name in ("lookups", "keys", "values"))
     count = keys.shape[0]
-
-    def index(at: Expression) -> Expression:
-        each = axis(count, "k")
-        is_key = load(keys, (each,)).equals(load(lookups, (at,)))
-        return reduce(ReductionOp.MINIMUM, (each,), select(is_key, each.to(Scalar.INT32), count))
-
     # A missing key yields the index after the last key.
-    indexes = builder.compute(lookups.shape, index)
+    if keys.constant is not None and count >= _MIN_SORTED_KEYS:
+        indexes = _search(builder, lookups, keys.constant)
+    else:
+        indexes = _compare(builder, lookups, keys)
 
     def row(*at: Expression) -> Expression:
         if not values.count:
@@ -121,8 +132,48 @@ def hashtable_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
     return builder.compute((*lookups.shape, *values.shape[1:]), row), builder.compute(lookups.shape, hit)
 
 
+def _compare(builder: Builder, lookups: Value, keys: Value) -> Value:
+    """Returns the first index of each key, which is compared with all others."""
+    count = keys.shape[0]
+
+    def index(at: Expression) -> Expression:
+        each = axis(count, "k")
+        is_key = load(keys, (each,)).equals(load(lookups, (at,)))
+        return reduce(ReductionOp.MINIMUM, (each,), select(is_key, each.to(Scalar.INT32), count))
+
+    return builder.compute(lookups.shape, index)
+
+
+def _search(builder: Builder, lookups: Value, keys: Array) -> Value:
+    """Returns the first index of each key, which is searched for among the sorted keys."""
+    # Equal keys keep their order.
+    order = np.argsort(keys, kind="stable").astype(np.int32)
+    ordered, places = builder.constant(keys[order]), builder.constant(order)
+    count = len(order)
+
+    def place(at: Expression) -> Expression:
+        """Returns the number of keys that are smaller."""
+        key = load(lookups, (at,))
+        found: Expression = constant(0, Scalar.INDEX)
+        for power in reversed(range(count.bit_length())):
+            following = found + (1 << power)
+            is_smaller = load(ordered, (minimum(following, count) - 1,)) < key
+            found = select((following <= count) & is_smaller, following, found)
+        return found.to(Scalar.INT32)
+
+    smaller = builder.compute(lookups.shape, place)
+
+    def index(at: Expression) -> Expression:
+        found = clamp(load(smaller, (at,)).to(Scalar.INDEX), 0, count - 1)
+        is_key = load(ordered, (found,)).equals(load(lookups, (at,)))
+        return select(is_key, load(places, (found,)), count)
+
+    return builder.compute(lookups.shape, index)
+
+
 LOWERINGS = {
     OperationType.GATHER: _gather,
     OperationType.EMBEDDING_LOOKUP: _embedding_lookup,
     OperationType.HASHTABLE_LOOKUP: hashtable_lookup,
+    OperationType.LSH_PROJECTION: projection,
 }

@@ -3,9 +3,8 @@
 Source coordinates are computed by the references' own functions and stored as constants.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, load
@@ -24,8 +23,7 @@ from neurald.hal.operations.movement.resizing import nearest_indexes, neighbours
 AxisInterpolation = tuple[Array, Array, Array]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class Neighbours(Struct, frozen=True, kw_only=True):
     """The two image elements that enclose an element of the result along an axis.
 
     Attributes:

@@ -1,15 +1,15 @@
 """Float formats with the polynomials of functions for each."""
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.cpu.emit.vector import Vector
 
 LN2 = math.log(2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class Format(Struct, frozen=True, kw_only=True):
     """Layout of a float type, and the polynomials for it.
 
     Attributes:

@@ -1,9 +1,9 @@
 """Piecewise polynomial approximation, for processors with table lookups in registers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.emit.math.floats import Floats
 from neurald.drivers.cpu.emit.math.wide_floats import TABLE_LENGTH, looked_up
@@ -12,8 +12,7 @@ from neurald.drivers.cpu.emit.math.wide_floats import TABLE_LENGTH, looked_up
 _TRIED = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PiecewisePolynomial:
+class PiecewisePolynomial(Struct, frozen=True, kw_only=True):
     """A function from 0 to an end; see `pieces`.
 
     With r = a - centre, the function is start + r·slope + r·(a polynomial of r). Each table has an

@@ -5,10 +5,10 @@ always x / c correctly rounded. Only quotients halfway between two integers coul
 tested for each divisor.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.op import Op
@@ -28,8 +28,7 @@ _BESIDE = 6
 _MAX_DIVISOR = 2.0**60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quotient:
+class Quotient(Struct, frozen=True, kw_only=True):
     """dividend / divisor as FLOAT32, rounded with ties away from zero and clamped; 0 for NaN.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Division of an attention: blocks of rows, tiles of both products, and scratch memory."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, load
 from neurald.drivers.compiler.ir.extent import MIN_LENGTH, Extent, estimate, has_extents
@@ -29,8 +29,7 @@ _MAX_PACKED_BYTES = 16 << 20
 _FEW_ROWS = MIN_LENGTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
+class Factor(Struct, frozen=True, kw_only=True):
     """The matrix of a batch that a product reads.
 
     Attributes:
@@ -51,8 +50,7 @@ class Factor:
         return self.loaded.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockProduct:
+class BlockProduct(Struct, frozen=True, kw_only=True):
     """One of the two products, for a block of rows.
 
     Attributes:
@@ -78,8 +76,7 @@ class BlockProduct:
         return self.tile.panels * self.panel_bytes if self.is_packed else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionPlan:
+class AttentionPlan(Struct, frozen=True, kw_only=True):
     """Division of an attention.
 
     The rows of a batch are divided into blocks of equal size; the last one overlaps the one before.

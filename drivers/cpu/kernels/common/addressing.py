@@ -1,6 +1,6 @@
 """Instructions that compute addresses and prefetch from them."""
 
-from neurald.drivers.compiler.ir.extent import is_one
+from neurald.drivers.compiler.ir.extent import Extent, is_one
 from neurald.drivers.cpu.emit.instructions import Instructions
 
 #: Size of a cache line.
@@ -9,7 +9,7 @@ LINE_BYTES = 64
 
 def multiple(code: Instructions, name: str, factor: int) -> str:
     """Multiplies an i64 by a constant."""
-    if name == "0" or factor == 0:
+    if name == "0" or (not isinstance(factor, Extent) and factor == 0):
         return "0"
     return name if is_one(factor) else code.value(f"mul i64 {name}, {factor}")
 

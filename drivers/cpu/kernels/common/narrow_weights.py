@@ -6,9 +6,9 @@ in that form again if this reproduces every bit.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 
@@ -18,8 +18,7 @@ _LARGEST = (127.0, 7.0, 1.0)
 _SAMPLED_CHANNELS, _SAMPLED_TERMS = 4, 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NarrowWeights:
+class NarrowWeights(Struct, frozen=True, kw_only=True):
     """Weights in fewer bytes.
 
     Attributes:

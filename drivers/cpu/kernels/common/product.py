@@ -1,6 +1,6 @@
 """Description of convolutions and matrix products as sums of products over windows."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import same_length
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -8,8 +8,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchDimension:
+class BatchDimension(Struct, frozen=True, kw_only=True):
     """A dimension of independent products with separate operands: groups, or batches of matrices.
 
     Attributes:
@@ -26,8 +25,7 @@ class BatchDimension:
     channels: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightOperand:
+class WeightOperand(Struct, frozen=True, kw_only=True):
     """Memory layout of the right operand.
 
     Attributes:
@@ -42,8 +40,7 @@ class WeightOperand:
     term_step: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowedProduct:
+class WindowedProduct(Struct, frozen=True, kw_only=True):
     """output[batch, image, row, column, channel] = Σ input[…] × weights[channel, term].
 
     The terms of a sum are ordered by window row, window column and depth.

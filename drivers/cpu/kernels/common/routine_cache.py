@@ -4,7 +4,6 @@ Such kernels have the same text, which need not be generated again.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import fields
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
 from neurald.drivers.compiler.ir.graph import Attention
@@ -151,10 +150,10 @@ def _contraction(kernel: Kernel, positions: dict[Value, int]) -> Hashable:
     if node is None or isinstance(node, Attention):
         return node is not None
     parts: list[Hashable] = [type(node).__name__]
-    for each in fields(node):
-        part = getattr(node, each.name)
+    for name in node.__struct_fields__:
+        part = getattr(node, name)
         if isinstance(part, Value):
             part = (positions.get(part), part.shape, part.type, part.constant is None)
-        if each.name != "operations":
+        if name != "operations":
             parts.append(part)
     return tuple(parts)

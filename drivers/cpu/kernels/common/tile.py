@@ -1,7 +1,8 @@
 """Choice of the register tile of a product."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
@@ -23,8 +24,7 @@ _MAX_OPEN_VECTORS = 2
 _MAX_VECTORS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
+class Tile(Struct, frozen=True, kw_only=True):
     """Part of the output computed at once: `positions` × `vectors` registers of `lanes` channels.
 
     If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.

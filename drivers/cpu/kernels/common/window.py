@@ -1,7 +1,8 @@
 """Positions of a convolution's window along a dimension of an image, and the taps on the image."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
@@ -11,8 +12,7 @@ from neurald.hal.records import replace
 _SHORT_TILE = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowDimension:
+class WindowDimension(Struct, frozen=True, kw_only=True):
     """One dimension of a convolution.
 
     Attributes:
@@ -43,11 +43,41 @@ class WindowDimension:
         """True if every tap is on the image at every position."""
         if self.taps == 1 and self.padding_before == 0:
             return (self.positions - 1) * self.stride < self.length
+        if isinstance(self.positions, Extent):
+            return not self.padding_before and self._after_last >= self._reach
         return all(len(self.taps_at(index)) == self.taps for index in {0, self.positions - 1})
 
+    @property
+    def _reach(self) -> int:
+        """Distance from the first element of a window to the end of the last one."""
+        return (self.taps - 1) * self.dilation + 1
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileRun:
+    @property
+    def _after_last(self) -> int:
+        """Distance from the first element of the last window to the end of the image."""
+        return self.length - (self.positions - 1) * self.stride + self.padding_before
+
+    def borders(self) -> "tuple[list[range], list[range]]":
+        """Returns the taps on the image at the first and the last positions, where some are missing.
+
+        The length may be open; it must be long enough that no position misses taps at both ends.
+        """
+        before = -(-self.padding_before // self.stride)
+        first = [
+            range(min(self.taps, -((index * self.stride - self.padding_before) // self.dilation)), self.taps)
+            for index in range(before)
+        ]
+        last: list[range] = []
+        if not self._after_last >= self._reach:
+            # The number is the same for many lengths.
+            limit = int(self._after_last)
+            while limit < self._reach:
+                last.append(range(max(0, min(self.taps, -(-limit // self.dilation)))))
+                limit += self.stride
+        return first, last[::-1]
+
+
+class TileRun(Struct, frozen=True, kw_only=True):
     """Consecutive tiles computed by the same instructions.
 
     Attributes:
@@ -66,8 +96,7 @@ class TileRun:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TapSegment:
+class TapSegment(Struct, frozen=True, kw_only=True):
     """Taps that are on the image for the same positions of a tile."""
 
     taps: range
@@ -104,25 +133,54 @@ def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
 def _overlapping_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     """Divides a number of positions that is only known at run time into tiles of one length.
 
-    Only one of the runs has tiles: that with the longest ones that are not too long.
+    Only runs of one length have tiles: of the longest one that is not too long. If taps are missing
+    at borders, the first and the last tile are runs of their own, which include them.
     """
-    if not side.is_inside:
-        raise NotImplementedError("the borders of an image of open size")
+    first, last = ([], []) if side.is_inside else side.borders()
+    inner, edges = range(side.taps), len(first) + len(last)
+    if edges and not side.positions >= edges:
+        raise NotImplementedError("an image of open size that may be shorter than its borders")
     found: list[TileRun] = []
     is_left = 1
     for length in dict.fromkeys((longest, min(longest, _SHORT_TILE), 1)):
-        is_used = at_least(side.positions, length)
-        found.append(
-            TileRun(
-                first=0,
-                length=length,
-                count=is_left * is_used * -(-side.positions // length),
-                taps=(range(side.taps),) * length,
-                end=side.positions if length > 1 else None,
+        if length < max(len(first), len(last)) and length > 1:
+            continue
+        is_used = is_left if length == 1 else is_left * at_least(side.positions, length + edges)
+        if not edges:
+            found.append(_inner_run(side, length, is_used * -(-side.positions // length), 0, 0))
+        elif length == 1:
+            found += _single_tiles(side, (first, last), is_used)
+        else:
+            rest = [inner] * length
+            start = (*first, *rest)[:length]
+            end = (*rest, *last)[-length:]
+            count = is_used * (-(-side.positions // length) - 2)
+            found += (
+                TileRun(first=0, length=length, count=is_used, taps=start),
+                _inner_run(side, length, count, length, len(last)),
+                TileRun(first=side.positions - length, length=length, count=is_used, taps=end),
             )
-        )
-        is_left = is_left * (1 - is_used)
+        is_left = is_left - is_used
     return tuple(run for run in found if isinstance(run.count, Extent) or run.count)
+
+
+def _inner_run(side: WindowDimension, length: int, count: int, first: int, after: int) -> TileRun:
+    """Returns tiles of whole windows, from a position to before the last ones."""
+    end = side.positions - after if length > 1 else None
+    return TileRun(first=first, length=length, count=count, taps=(range(side.taps),) * length, end=end)
+
+
+def _single_tiles(
+    side: WindowDimension, borders: tuple[list[range], list[range]], is_used: int
+) -> Iterator[TileRun]:
+    """Yields a tile for each position, which differ at the borders."""
+    first, last = borders
+    for index, taps in enumerate(first):
+        yield TileRun(first=index, length=1, count=is_used, taps=(taps,))
+    count = side.positions - len(first) - len(last)
+    yield TileRun(first=len(first), length=1, count=is_used * count, taps=(range(side.taps),))
+    for index, taps in enumerate(last):
+        yield TileRun(first=side.positions - len(last) + index, length=1, count=is_used, taps=(taps,))
 
 
 def estimated(side: WindowDimension) -> WindowDimension:

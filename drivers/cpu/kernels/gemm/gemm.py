@@ -7,7 +7,8 @@ the next panel is prefetched meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -33,8 +34,7 @@ _MAX_PREFETCHED_TERMS = 64
 PackPanel = Callable[[Sequence[str], str], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Panel:
+class _Panel(Struct, frozen=True, kw_only=True):
     """The operands of a work item.
 
     Attributes:

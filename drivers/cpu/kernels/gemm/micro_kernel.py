@@ -8,7 +8,8 @@ in a single row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -39,8 +40,7 @@ _MAX_UNROLLED = 4
 _NEIGHBOURS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightLayout:
+class WeightLayout(Struct, frozen=True, kw_only=True):
     """Memory layout of the weights that a tile reads.
 
     Attributes:
@@ -67,8 +67,7 @@ class WeightLayout:
     scale_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileShape:
+class TileShape(Struct, frozen=True, kw_only=True):
     """Geometry shared by tiles with the same instructions.
 
     Attributes:

@@ -13,9 +13,9 @@ Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 201
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import Convolution
@@ -66,8 +66,7 @@ _MAX_RELATIVE_COST = 0.85
 _MAX_WEIGHT_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WinogradPlan:
+class _WinogradPlan(Struct, frozen=True, kw_only=True):
     """Division of a convolution.
 
     Attributes:

@@ -9,11 +9,12 @@ this. A channel block is a set of channels that is interleaved at once.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -33,8 +34,7 @@ _ROLLING_VECTORS = 4
 _INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelBlock:
+class ChannelBlock(Struct, frozen=True, kw_only=True):
     """Channels that are computed at once.
 
     Attributes:
@@ -50,8 +50,7 @@ class ChannelBlock:
     vectors: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepthwisePlan:
+class DepthwisePlan(Struct, frozen=True, kw_only=True):
     """Division of a depthwise convolution.
 
     Attributes:
@@ -128,6 +127,8 @@ class DepthwisePlan:
 
     def positions_per_iteration(self, channel_block: ChannelBlock) -> int:
         """Number of positions per iteration of a rolling row, enough to hide latencies."""
+        if isinstance(self.width, Extent):
+            return 1
         return next(
             each
             for each in range(max(1, _ROLLING_VECTORS // channel_block.vectors), 0, -1)
@@ -179,7 +180,7 @@ def plan_of(
     unit = 2 if shares else 1
     row = padded_width(columns) * channels
     unit_bytes = unit * rows.stride * row * scheme.element_bytes
-    block = max(1, min(-(-rows.positions // unit), _MAX_BLOCK_BYTES // unit_bytes))
+    block = max(1, min(estimate(-(-rows.positions // unit)), _MAX_BLOCK_BYTES // estimate(unit_bytes)))
     layout = BlockLayout(
         scheme=scheme,
         type=node.input.type,

@@ -4,8 +4,9 @@ Many kernels share subroutines that copy and fill long ranges.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -27,8 +28,7 @@ _ROWS_PARAMETERS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElementPacking:
+class ElementPacking(Struct, frozen=True, kw_only=True):
     """Conversion of stored elements to multiplied ones.
 
     Attributes:

@@ -11,9 +11,8 @@ the initial sums, to make c small. If values below zero round the other way, res
 c gets the sign of v, and the zero point is added afterwards.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.cpu.emit.vector import Vector
@@ -39,8 +38,7 @@ _DOWN, _TO_ZERO = 9, 11
 _SIGN, _HALF = -1 << 31, 0xFFFF
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FloatScale:
+class FloatScale(Struct, frozen=True, kw_only=True):
     """Results are floor or trunc of s·(v + move) + c.
 
     Attributes:
@@ -112,8 +110,7 @@ class FloatScale:
         return v.call("llvm.sadd.sat", "i16", halves, zero_points)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RescalingRule:
+class RescalingRule(Struct, frozen=True, kw_only=True):
     """Definition of results: floor(s·v + c - b·[value is not positive]) + zero point, clamped.
 
     Attributes:

@@ -1,14 +1,13 @@
 """Memory layout of a block of inputs while it is multiplied."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockLayout:
+class BlockLayout(Struct, frozen=True, kw_only=True):
     """Input rows in a scheme's form, as many as some output rows need.
 
     If windows are single pixels some distance apart, these are gathered and treated as rows.

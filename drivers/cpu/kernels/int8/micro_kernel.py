@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
@@ -16,8 +17,9 @@ _MAX_RESIDENT_BYTES = 256 << 10
 #: Smaller ones may still come from memory each time, because other layers evict them; prefetching
 #: costs little if there are several positions per tile. These stay in the first-level cache.
 _MAX_NEAR_BYTES = 24 << 10
-#: Name and parameters of the function that computes a tile.
+#: Name, without the number of its positions, and parameters of the function that computes a tile.
 _FUNCTION = f"@{NAME}.sums"
+_ROW = "%row"
 _PARAMETERS = ("%source", "%panel", "%ahead", "%common", "%totals")
 
 
@@ -36,7 +38,7 @@ class QuantizedMicroKernel:
         self._register = plan.scheme.target.vector_bytes
         self._panel_bytes = panel_bytes(plan, rows)
         # Bytes prefetched every `_period` steps.
-        tiles = plan.row_tiles * plan.block
+        tiles = estimate(plan.row_tiles * plan.block)
         most = max(plan.unrolled, tiles // plan.vectors)
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
         # A panel for a single tile is streamed from memory anyway.
@@ -83,19 +85,36 @@ class QuantizedMicroKernel:
             source, panel, prefetched_at, window_sums: see `write`.
             totals: destination, aligned to a vector; the sums of a position are contiguous.
         """
-        if not any(_FUNCTION in each for each in code.globals):
-            inner = Instructions(_PARAMETERS)
-            sums = self.write(inner, *_PARAMETERS[:3], _PARAMETERS[3] if window_sums else None)
+        # The kernel may have tiles of another size as well.
+        function = f"{_FUNCTION}{len(self._offsets)}"
+        row, parameters, arguments = self._row_bytes, _typed(_PARAMETERS), ""
+        if isinstance(row, Extent):
+            # The inner function does not see extents.
+            parameters, arguments = f"{parameters}, i64 {_ROW}", f", i64 {row}"
+        if not any(f"{function}(" in each for each in code.globals):
+            inner = Instructions((*_PARAMETERS, _ROW))
+            sums = self.write(
+                inner,
+                *_PARAMETERS[:3],
+                _PARAMETERS[3] if window_sums else None,
+                row=_ROW if isinstance(row, Extent) else None,
+            )
             spill(Vector(inner, self._scheme.target, self._scheme.lanes), "i32", sums, _PARAMETERS[4])
-            head = f"define internal void {_FUNCTION}({_typed(_PARAMETERS)}) noinline nounwind {{"
+            head = f"define internal void {function}({parameters}) noinline nounwind {{"
             code.globals.append("\n".join((head, *inner.lines, "  ret void", "}")))
             code.declarations.update(inner.declarations)
-        code.effect(
-            f"call void {_FUNCTION}({_typed((source, panel, prefetched_at, window_sums or 'null', totals))})"
-        )
+        given = _typed((source, panel, prefetched_at, window_sums or "null", totals))
+        code.effect(f"call void {function}({given}{arguments})")
 
     def write(
-        self, code: Instructions, source: str, panel: str, prefetched_at: str, window_sums: str | None
+        self,
+        code: Instructions,
+        source: str,
+        panel: str,
+        prefetched_at: str,
+        window_sums: str | None,
+        *,
+        row: str | None = None,
     ) -> list[str]:
         """Computes the sums, vectors of i32; those of a position are consecutive.
 
@@ -117,7 +136,7 @@ class QuantizedMicroKernel:
             word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 4"))
             totals += [code.fresh(f"add {v.type('i32')} {start}, {word}") for start in starts]
         weights = address(code, panel, str((1 + self._rows) * self._plan.vectors * self._register))
-        return self._add_windows(code, totals, source, weights, prefetched_at)
+        return self._add_windows(code, totals, source, weights, prefetched_at, row or str(self._row_bytes))
 
     def load_row(self, code: Instructions, panel: str, row: int) -> list[str]:
         """Loads the vectors of a row of words of a panel."""
@@ -132,15 +151,20 @@ class QuantizedMicroKernel:
         kind = f"<{self._scheme.lanes} x i32>"
         return [(kind, each) for each in totals]
 
+    @property
+    def _row_bytes(self) -> int:
+        """Distance of window rows."""
+        return self._product.rows.dilation * self._plan.layout.row_bytes
+
     def _add_windows(
-        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str
+        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str, row: str
     ) -> list[str]:
         """Adds all products."""
         plan, side = self._plan, self._product.rows
         if side.taps == 1:
             return self._add_row(code, totals, source, weights, prefetched_at)
         with code.loop("0", str(side.taps), self._carried(totals)) as loop:
-            line = address(code, source, multiple(code, loop.index, side.dilation * plan.layout.row_bytes))
+            line = address(code, source, code.value(f"mul i64 {loop.index}, {row}"))
             words = self._advance(code, (weights, prefetched_at), loop.index, plan.runs * plan.run_steps)
             loop.results = self._add_row(code, list(loop.carried), line, *words)
         return loop.results

@@ -6,9 +6,9 @@ word of the window, all vectors of the panel.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -26,8 +26,7 @@ _WRAP = 1 << 32
 PIECE = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantizedWeights:
+class QuantizedWeights(Struct, frozen=True, kw_only=True):
     """Weights in multiplied form.
 
     Σ (input - zero) × (weight - zero) = Σ input × factor + starts + Σ input × sums.

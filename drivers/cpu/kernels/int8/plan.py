@@ -1,7 +1,8 @@
 """Division of a quantised product: vectors, tiles, panels, units of rows, and blocks of units."""
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
@@ -46,8 +47,7 @@ _MAX_NEAR_PANEL_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
 ALIASED_BYTES = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductPlan:
+class ProductPlan(Struct, frozen=True, kw_only=True):
     """Division of a product.
 
     A unit is `rows` output rows of one image. It is computed in tiles of `pixels` positions: parts
@@ -68,6 +68,7 @@ class ProductPlan:
         block: units computed at a time.
         layout: the layout of their inputs.
         shares_panels: True if work items are panels; else they are units.
+        most_pixels: maximum number of positions per tile; tiles of rows of open length have as many.
         pitch: positions from a row to the next one of a unit, at the distance of neighbouring
             positions; the width, unless the scheme has tiles.
     """
@@ -84,6 +85,7 @@ class ProductPlan:
     layout: BlockLayout
     shares_panels: bool
     pitch: int
+    most_pixels: int
 
     @property
     def groups(self) -> int:
@@ -98,12 +100,14 @@ class ProductPlan:
     @property
     def pixels(self) -> int:
         """Number of positions per tile."""
+        if isinstance(self.width, Extent):
+            return self.most_pixels
         return self.rows * self.width if self.rows > 1 else -(-self.width // self.row_tiles)
 
     @property
     def row_tiles(self) -> int:
         """Number of tiles of a unit with one row."""
-        return -(-self.width // max_pixels(self.scheme, self.vectors))
+        return -(-self.width // self.most_pixels)
 
     @property
     def work_items(self) -> int:
@@ -295,20 +299,29 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
         ),
         shares_panels=groups == 1 and (is_heavy or panels > estimate(images * units) < _MIN_SHARED_UNITS),
         pitch=pitch,
+        most_pixels=max_pixels(scheme, vectors),
     )
 
 
-def plan_of_few_rows(plan: ProductPlan) -> ProductPlan | None:
-    """Returns the plan for fewer rows than a unit of another plan has; None if there are enough.
+def plan_of_small_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | None:
+    """Returns the plan for images that are too small for the tiles of another plan.
 
-    The number of rows must be open. The packed weights are the same.
+    The packed weights are the same.
+
+    Returns:
+        An open length, the least one for which the other plan is right, and the plan for shorter
+        ones; None if there are none.
     """
-    height = plan.height
+    height, width = plan.height, plan.width
+    if isinstance(width, Extent):
+        is_small = width.range()[0] < plan.pixels
+        return (width, plan.pixels, replace(plan, most_pixels=1)) if is_small else None
     if not isinstance(height, Extent) or height.range()[0] >= plan.rows:
         return None
     unit = min(plan.rows, _FEW_ROWS)
     block = plan.layout.block // unit
-    return replace(plan, rows=unit, block=block, layout=replace(plan.layout, unit=unit, block=block * unit))
+    layout = replace(plan.layout, unit=unit, block=block * unit)
+    return height, plan.rows, replace(plan, rows=unit, block=block, layout=layout)
 
 
 def _pitch(rows: WindowDimension, columns: WindowDimension, row: int, pixel: int) -> int:
@@ -343,12 +356,14 @@ def _unit_rows(scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> int
         sizes: height and width of the output, and `ProductPlan.pitch`.
     """
     height, width, pitch = sizes
+    if isinstance(width, Extent):
+        return 1
     if scheme.has_tiles:
         most = max(1, (max_pixels(scheme, vectors) - width) // pitch + 1) if pitch else 1
     else:
         most = max(1, max_pixels(scheme, vectors) // width)
     if isinstance(height, Extent):
-        # Fewer rows are computed with another plan, see `plan_of_few_rows`.
+        # Fewer rows are computed with another plan, see `plan_of_small_images`.
         return most
     most = min(height, most)
     return -(-height // -(-height // most))

@@ -19,9 +19,9 @@ as many instructions.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
@@ -46,8 +46,7 @@ _MAX_INT32 = (1 << 31) - 1
 _HALVES = "<32 x i16>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rescaling:
+class Rescaling(Struct, frozen=True, kw_only=True):
     """Conversion of a sum to a quantised value.
 
     Attributes:

@@ -7,9 +7,9 @@ instructions compute it.
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import (
@@ -46,8 +46,7 @@ _MAX_ADDED = 1 << 30
 _UNBOUNDED = 1 << 62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Residual:
+class Residual(Struct, frozen=True, kw_only=True):
     """Clamped (a·p + b·q + c) >> (16 + shift) of a rescaled sum p and a loaded byte q.
 
     Since nested floors collapse, the products of the lower halves of a, b and c (32 bits each) can

@@ -7,7 +7,8 @@ contiguous are transposed, a square of words at a time.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -22,8 +23,7 @@ from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.word_packing import WordPacking
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RightMatrix:
+class RightMatrix(Struct, frozen=True, kw_only=True):
     """The right operand of a product of matrices, which is packed at run time.
 
     With the scheme's elements, products are as described at `QuantizedWeights`.

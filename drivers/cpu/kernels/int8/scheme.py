@@ -5,9 +5,8 @@ a vector. Weights are vectors of words, with another channel in each lane. One s
 element by element and adds the products of a word to the 32-bit sum of its lane.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
@@ -18,8 +17,7 @@ WORD_BYTES = 4
 TILE_ROWS = TILE_WORDS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheme:
+class Scheme(Struct, frozen=True, kw_only=True):
     """Elements multiplied by a step.
 
     Bytes are unsigned inputs and signed weights. Otherwise elements are signed 16-bit values

@@ -35,7 +35,7 @@ from neurald.drivers.cpu.kernels.int8.panels import (
     unsigned_shift,
     weights_of,
 )
-from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of, plan_of_few_rows
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of, plan_of_small_images
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.results import is_packed
 from neurald.drivers.cpu.kernels.int8.run_time_panels import RightMatrix
@@ -253,21 +253,21 @@ def _new_routine(
 ) -> Routine:
     """Returns the routine of a product."""
     writer = TiledProductWriter(plan, epilogue, arguments, zero=zero, sums=sums, right=right)
-    few = plan_of_few_rows(plan)
+    others = plan_of_small_images(plan)
     work_items, scratch_bytes = plan.work_items, writer.scratch_bytes
-    if few is None:
+    if others is None:
         writer.write()
     else:
-        code = writer.code
+        code, (length, least, few) = writer.code, others
         other = TiledProductWriter(few, epilogue, arguments, zero=zero, sums=sums, right=right, code=code)
-        has_enough = code.value(f"icmp sge i64 {plan.height}, {plan.rows}")
+        has_enough = code.value(f"icmp sge i64 {length}, {least}")
         with code.when(has_enough):
             writer.write()
         with code.when(code.value(f"xor i1 {has_enough}, true")):
             other.write()
-        is_used = at_least(plan.height, plan.rows)
+        is_used = at_least(length, least)
         work_items = is_used * plan.work_items + (1 - is_used) * few.work_items
-        scratch_bytes = max(scratch_bytes, other.scratch_bytes)
+        scratch_bytes = is_used * scratch_bytes + (1 - is_used) * other.scratch_bytes
     return Routine(
         text=function_text(writer.code, arguments),
         arguments=arguments,

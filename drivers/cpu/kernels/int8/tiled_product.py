@@ -8,7 +8,7 @@ multiplies two computed matrices, for each image: the image is then the left mat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extent import Extent, is_one
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -215,7 +215,7 @@ class TiledProductWriter:
         # The last tile overlaps the one before, so that all have the same length.
         with self._tiles(plan.row_tiles) as tile:
             column = multiple(code, tile, plan.pixels)
-            if plan.width % plan.pixels:
+            if isinstance(plan.width, Extent) or plan.width % plan.pixels:
                 column = v.call("llvm.smin", "i64", column, str(plan.width - plan.pixels))
             step = self._product.columns.stride * plan.layout.pixel_bytes
             window = address(code, start, multiple(code, column, step))
@@ -230,7 +230,7 @@ class TiledProductWriter:
 
     @contextmanager
     def _tiles(self, count: int) -> Iterator[str]:
-        if count == 1:
+        if is_one(count):
             yield "0"
             return
         with self.code.loop("0", str(count)) as loop:

@@ -6,8 +6,9 @@ shared by many kernels.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
@@ -65,8 +66,7 @@ def write_window_sums(
             code.call(function, line, slot, factor, str(plan.width), str(step), *window)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
+class _Form(Struct, frozen=True, kw_only=True):
     """Form of a window: whether it has a single run, whole vectors, and a partial vector."""
 
     is_single: bool

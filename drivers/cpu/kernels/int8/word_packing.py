@@ -1,7 +1,8 @@
 """Packs bytes of matrices to the words that a scheme multiplies, at run time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -10,8 +11,7 @@ from neurald.drivers.cpu.kernels.common.addressing import address
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WordPacking:
+class WordPacking(Struct, frozen=True, kw_only=True):
     """Conversion of stored bytes to words of elements.
 
     Attributes:

@@ -1,16 +1,28 @@
 """Kernels of procedures, by their algorithm."""
 
 from neurald.drivers.compiler.ir.algorithm import (
+    CombinedRows,
     Distinct,
     Entropy,
     GreedySelection,
+    HashSums,
     Positions,
     Sampling,
     Scatter,
+    SoftSelection,
 )
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.kernels.irregular import draw, entropy, scatter, search, suppression
+from neurald.drivers.cpu.kernels.irregular import (
+    combined_rows,
+    draw,
+    entropy,
+    hashes,
+    scatter,
+    search,
+    soft_selection,
+    suppression,
+)
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -28,6 +40,12 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return entropy.routine(kernel)
     if isinstance(algorithm, Sampling):
         return draw.routine(kernel, node)
+    if isinstance(algorithm, CombinedRows):
+        return combined_rows.routine(kernel, node, algorithm, target)
+    if isinstance(algorithm, HashSums):
+        return hashes.routine(kernel, node)
+    if isinstance(algorithm, SoftSelection):
+        return soft_selection.routine(kernel, node, algorithm, target)
     if isinstance(algorithm, GreedySelection):
         return suppression.greedy_routine(kernel, node, algorithm)
     return suppression.routine(kernel, node, algorithm, target)

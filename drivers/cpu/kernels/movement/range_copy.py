@@ -6,9 +6,9 @@ full registers, whatever their type.
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, index, load, select
@@ -38,8 +38,7 @@ _WORK_ITEM_BYTES = 16 << 10
 _RANGE_CYCLES, _BYTES_PER_CYCLE = 2.0, 32.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CopiedRange:
+class _CopiedRange(Struct, frozen=True, kw_only=True):
     """Elements that are contiguous in both source and destination.
 
     Attributes:

@@ -6,7 +6,8 @@ one, until rows and columns are swapped and a register holds neighbours in the o
 """
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Axis, Linear, Load
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -24,8 +25,7 @@ from neurald.drivers.cpu.target.target import Target
 _ROW_BYTES = 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Movement:
+class _Movement(Struct, frozen=True, kw_only=True):
     """A transposing movement.
 
     Attributes:

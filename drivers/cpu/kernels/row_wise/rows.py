@@ -8,8 +8,9 @@ others.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -61,8 +62,7 @@ _NAN_IF_OPERAND_IS = frozenset((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.
 _Part: TypeAlias = Callable[[Sequence[str], str, str | None], list[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowWiseKernel:
+class RowWiseKernel(Struct, frozen=True, kw_only=True):
     """A kernel as rows of elements.
 
     Attributes:

@@ -4,7 +4,6 @@ import math
 from functools import cache
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebfit, chebpts1, chebval
 
 from neurald.hal.operations.machinery.call import Array
 
@@ -21,6 +20,9 @@ def erfc(values: Array) -> Array:
     log(erfc(z)) + z² - log(t) is smooth in t = 2 / (2 + z), so a short Chebyshev series
     approximates it.
     """
+    # Slow to import, and only needed where the function is computed.
+    from numpy.polynomial.chebyshev import chebval
+
     size = np.minimum(np.abs(values), _MAX_ARGUMENT)
     t = 2 / (2 + size)
     tail = t * np.exp(chebval(_unit(t), _coefficients()) - size * size)
@@ -35,6 +37,8 @@ def _unit(t: Array) -> Array:
 @cache
 def _coefficients() -> Array:
     """Computes the coefficients of the polynomial through the function at the Chebyshev points."""
+    from numpy.polynomial.chebyshev import chebfit, chebpts1
+
     unit = chebpts1(_DEGREE + 1)
     t = (unit * (1 - _MIN_T) + 1 + _MIN_T) / 2
     z = 2 / t - 2

@@ -146,8 +146,24 @@ def _lookup_sparse(call: Call) -> tuple[Array, ...]:
     table, weights = call.array("values"), call.array("weights")
     lengths = shape[: len(shape) - table.ndim + 1]
     rows = lookup_rows(call, lengths)
-    output = np.zeros(shape, np.float32)
-    flat = output.reshape(int(np.prod(lengths)), *table.shape[1:])
+    flat = np.zeros((int(np.prod(lengths)), int(np.prod(table.shape[1:]))), np.float32)
+    combined_rows(combiner, rows, numbers, weights, table.reshape(len(table), flat.shape[1]), flat)
+    return (flat.reshape(shape),)
+
+
+def combined_rows(
+    combiner: Combiner, rows: Array, numbers: Array, weights: Array, table: Array, flat: Array
+) -> Array:
+    """Adds weighted rows of a table to others; see `_lookup_sparse`.
+
+    Args:
+        combiner: how the rows of a run are combined.
+        rows: to which each is added.
+        numbers: of each in the table.
+        weights: of each.
+        table: (rows, width).
+        flat: (rows, width), is changed.
+    """
     borders = np.flatnonzero(np.diff(rows)) + 1
     runs = np.split(np.arange(len(rows)), borders) if len(rows) else []
     with np.errstate(all="ignore"):
@@ -158,7 +174,7 @@ def _lookup_sparse(call: Call) -> tuple[Array, ...]:
                 flat[target] /= weight.sum(dtype=np.float32)
             elif combiner is Combiner.SQRTN:
                 flat[target] /= np.sqrt(np.square(weight).sum(dtype=np.float32))
-    return (output,)
+    return flat
 
 
 DEFINITIONS = (

@@ -78,7 +78,7 @@ declare <8 x i32> @llvm.smin.v8i32(<8 x i32>, <8 x i32>)
 declare <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16>, <16 x i16>)
 declare i64 @llvm.smin.i64(i64, i64)
 declare void @se4dbae46a62488d1(ptr, ptr, i64)
-define internal void @k413b50e011c5765d.sums(ptr %source, ptr %panel, ptr %ahead, ptr %common, ptr %totals) noinline nounwind {
+define internal void @kd1bc07bd5eae48b5.sums12(ptr %source, ptr %panel, ptr %ahead, ptr %common, ptr %totals) noinline nounwind {
   %v1 = load <8 x i32>, ptr %panel, align 32
   %v2 = getelementptr i8, ptr %panel, i64 160
   br label %v3.before
@@ -305,7 +305,7 @@ v3.after:
   store <8 x i32> %v192, ptr %v204, align 32
   ret void
 }
-define void @k413b50e011c5765d(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @kd1bc07bd5eae48b5(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %v1.before
 v1.before:
   br label %v1
@@ -380,7 +380,7 @@ v32.turn:
   %v38 = sub i64 %v33, %v2
   %v39 = getelementptr i8, ptr %v31, i64 288
   %v40 = getelementptr i8, ptr %scratch, i64 256
-  call void @k413b50e011c5765d.sums(ptr %v37, ptr %v31, ptr %v39, ptr null, ptr %v40)
+  call void @kd1bc07bd5eae48b5.sums12(ptr %v37, ptr %v31, ptr %v39, ptr null, ptr %v40)
   %v41 = getelementptr i8, ptr %scratch, i64 256
   %v42 = getelementptr i8, ptr %v31, i64 32
   %v43 = load <8 x i32>, ptr %v42, align 32

@@ -5,7 +5,7 @@ declare <16 x i32> @llvm.smin.v16i32(<16 x i32>, <16 x i32>)
 declare <16 x i32> @llvm.x86.avx512.mask.cvtps2dq.512(<16 x float>, <16 x i32>, i16, i32)
 declare <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <64 x i8>, <64 x i8>)
 declare i64 @llvm.smin.i64(i64, i64)
-define internal void @k834942875561bc11.sums(ptr %source, ptr %panel, ptr %ahead, ptr %common, ptr %totals) noinline nounwind {
+define internal void @k1f9c4835546b81d7.sums12(ptr %source, ptr %panel, ptr %ahead, ptr %common, ptr %totals) noinline nounwind {
   %v1 = load <16 x i32>, ptr %panel, align 64
   %v2 = getelementptr i8, ptr %panel, i64 256
   %v3 = load <16 x i32>, ptr %v2, align 64
@@ -181,7 +181,7 @@ define internal void @k834942875561bc11.sums(ptr %source, ptr %panel, ptr %ahead
   store <16 x i32> %v150, ptr %v161, align 64
   ret void
 }
-define void @k834942875561bc11(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k1f9c4835546b81d7(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v34 = call i64 @llvm.smin.i64(i64 0, i64 0)
   br label %v1.before
 v1.before:
@@ -261,7 +261,7 @@ v36.turn:
   %v42 = sub i64 %v37, %v2
   %v43 = getelementptr i8, ptr %v35, i64 384
   %v44 = getelementptr i8, ptr %scratch, i64 256
-  call void @k834942875561bc11.sums(ptr %v41, ptr %v35, ptr %v43, ptr null, ptr %v44)
+  call void @k1f9c4835546b81d7.sums12(ptr %v41, ptr %v35, ptr %v43, ptr null, ptr %v44)
   %v45 = getelementptr i8, ptr %scratch, i64 256
   %v46 = getelementptr i8, ptr %v35, i64 64
   %v47 = load <16 x i32>, ptr %v46, align 64

@@ -27,11 +27,12 @@ class _Call:
         return self._details
 
     def trailing_metadata(self) -> Any:
-        if self._result is None:
+        result = self._result
+        if result is None:
             return ()
 
         class Item:
-            key, value = "neurald-code", str(int(self._result))
+            key, value = "neurald-code", str(int(result))
 
         return (Item,)
 

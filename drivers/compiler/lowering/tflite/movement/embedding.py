@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.builder import Builder, Unsupported
-from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, select
+from neurald.drivers.compiler.ir.algorithm import CombinedRows
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, index, load, select
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
     ScatterSources,
     combine_sources,
@@ -65,18 +66,60 @@ def _is_split(indexes: Array) -> bool:
     return len(np.unique(runs)) < len(runs)
 
 
+def _combined(call: Call, builder: Builder, rows: Value, shape: Shape, depth: int) -> Value:
+    """Combines rows one after another, whose destinations are not known or not grouped.
+
+    Args:
+        call: the operation.
+        builder: of the operation.
+        rows: of the table.
+        shape: of the result.
+        depth: number of its dimensions that are those of the destinations.
+    """
+    indices, values = builder.value(call, "indices"), builder.value(call, "values")
+    lengths, width = shape[:depth], math.prod(shape[depth:])
+
+    def coordinates(at: Expression) -> list[Expression]:
+        return [load(indices, (at, index(axis))) for axis in range(depth)]
+
+    def destination(at: Expression) -> Expression:
+        inside = [
+            bounded_index(each, length)[0] for each, length in zip(coordinates(at), lengths, strict=True)
+        ]
+        return linearize(inside, lengths).to(Scalar.INT32)
+
+    def requirements(at: Expression) -> list[tuple[Expression, str]]:
+        message = f"{call.name('indices')}: indexes below {list(lengths)} are expected"
+        return [
+            (bounded_index(each, length)[1], message)
+            for each, length in zip(coordinates(at), lengths, strict=True)
+        ]
+
+    result = builder.procedure(
+        CombinedRows(combiner=known_combiner(call)),
+        builder.compute(rows.shape, destination, requirements),
+        builder.compute(rows.shape, lambda at: load(rows, (at,)).to(Scalar.INT32)),
+        builder.value(call, "weights"),
+        builder.reshape(values, (values.shape[0], width)),
+        output=(math.prod(lengths), width),
+        type=Scalar.FLOAT32,
+    )
+    return builder.reshape(result, shape)
+
+
 def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers EMBEDDING_LOOKUP_SPARSE, which combines the weighted rows of each destination."""
     combiner, (shape,) = known_combiner(call), output_shapes(call)
     values, weights = builder.value(call, "values"), builder.value(call, "weights")
     depth = len(shape) - len(values.shape) + 1
     lengths = shape[:depth]
-    indexes = lookup_rows(call, lengths)
-    if combiner is not Combiner.SUM and _is_split(indexes):
-        raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
-    rows, sources_at = _checked_rows(call, builder), known_sources(builder, indexes, math.prod(lengths))
+    rows, sources_at = _checked_rows(call, builder), None
+    if builder.value(call, "indices").constant is not None:
+        indexes = lookup_rows(call, lengths)
+        if combiner is Combiner.SUM or not _is_split(indexes):
+            sources_at = known_sources(builder, indexes, math.prod(lengths))
     if sources_at is None:
-        raise Unsupported("so many lookups of one destination, compared with others, are not supported")
+        return (_combined(call, builder, rows, shape, depth),)
 
     def total(of: Callable[[ScatterSources], Expression], at: Sequence[Expression]) -> Expression:
         sources = sources_at(linearize(at[:depth], lengths))

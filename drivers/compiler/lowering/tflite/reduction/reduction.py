@@ -1,6 +1,8 @@
 """Lowers TFLite's reductions and CUMSUM."""
 
 import math
+import operator
+from functools import reduce
 
 import numpy as np
 
@@ -46,6 +48,8 @@ from neurald.hal.operations.tflite.reduction.reduction import (
 _INT32 = -1 << 31, (1 << 31) - 1
 #: Products of quantised values are rescaled at each step, so each step adds expressions.
 _MAX_PRODUCT_TERMS = 64
+#: Number of partial sums that a pass of CUMSUM adds.
+_CUMULATIVE_PARTS = 4
 
 
 def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -166,7 +170,7 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CUMSUM by doubling: each pass adds the partial sum that ends right before."""
+    """Lowers CUMSUM: each pass adds partial sums, of which each ends right before the one after it."""
     source, dimension = builder.value(call, "input"), cumulative_axis(call)
     way = -1 if call.scalar("reverse") else 1
     length = source.shape[dimension]
@@ -176,13 +180,20 @@ def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
         number = at[dimension] - way * distance
         return widen(load(value, along(at, dimension, number), (number >= 0) & (number < length), 0))
 
+    def longer(sums: Value, count: int) -> Value:
+        """Returns sums of more elements, which consist of sums of that many."""
+
+        def body(*at: Expression) -> Expression:
+            distances = [number * count for number in range(1, _CUMULATIVE_PARTS) if number * count < length]
+            # The farthest ones are added first, as one after another.
+            parts = [element(sums, at, distance) for distance in reversed(distances)]
+            return reduce(operator.add, [*parts, widen(load(sums, at))])
+
+        return builder.compute(source.shape, body)
+
     sums, count = source, 1
     while count < length:
-        sums = builder.compute(
-            source.shape,
-            lambda *at, sums=sums, count=count: widen(load(sums, at)) + element(sums, at, count),
-        )
-        count *= 2
+        sums, count = longer(sums, count), count * _CUMULATIVE_PARTS
     if call.scalar("exclusive"):
         sums = builder.compute(source.shape, lambda *at: element(sums, at, 1))
     return (builder.compute(source.shape, lambda *at: load(sums, at).to(source.type)),)

@@ -6,7 +6,6 @@ from support.operations.single_operation import Given, given, ints, scalars, wan
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import ChannelQuant, OperandType
 
@@ -65,8 +64,25 @@ def test_combined(combiner: int, data: tuple[int, ...]) -> None:
 def test_destinations_that_are_not_adjacent() -> None:
     indices = [[1, 0], [0, 0], [1, 1]]
     expect_same(SPARSE, sparse(indices, [3, 0, 1], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4), compare=close)
-    with pytest.raises(Unsupported, match="not grouped by destination"):
-        lowered_all(SPARSE, sparse(indices, [3, 0, 1], [2, 2], 1), wanted(FLOAT32), data=(0, 3, 4))
+
+
+@sweep("combiner", [0, 1, 2])
+def test_indices_that_are_not_known(combiner: int) -> None:
+    for indices, dense in (
+        ([[1, 0], [0, 0], [1, 1]], [2, 2]),
+        ([[0, 1, 0], [0, 1, 1], [2, 0, 0], [2, 1, 0], [0, 1, 2], [0, 1, 3]], [3, 2, 5]),
+        ([[3]], [5]),
+    ):
+        inputs = sparse(indices, [3, 0, 1, 1, 2, 0][: len(indices)], dense, combiner)
+        for data in ((0, 1, 3, 4), (0, 3, 4)):
+            expect_same(SPARSE, inputs, wanted(FLOAT32), data=data, compare=close)
+
+
+def test_indices_must_exist() -> None:
+    for wrong in ([-1, 0], [2, 0]):
+        inputs = sparse([[0, 0], wrong], [3, 0], [2, 2], 1)
+        with pytest.raises(RequirementFailed, match="below"):
+            lowered_all(SPARSE, inputs, wanted(FLOAT32), data=(0, 1, 3, 4))
 
 
 def test_combined_rows_must_exist() -> None:

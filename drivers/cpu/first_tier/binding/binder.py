@@ -1,0 +1,286 @@
+"""Binds the operations of a graph to the kernels of the first tier."""
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Final, TypeAlias
+
+from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall
+from neurald.drivers.cpu.first_tier.layout import Tiles
+from neurald.hal.model.lazy_table import LazyTable
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType as T
+from neurald.hal.model.types import Lifetime, Model, Operation, Subgraph
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.validation.shape_inference import bind_operations
+
+_Bind: TypeAlias = Callable[[BindingScope, Call], list[BoundCall]]
+
+#: Module → the operations that it binds. A model uses few, so that few are imported.
+FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
+    "convolutions": (
+        T.CONV_2D,
+        T.TFLITE_CONV_2D,
+        T.GROUPED_CONV_2D,
+        T.TRANSPOSE_CONV_2D,
+        T.TFLITE_TRANSPOSE_CONV,
+        T.DEPTHWISE_CONV_2D,
+        T.TFLITE_DEPTHWISE_CONV_2D,
+    ),
+    "volumes": (T.TFLITE_CONV_3D,),
+    "matrices": (
+        T.FULLY_CONNECTED,
+        T.TFLITE_FULLY_CONNECTED,
+        T.BATCH_MATMUL,
+        T.TFLITE_BATCH_MATMUL,
+    ),
+    "pooling": (
+        T.MAX_POOL_2D,
+        T.TFLITE_MAX_POOL_2D,
+        T.AVERAGE_POOL_2D,
+        T.TFLITE_AVERAGE_POOL_2D,
+    ),
+    "rows": (
+        T.MEAN,
+        T.TFLITE_MEAN,
+        T.REDUCE_SUM,
+        T.TFLITE_SUM,
+        T.REDUCE_PROD,
+        T.TFLITE_REDUCE_PROD,
+        T.REDUCE_MAX,
+        T.TFLITE_REDUCE_MAX,
+        T.REDUCE_MIN,
+        T.TFLITE_REDUCE_MIN,
+        T.REDUCE_ANY,
+        T.TFLITE_REDUCE_ANY,
+        T.REDUCE_ALL,
+        T.TFLITE_REDUCE_ALL,
+        T.SOFTMAX,
+        T.TFLITE_SOFTMAX,
+        T.LOG_SOFTMAX,
+        T.TFLITE_LOG_SOFTMAX,
+        T.L2_NORMALIZATION,
+        T.TFLITE_L2_NORMALIZATION,
+    ),
+    "gather": (
+        T.GATHER,
+        T.TFLITE_GATHER,
+        T.EMBEDDING_LOOKUP,
+        T.TFLITE_EMBEDDING_LOOKUP,
+    ),
+    "elements": (
+        T.RELU,
+        T.RELU1,
+        T.RELU6,
+        T.TFLITE_RELU,
+        T.TFLITE_RELU6,
+        T.TFLITE_RELU_N1_TO_1,
+        T.TFLITE_RELU_0_TO_1,
+        T.ABS,
+        T.TFLITE_ABS,
+        T.EXP,
+        T.TFLITE_EXP,
+        T.FLOOR,
+        T.TFLITE_FLOOR,
+        T.TFLITE_CEIL,
+        T.TFLITE_ROUND,
+        T.LOG,
+        T.TFLITE_LOG,
+        T.NEG,
+        T.TFLITE_NEG,
+        T.RSQRT,
+        T.TFLITE_RSQRT,
+        T.SQRT,
+        T.TFLITE_SQRT,
+        T.SIN,
+        T.TFLITE_COS,
+        T.TFLITE_SQUARE,
+        T.LOGISTIC,
+        T.TFLITE_LOGISTIC,
+        T.TANH,
+        T.TFLITE_TANH,
+        T.HARD_SWISH,
+        T.TFLITE_GELU,
+        T.ELU,
+        T.TFLITE_ELU,
+        T.TFLITE_LEAKY_RELU,
+        T.ADD,
+        T.SUB,
+        T.MUL,
+        T.DIV,
+        T.TFLITE_ADD,
+        T.TFLITE_SUB,
+        T.TFLITE_MUL,
+        T.TFLITE_DIV,
+        T.TFLITE_SQUARED_DIFFERENCE,
+        T.PRELU,
+        T.TFLITE_PRELU,
+        T.MAXIMUM,
+        T.MINIMUM,
+        T.TFLITE_MAXIMUM,
+        T.TFLITE_MINIMUM,
+        T.POW,
+        T.TFLITE_POW,
+        T.EQUAL,
+        T.NOT_EQUAL,
+        T.GREATER,
+        T.GREATER_EQUAL,
+        T.LESS,
+        T.LESS_EQUAL,
+        T.TFLITE_EQUAL,
+        T.TFLITE_NOT_EQUAL,
+        T.TFLITE_GREATER,
+        T.TFLITE_GREATER_EQUAL,
+        T.TFLITE_LESS,
+        T.TFLITE_LESS_EQUAL,
+        T.LOGICAL_AND,
+        T.LOGICAL_OR,
+        T.LOGICAL_NOT,
+        T.SELECT,
+        T.TFLITE_SELECT,
+        T.TFLITE_SELECT_V2,
+        T.CAST,
+        T.TFLITE_CAST,
+        T.QUANTIZE,
+        T.TFLITE_QUANTIZE,
+        T.DEQUANTIZE,
+        T.TFLITE_DEQUANTIZE,
+    ),
+    "movement": (
+        T.RESHAPE,
+        T.SQUEEZE,
+        T.EXPAND_DIMS,
+        T.TFLITE_RESHAPE,
+        T.TFLITE_EXPAND_DIMS,
+        T.TFLITE_SQUEEZE,
+        T.TRANSPOSE,
+        T.TFLITE_TRANSPOSE,
+        T.SLICE,
+        T.TFLITE_SLICE,
+        T.STRIDED_SLICE,
+        T.TFLITE_STRIDED_SLICE,
+        T.SPLIT,
+        T.TFLITE_SPLIT,
+        T.TFLITE_SPLIT_V,
+        T.TFLITE_UNPACK,
+        T.REVERSE,
+        T.TFLITE_REVERSE_V2,
+        T.CONCATENATION,
+        T.TFLITE_CONCATENATION,
+        T.PACK,
+        T.TFLITE_PACK,
+        T.PAD,
+        T.PAD_V2,
+        T.TFLITE_PAD,
+        T.TFLITE_PADV2,
+        T.TILE,
+        T.TFLITE_TILE,
+        T.TFLITE_BROADCAST_TO,
+        T.SPACE_TO_DEPTH,
+        T.DEPTH_TO_SPACE,
+        T.TFLITE_SPACE_TO_DEPTH,
+        T.TFLITE_DEPTH_TO_SPACE,
+        T.CHANNEL_SHUFFLE,
+        T.MIRROR_PAD,
+        T.TFLITE_MIRROR_PAD,
+        T.RESIZE_NEAREST_NEIGHBOR,
+        T.TFLITE_RESIZE_NEAREST_NEIGHBOR,
+        T.BATCH_TO_SPACE_ND,
+        T.SPACE_TO_BATCH_ND,
+        T.TFLITE_BATCH_TO_SPACE_ND,
+        T.TFLITE_SPACE_TO_BATCH_ND,
+    ),
+}
+
+
+def _bindings(module: ModuleType) -> Mapping[OperationType, _Bind]:
+    found: Mapping[OperationType, _Bind] = module.BINDINGS
+    return found
+
+
+_BINDINGS: Final = LazyTable("neurald.drivers.cpu.first_tier.binding", FAMILIES, _bindings)
+#: Operations that models have between constants and their readers.
+_FOLDED: Final = frozenset((*FAMILIES["movement"], *FAMILIES["elements"], OperationType.DENSIFY))
+
+
+class Binder:
+    """Binds the operations of a graph.
+
+    Attributes:
+        folded: the positions of operations that are computed from constants.
+
+    Args:
+        model: the model.
+        graph: one of its graphs.
+        tiles: of the target.
+    """
+
+    def __init__(self, model: Model, graph: Subgraph, tiles: Tiles) -> None:
+        self._graph = graph
+        self._scope = BindingScope(model, graph, tiles)
+        self._bindings = bind_operations(graph)
+        self.folded: list[int] = []
+
+    @property
+    def known(self) -> Mapping[int, Array]:
+        """Values that operations compute from constants, by operand."""
+        return self._scope.known
+
+    def bound(self) -> list[list[BoundCall] | None]:
+        """Returns the kernels of each operation; None for one that has none.
+
+        Operations on constants are computed, and need none.
+        """
+        for position, operation in enumerate(self._graph.operations):
+            if operation.type in _FOLDED and self._has_known_inputs(operation):
+                self._fold(position)
+        folded = set(self.folded)
+        return [
+            [] if position in folded else self._operation(position)
+            for position in range(len(self._graph.operations))
+        ]
+
+    def _has_known_inputs(self, operation: Operation) -> bool:
+        operands = self._graph.operands
+        return all(
+            self._scope.value(index) is not None
+            for index in operation.inputs
+            if operands[index].lifetime is not Lifetime.NO_VALUE
+        )
+
+    def _operation(self, position: int) -> list[BoundCall] | None:
+        operation, operands = self._graph.operations[position], self._graph.operands
+        bind = _BINDINGS.get(operation.type)
+        if bind is None or any(
+            not operands[index].is_fully_specified
+            for index in (*operation.inputs, *operation.outputs)
+            if operands[index].type.is_tensor and operands[index].lifetime is not Lifetime.NO_VALUE
+        ):
+            return None
+        call = Call(
+            self._bindings[position],
+            operands,
+            lambda index: operands[index].dimensions,
+            self._scope.value,
+        )
+        try:
+            # What the model has as constants is checked already.
+            if not self._scope.known.keys().isdisjoint(operation.inputs):
+                DEFINITIONS[operation.type].check(call)
+            return bind(self._scope, call)
+        except Exception:
+            # References report what is wrong with it, if anything.
+            return None
+
+    def _fold(self, position: int) -> None:
+        """Computes an operation on constants."""
+        binding, operands = self._bindings[position], self._graph.operands
+        call = Call(binding, operands, lambda index: operands[index].dimensions, self._scope.value)
+        try:
+            results = DEFINITIONS[binding.type].reference(call)
+        except Exception:
+            return
+        for index, result in zip(self._graph.operations[position].outputs, results, strict=True):
+            self._scope.set_value(index, result)
+        self.folded.append(position)

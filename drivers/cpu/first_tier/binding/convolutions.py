@@ -1,0 +1,186 @@
+"""Binds convolutions of images."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from neurald.drivers.cpu.first_tier.binding import factors
+from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of, padded_depth, source
+from neurald.drivers.cpu.first_tier.binding.movement import moving_call
+from neurald.drivers.cpu.first_tier.binding.nest import strides_of
+from neurald.drivers.cpu.first_tier.binding.products import (
+    Batches,
+    epilogue_of,
+    products,
+    width_of,
+    windowed,
+)
+from neurald.drivers.cpu.first_tier.binding.scope import PRODUCTS_PER_NS, BindingScope, count_of
+from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, axes_of, window_table
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
+from neurald.drivers.cpu.first_tier.product_kind import Products
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.layout import is_nchw
+
+
+def _expect_nhwc(call: Call) -> None:
+    if is_nchw(call):
+        raise NotBound("the layout is NCHW")
+
+
+def bind_convolution(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds CONV_2D, also of groups and of quantised rows."""
+    _expect_nhwc(call)
+    if call.binding.type is OperationType.GROUPED_CONV_2D:
+        from neurald.hal.operations.convolution import grouped_convolution
+
+        window, shape = grouped_convolution.geometry(call)
+    else:
+        from neurald.hal.operations.convolution import convolution
+
+        window, shape = convolution.geometry(call, grouped=call.binding.type is OperationType.TFLITE_CONV_2D)
+    axes = axes_of(window, call.shape("input")[1:3])
+    return windowed(scope, call, scope.constant(call, "filter"), axes, math.prod(shape[:3]))
+
+
+def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds TRANSPOSE_CONV_2D: a convolution for each phase of the output's positions.
+
+    Positions at the same distance from multiples of the strides read the same weights.
+    """
+    _expect_nhwc(call)
+    from neurald.hal.operations.convolution import transpose_convolution
+
+    window, shape = transpose_convolution.geometry(call)
+    batches, *image, depth = call.shape("input")
+    kind, filter_ = kind_of(call), scope.constant(call, "filter")
+    if kind is Products.HYBRID and batches > 1:
+        raise NotBound("images are quantised separately")
+    # All positions of an image have the scale of its row.
+    given = source(
+        call,
+        kind,
+        depth,
+        row_length=count_of(call, "input") // batches,
+        repeats=math.prod(shape[1:3]),
+        asymmetric=True,
+    )
+    calls, output = list(given.calls), call.index("output")
+    given = FirstFactor(calls=(), argument=given.argument, padded=given.padded, rows=given.rows)
+    itemsize, channels = call.operand("output").type.dtype.itemsize, shape[3]
+    strides = strides_of(shape)
+    for phase in np.ndindex(*window.stride):
+        taken, axes, counts = [], [], []
+        for axis, first in enumerate(phase):
+            stride, before = window.stride[axis], window.padding[axis][0]
+            # An output at o is reached from (o + before - tap) / stride.
+            taps = range((first + before) % stride, window.kernel[axis], stride)
+            count = len(range(first, shape[1 + axis], stride))
+            head = (first + before - (taps[-1] if taps else 0)) // stride
+            taken.append(taps)
+            counts.append(count)
+            axes.append(WindowAxis(image[axis], count, len(taps), 1, 1, -head))
+        if not math.prod(counts):
+            continue
+        if not all(taken):
+            raise NotBound("some outputs have no weights")
+        part = filter_[:, taken[0].start :: taken[0].step, taken[1].start :: taken[1].step][:, ::-1, ::-1]
+        positions = batches * math.prod(counts)
+        width = width_of(scope, positions)
+        taps_here = math.prod(map(len, taken))
+        result = BoundTemporary(size_bytes=itemsize * positions * channels)
+        calls += products(
+            scope,
+            kind,
+            (positions, channels, taps_here, depth),
+            given,
+            factors.packed(kind, part.reshape(1, channels, taps_here, depth), call, width),
+            epilogue_of(scope, call, kind, part, width),
+            window_table(scope, batches, tuple(axes), given.padded),
+            Batches.single(channels),
+            result,
+        )
+        lengths = (batches, *counts, channels)
+        calls.append(
+            moving_call(
+                output,
+                result,
+                itemsize,
+                lengths,
+                (strides[0], strides[1] * window.stride[0], strides[2] * window.stride[1], 1),
+                strides_of(lengths),
+                phase[0] * strides[1] + phase[1] * strides[2],
+                0,
+            )
+        )
+    return calls
+
+
+def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds DEPTHWISE_CONV_2D; inputs with several outputs are repeated before."""
+    _expect_nhwc(call)
+    from neurald.hal.operations.convolution import depthwise_convolution
+
+    window, shape = depthwise_convolution.geometry(call)
+    filter_ = scope.constant(call, "filter")
+    channels, taps = filter_.shape[3], math.prod(filter_.shape[1:3])
+    kind, lanes = kind_of(call), scope.tiles.lanes
+    images, height, width, depth = call.shape("input")
+    padded, positions = -(-channels // lanes) * lanes, math.prod(shape[:3])
+    given = source(
+        call,
+        kind,
+        depth,
+        row_length=count_of(call, "input") // images,
+        repeats=positions // images,
+        asymmetric=True,
+    )
+    calls, argument, pixel = list(given.calls), given.argument, given.padded
+    if channels != depth:
+        itemsize, times = 4 if kind.is_float else 2, channels // depth
+        pixel = padded_depth(kind, channels)
+        lengths = (images * height * width, depth, times)
+        argument = BoundTemporary(size_bytes=itemsize * lengths[0] * pixel)
+        calls.append(
+            moving_call(
+                argument, given.argument, itemsize, lengths, (pixel, times, 1), (given.padded, 1, 0), 0, 0
+            )
+        )
+    epilogue = epilogue_of(scope, call, kind, filter_, lanes, is_first_axis=False)
+
+    def fill(target: Array) -> None:
+        target[:, :channels] = factors.centred(call, kind, filter_).reshape(taps, channels)
+
+    dtype = np.dtype(np.float32 if kind.is_float else np.int32)
+    calls.append(
+        BoundCall(
+            function=f"first_depthwise_{kind.value}",
+            arguments=(
+                call.index("output"),
+                argument,
+                BoundConstant(dtype=dtype, shape=(taps, padded), fill=fill),
+                *epilogue.constants,
+                *(() if given.rows is None else (given.rows,)),
+                window_table(scope, images, axes_of(window, (height, width)), pixel),
+                scope.zeros(np.uint32, channels),
+            ),
+            words=(positions, channels, taps, padded, *epilogue.words),
+            work_items=positions,
+            cost_ns=positions * channels * taps / PRODUCTS_PER_NS * 4,
+        )
+    )
+    return calls
+
+
+BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+    OperationType.CONV_2D: bind_convolution,
+    OperationType.TFLITE_CONV_2D: bind_convolution,
+    OperationType.GROUPED_CONV_2D: bind_convolution,
+    OperationType.TRANSPOSE_CONV_2D: bind_transposed_convolution,
+    OperationType.TFLITE_TRANSPOSE_CONV: bind_transposed_convolution,
+    OperationType.DEPTHWISE_CONV_2D: bind_depthwise,
+    OperationType.TFLITE_DEPTHWISE_CONV_2D: bind_depthwise,
+}

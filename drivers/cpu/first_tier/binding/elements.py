@@ -1,0 +1,373 @@
+"""Binds functions of elements."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides
+from neurald.drivers.cpu.first_tier.binding.requantization import byte_values, single_requantization
+from neurald.drivers.cpu.first_tier.binding.scope import (
+    BYTES,
+    ELEMENTS_PER_NS,
+    FLOAT,
+    UNLIMITED,
+    BindingScope,
+    bits,
+    count_of,
+    limits,
+    output_shape,
+    sign_of,
+)
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
+from neurald.drivers.cpu.first_tier.layout import BLOCK
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation, Operand, OperandType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.machinery.call import Call
+
+_WORD, _BOOL = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
+
+#: Kernels of functions of one float, and the limits of their results.
+_UNARY: Final = {
+    "RELU": ("clamp", (0.0, np.inf)),
+    "RELU1": ("clamp", (-1.0, 1.0)),
+    "RELU6": ("clamp", (0.0, 6.0)),
+    "TFLITE_RELU": ("clamp", (0.0, np.inf)),
+    "TFLITE_RELU6": ("clamp", (0.0, 6.0)),
+    "TFLITE_RELU_N1_TO_1": ("clamp", (-1.0, 1.0)),
+    "TFLITE_RELU_0_TO_1": ("clamp", (0.0, 1.0)),
+    **{
+        name: (function, None)
+        for name, function in {
+            "ABS": "absolute",
+            "TFLITE_ABS": "absolute",
+            "EXP": "exp",
+            "TFLITE_EXP": "exp",
+            "FLOOR": "floor",
+            "TFLITE_FLOOR": "floor",
+            "TFLITE_CEIL": "ceil",
+            "TFLITE_ROUND": "round",
+            "LOG": "log",
+            "TFLITE_LOG": "log",
+            "NEG": "negative",
+            "TFLITE_NEG": "negative",
+            "RSQRT": "rsqrt",
+            "TFLITE_RSQRT": "rsqrt",
+            "SQRT": "sqrt",
+            "TFLITE_SQRT": "sqrt",
+            "SIN": "sine",
+            "TFLITE_COS": "cosine",
+            "TFLITE_SQUARE": "square",
+            "LOGISTIC": "logistic",
+            "TFLITE_LOGISTIC": "logistic",
+            "TANH": "tanh",
+            "TFLITE_TANH": "tanh",
+            "HARD_SWISH": "hard_swish",
+            "TFLITE_GELU": "gelu",
+            "ELU": "elu",
+            "TFLITE_ELU": "elu",
+            "TFLITE_LEAKY_RELU": "leaky_relu",
+        }.items()
+    },
+}
+#: Kernels of functions of two operands, without the suffix of their type.
+_BINARY: Final = {
+    "ADD": "add",
+    "SUB": "subtract",
+    "MUL": "multiply",
+    "DIV": "divide",
+    "TFLITE_ADD": "add",
+    "TFLITE_SUB": "subtract",
+    "TFLITE_MUL": "multiply",
+    "TFLITE_DIV": "divide",
+    "TFLITE_SQUARED_DIFFERENCE": "squared_difference",
+    "PRELU": "prelu",
+    "TFLITE_PRELU": "prelu",
+    "MAXIMUM": "maximum",
+    "MINIMUM": "minimum",
+    "TFLITE_MAXIMUM": "maximum",
+    "TFLITE_MINIMUM": "minimum",
+    "POW": "power",
+    "TFLITE_POW": "power",
+}
+_COMPARED: Final = {
+    "EQUAL": "equal",
+    "NOT_EQUAL": "differs",
+    "GREATER": "greater",
+    "GREATER_EQUAL": "greater_equal",
+    "LESS": "less",
+    "LESS_EQUAL": "less_equal",
+}
+#: Functions of 32-bit integers.
+_OF_WORDS: Final = frozenset(("add", "subtract", "multiply", "maximum", "minimum"))
+_CAST: Final = {
+    FLOAT: "float32",
+    _WORD: "int32",
+    OperandType.TENSOR_INT64: "int64",
+    _BOOL: "bool",
+}
+
+
+def element_call(
+    scope: BindingScope,
+    call: Call,
+    function: str,
+    names: tuple[str, ...],
+    words: tuple[int, ...] = (),
+    extra: tuple[BoundConstant, ...] = (),
+) -> list[BoundCall]:
+    """Returns the call of a function of elements, whose operands are repeated to the output's shape.
+
+    Args:
+        scope: of the operation.
+        call: the operation.
+        function: name of the kernel without its prefix.
+        names: of inputs.
+        words: after those of the nest.
+        extra: further constants.
+    """
+    shape = output_shape(call)
+    count = 1
+    for length in shape:
+        count *= length
+    if not count:
+        return []
+    nested, work_items = nest(shape, [repeated_strides(call.shape(name), shape) for name in names])
+    return [
+        BoundCall(
+            function=f"first_{function}",
+            arguments=(call.index("output"), *map(call.index, names), *extra),
+            words=(*nested, *words),
+            work_items=work_items,
+            cost_ns=count / ELEMENTS_PER_NS / 4,
+        )
+    ]
+
+
+def bind_unary(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds functions of one element."""
+    (name,) = (each for each in call.binding.inputs if call.operand(each).type.is_tensor)
+    operand, output = call.operand(name), call.operand("output")
+    if operand.type in BYTES and output.type in BYTES:
+        return _by_table(scope, call, name)
+    if not operand.type is output.type is FLOAT:
+        raise NotBound("the types have no kernel")
+    function, ends = _UNARY[call.binding.type.name]
+    words: tuple[int, ...] = UNLIMITED if ends is None else (bits(ends[0]), bits(ends[1]))
+    if "alpha" in call.binding.inputs:
+        words = (bits(float(call.scalar("alpha"))), *words)
+    if function == "gelu" and call.scalar("approximate"):
+        function = "approximate_gelu"
+    return element_call(scope, call, function, (name,), words)
+
+
+def _by_table(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
+    """Binds a function of bytes, whose table the operation's reference fills."""
+    operand, output, index = call.operand(name), call.operand("output"), call.index(name)
+    given = np.arange(256, dtype=np.uint8).view(operand.type.dtype)
+
+    def make() -> BoundConstant:
+        known = Call(
+            call.binding,
+            scope.operands,
+            lambda number: given.shape if number == index else scope.operands[number].dimensions,
+            lambda number: given if number == index else scope.value(number),
+        )
+        (results,) = DEFINITIONS[call.binding.type].reference(known)
+        return BoundConstant.of(results.reshape(-1).view(np.uint8))
+
+    others = tuple(
+        value.tobytes()
+        for each in call.binding.inputs
+        if each != name and (value := scope.value(call.index(each))) is not None
+    )
+    key = (
+        call.binding.type,
+        *((each.type, each.scale, each.zero_point) for each in (operand, output)),
+        others,
+    )
+    count = count_of(call, name)
+    return [
+        BoundCall(
+            function="first_lookup",
+            arguments=(call.index("output"), index, scope.shared(key, make)),
+            words=(count,),
+            work_items=-(-count // BLOCK),
+            cost_ns=count / ELEMENTS_PER_NS / 2,
+        )
+    ]
+
+
+def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds functions of two elements."""
+    one, other, *_ = call.binding.inputs
+    operands, output = [call.operand(name) for name in (one, other)], call.operand("output")
+    function, kinds = _BINARY[call.binding.type.name], {each.type for each in operands}
+    if kinds == {FLOAT} and output.type is FLOAT:
+        return element_call(scope, call, function, (one, other), limits(call))
+    if kinds == {_WORD} and output.type is _WORD and function in _OF_WORDS:
+        if "activation" in call.binding.inputs and call.activation:
+            raise NotBound("the activation has no kernel for integers")
+        return element_call(scope, call, f"{function}_word", (one, other))
+    if not {*kinds, output.type} <= BYTES:
+        raise NotBound("the types have no kernel")
+    if function in ("maximum", "minimum"):
+        if len({(each.type, each.scale, each.zero_point) for each in (*operands, output)}) > 1:
+            raise NotBound("the scales differ")
+        return element_call(scope, call, f"{function}_{sign_of(output)}", (one, other))
+    return _of_bytes(scope, call, function)
+
+
+def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]:
+    """Binds arithmetic on bytes, whose addends or factors are in tables."""
+    first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
+    if function == "multiply":
+        kernel, largest = "byte_product", 1 << 16
+        rescale = single_ratio(first.scale, second.scale, output.scale)
+        tables = tuple(_factors(scope, each) for each in (first, second))
+    elif function in ("add", "subtract", "squared_difference"):
+        # An addend is at most half of 255, shifted.
+        if function == "squared_difference":
+            from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIFT
+
+            kernel, shift, largest = "byte_square", DIFFERENCE_SHIFT, 1 << 30
+        else:
+            from neurald.hal.operations.elementwise.arithmetic import addend_shift
+
+            kernel, shift, largest = "byte_sum", addend_shift(output), 1 << 29
+        unit = 2.0 * max(first.scale, second.scale)
+        tables = (
+            _addends(scope, first, shift, unit, 1),
+            _addends(scope, second, shift, unit, 1 if function == "add" else -1),
+        )
+        if function == "squared_difference":
+            rescale = unit * unit / ((1 << 2 * shift) * output.scale)
+        else:
+            rescale = unit / ((1 << shift) * output.scale)
+    else:
+        raise NotBound("the types have no kernel")
+    activation = call.activation if "activation" in call.binding.inputs else FusedActivation.NONE
+    words = (
+        *single_requantization(*quantize_multiplier(rescale), largest),
+        output.zero_point,
+        *quantized_limits(output, activation),
+    )
+    return element_call(scope, call, kernel, ("input1", "input2"), words, tables)
+
+
+def _factors(scope: BindingScope, operand: Operand) -> BoundConstant:
+    """Returns the table of the factors that bytes stand for."""
+    key = "factors", operand.type, operand.zero_point
+    return scope.shared(key, lambda: BoundConstant.of(byte_values(operand).astype(np.int32)))
+
+
+def _addends(scope: BindingScope, operand: Operand, shift: int, unit: float, sign: int) -> BoundConstant:
+    """Returns the table of the addends that bytes stand for.
+
+    Args:
+        scope: of the operation.
+        operand: the type of bytes.
+        shift: of what is rescaled to the unit.
+        unit: the scale of the sum.
+        sign: of addends.
+    """
+
+    def make() -> BoundConstant:
+        values = byte_values(operand) << shift
+        return BoundConstant.of(
+            (sign * multiply(values, *quantize_multiplier(operand.scale / unit))).astype(np.int32)
+        )
+
+    key = "addends", operand.type, operand.scale, operand.zero_point, shift, unit, sign
+    return scope.shared(key, make)
+
+
+def bind_comparison(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds comparisons of floats and of 32-bit integers."""
+    kind = call.operand("input1").type
+    if kind not in (FLOAT, _WORD):
+        raise NotBound("the type has no kernel")
+    name = _COMPARED[call.binding.type.name.removeprefix("TFLITE_")]
+    return element_call(scope, call, f"{name}_{'float' if kind is FLOAT else 'word'}", ("input1", "input2"))
+
+
+def bind_logic(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds operations on truth values."""
+    name = call.binding.type.name.removeprefix("TFLITE_").removeprefix("LOGICAL_").lower()
+    inputs = tuple(call.binding.inputs)
+    if any(call.operand(each).type is not _BOOL for each in inputs):
+        raise NotBound("the type has no kernel")
+    return element_call(scope, call, name, inputs)
+
+
+def bind_selection(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds SELECT and SELECT_V2 of elements that are copied."""
+    first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
+    size = output.type.dtype.itemsize
+    if len({(each.type, each.scale, each.zero_point) for each in (first, second, output)}) > 1:
+        raise NotBound("the types differ")
+    if output.type is OperandType.TENSOR_STRING or size not in (1, 2, 4, 8):
+        raise NotBound("the type has no kernel")
+    is_plain = call.binding.type is OperationType.TFLITE_SELECT and call.shape("condition")
+    if is_plain and call.shape("condition") != output_shape(call):
+        raise NotBound("the condition selects along the first axis")
+    return element_call(scope, call, f"select_{size}", ("condition", "input1", "input2"))
+
+
+def bind_cast(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds CAST between numbers."""
+    operand, output = call.operand("input"), call.operand("output")
+    if operand.type is OperandType.TENSOR_FLOAT16 and output.type is FLOAT:
+        return element_call(scope, call, "cast_float16_float32", ("input",))
+    if operand.type is output.type or operand.type not in _CAST or output.type not in _CAST:
+        raise NotBound("the types have no kernel")
+    source, target = _CAST[operand.type], _CAST[output.type]
+    is_or_largest = (
+        call.binding.type is OperationType.TFLITE_CAST and operand.type is FLOAT and output.type is not _BOOL
+    )
+    name = f"cast_or_largest_{target}" if is_or_largest else f"cast_{source}_{target}"
+    return element_call(scope, call, name, ("input",))
+
+
+def bind_quantize(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds QUANTIZE of floats, and of bytes with another scale."""
+    operand, output = call.operand("input"), call.operand("output")
+    if operand.type in BYTES and output.type in BYTES:
+        return _by_table(scope, call, "input")
+    if operand.type is not FLOAT:
+        raise NotBound("the types have no kernel")
+    words = (bits(output.scale), output.zero_point, *quantized_limits(output))
+    return element_call(scope, call, f"quantize_{sign_of(output)}", ("input",), words)
+
+
+def bind_dequantize(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds DEQUANTIZE of bytes."""
+    operand = call.operand("input")
+    if operand.type is OperandType.TENSOR_FLOAT16 and call.operand("output").type is FLOAT:
+        return element_call(scope, call, "cast_float16_float32", ("input",))
+    if call.operand("output").type is not FLOAT or operand.channel_quant is not None:
+        raise NotBound("the types have no kernel")
+    words = (operand.zero_point, bits(operand.scale))
+    return element_call(scope, call, f"dequantize_{sign_of(operand)}", ("input",), words)
+
+
+_Bind = Callable[[BindingScope, Call], list[BoundCall]]
+
+
+def _known(*names: str) -> list[OperationType]:
+    return [OperationType[name] for name in names if name in OperationType.__members__]
+
+
+BINDINGS: Final[Mapping[OperationType, _Bind]] = {
+    **dict.fromkeys(_known(*_UNARY), bind_unary),
+    **dict.fromkeys(_known(*_BINARY), bind_binary),
+    **dict.fromkeys(_known(*_COMPARED, *(f"TFLITE_{name}" for name in _COMPARED)), bind_comparison),
+    **dict.fromkeys(_known("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"), bind_logic),
+    **dict.fromkeys(_known("SELECT", "TFLITE_SELECT", "TFLITE_SELECT_V2"), bind_selection),
+    **dict.fromkeys(_known("CAST", "TFLITE_CAST"), bind_cast),
+    **dict.fromkeys(_known("QUANTIZE", "TFLITE_QUANTIZE"), bind_quantize),
+    **dict.fromkeys(_known("DEQUANTIZE", "TFLITE_DEQUANTIZE"), bind_dequantize),
+}

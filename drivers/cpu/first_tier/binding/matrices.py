@@ -1,0 +1,204 @@
+"""Binds fully connected layers, and products of pairs of matrices."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from neurald.drivers.cpu.first_tier.binding import factors
+from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of, source
+from neurald.drivers.cpu.first_tier.binding.movement import moving_call
+from neurald.drivers.cpu.first_tier.binding.nest import strides_of
+from neurald.drivers.cpu.first_tier.binding.products import (
+    MAX_INT32,
+    MAX_WEIGHT,
+    Batches,
+    BoundEpilogue,
+    epilogue_of,
+    products,
+    width_of,
+)
+from neurald.drivers.cpu.first_tier.binding.requantization import requantization
+from neurald.drivers.cpu.first_tier.binding.scope import (
+    UNLIMITED,
+    BindingScope,
+    count_of,
+    limits,
+    output_shape,
+    scales_of,
+)
+from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, rows_table, window_table
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
+from neurald.drivers.cpu.first_tier.layout import SCALES
+from neurald.drivers.cpu.first_tier.product_kind import Products
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.machinery.call import Array, Call
+
+
+def _is_asymmetric(call: Call) -> bool:
+    """Returns True if quantised rows have zero points."""
+    return "asymmetric" in call.binding.inputs and bool(call.scalar("asymmetric"))
+
+
+def bind_fully_connected(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds FULLY_CONNECTED."""
+    channels, depth = call.shape("filter")
+    rows, kind = count_of(call, "input") // depth, kind_of(call)
+    width = width_of(scope, rows)
+    given = source(call, kind, depth, row_length=depth, asymmetric=_is_asymmetric(call))
+    table, output = rows_table(scope, rows, given.padded), call.index("output")
+    filter_ = scope.value(call.index("filter"))
+    batches, sizes = Batches.single(channels), (rows, channels, 1, depth)
+    if filter_ is None:
+        if not kind.is_float:
+            raise NotBound("the weights are quantised variables")
+        calls, matrix = factors.packed_matrix(
+            call, "filter", kind, (1, depth, channels), width, are_rows_terms=False
+        )
+        padded = -(-channels // width) * width
+        added = np.zeros(padded, np.float32)
+        if call.has("bias"):
+            added[:channels] = scope.constant(call, "bias")
+        epilogue = BoundEpilogue(constants=(BoundConstant.of(added),), words=(*limits(call), padded))
+        return [*calls, *products(scope, kind, sizes, given, matrix, epilogue, table, batches, output)]
+    if call.has("block_scales"):
+        return _in_blocks(scope, call, filter_, given, rows)
+    weights = factors.packed(kind, filter_.reshape(1, channels, 1, depth), call, width)
+    epilogue = epilogue_of(scope, call, kind, filter_, width)
+    return products(scope, kind, sizes, given, weights, epilogue, table, batches, output)
+
+
+def _in_blocks(
+    scope: BindingScope, call: Call, filter_: Array, given: FirstFactor, rows: int
+) -> list[BoundCall]:
+    """Binds FULLY_CONNECTED whose weights have a scale for each block of a row, which is a tap."""
+    scales = scope.constant(call, "block_scales")
+    (channels, blocks), depth = scales.shape, filter_.shape[1]
+    length, kind = depth // blocks, Products.BLOCKS
+    if length % 2 or given.rows is None:
+        raise NotBound("blocks have an odd number of weights")
+    width = width_of(scope, rows)
+    padded = -(-channels // width) * width
+    added, each = np.zeros(padded, np.float32), np.zeros((blocks, padded), np.float32)
+    each[:, :channels] = scales.T
+    if call.has("bias"):
+        added[:channels] = scope.constant(call, "bias")
+    epilogue = BoundEpilogue(
+        constants=(BoundConstant.of(added), BoundConstant.of(each)), words=(*limits(call), padded)
+    )
+    axes = WindowAxis(rows * blocks, rows, blocks, blocks, 1, 0)
+    return products(
+        scope,
+        kind,
+        (rows, channels, blocks, length),
+        given,
+        factors.packed(kind, filter_.reshape(1, channels, blocks, length), call, width),
+        epilogue,
+        window_table(scope, 1, (axes,), length),
+        Batches.single(channels),
+        call.index("output"),
+    )
+
+
+def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds BATCH_MATMUL, whose second matrix may be quantised."""
+    kind = kind_of(call, "input1", "input2")
+    first, second, shape = call.shape("input1"), call.shape("input2"), output_shape(call)
+    *outer, rows, channels = shape
+    depth = first[-2] if call.scalar("adjoint1") else first[-1]
+    count, counts = math.prod(outer), [math.prod(each[:-2]) for each in (first, second)]
+    if not count or not rows or not channels or not depth:
+        raise NotBound("there are no elements")
+    width = width_of(scope, rows)
+    calls: list[BoundCall] = []
+    moved = None
+    if call.scalar("adjoint1"):
+        itemsize = call.operand("input1").type.dtype.itemsize
+        moved, lengths = BoundTemporary(size_bytes=itemsize * math.prod(first)), (counts[0], rows, depth)
+        calls.append(
+            moving_call(
+                moved, call.index("input1"), itemsize, lengths, strides_of(lengths), (rows * depth, 1, rows)
+            )
+        )
+    given = source(
+        call,
+        kind,
+        depth,
+        name="input1",
+        row_length=depth,
+        asymmetric=_is_asymmetric(call),
+        moved=moved,
+    )
+    packing, matrix = factors.packed_matrix(
+        call,
+        "input2",
+        kind,
+        (counts[1], depth, channels),
+        width,
+        are_rows_terms=not call.scalar("adjoint2"),
+    )
+    calls += packing
+    panels, terms = -(-channels // width), depth if kind.is_float else -(-depth // 2)
+    numbers = [
+        np.broadcast_to(np.arange(each).reshape(matrices[:-2]), outer).reshape(-1).tolist()
+        for each, matrices in zip(counts, (first, second), strict=True)
+    ]
+    offsets = tuple(
+        (
+            one * rows * given.padded,
+            other * panels * terms * width,
+            number * rows * channels,
+            0,
+            one * rows,
+        )
+        for number, (one, other) in enumerate(zip(*numbers, strict=True))
+    )
+    return [
+        *calls,
+        *products(
+            scope,
+            kind,
+            (rows, channels, 1, depth),
+            given,
+            matrix,
+            _epilogue_of_matrices(call, kind, depth, panels * width),
+            rows_table(scope, rows, given.padded),
+            Batches(offsets=offsets, stride=channels),
+            call.index("output"),
+        ),
+    ]
+
+
+def _epilogue_of_matrices(call: Call, kind: Products, depth: int, padded: int) -> BoundEpilogue:
+    """Returns the parameters of the epilogue of two matrices."""
+    zeros = np.zeros(padded, np.float32)
+    if kind is Products.FLOAT:
+        return BoundEpilogue(constants=(BoundConstant.of(zeros),), words=(*UNLIMITED, padded))
+    if depth * MAX_WEIGHT * MAX_WEIGHT > MAX_INT32:
+        raise NotBound("sums may exceed 32 bits")
+    first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
+    if kind is Products.HYBRID:
+        scales = zeros.copy()
+        scales[: output_shape(call)[-1]] = scales_of(second, np.float32)
+        both = np.stack((zeros, scales))
+        return BoundEpilogue(constants=(BoundConstant.of(both),), words=(*UNLIMITED, padded))
+    multiplier = first.scale * second.scale / output.scale
+    (mantissa,), parameters = requantization(np.array([multiplier]))
+    both = np.zeros((2, padded), np.int32)
+    both[1] = mantissa
+    scales = np.zeros((SCALES, padded), np.int64)
+    scales[:] = parameters
+    return BoundEpilogue(
+        constants=(BoundConstant.of(both), BoundConstant.of(scales)),
+        words=(output.zero_point, *quantized_limits(output), padded),
+    )
+
+
+BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+    OperationType.FULLY_CONNECTED: bind_fully_connected,
+    OperationType.TFLITE_FULLY_CONNECTED: bind_fully_connected,
+    OperationType.BATCH_MATMUL: bind_matrix_product,
+    OperationType.TFLITE_BATCH_MATMUL: bind_matrix_product,
+}

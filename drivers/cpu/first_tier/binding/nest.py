@@ -1,0 +1,84 @@
+"""Nests of loops over elements of operands with strides, as words of kernels.
+
+Loops that are one for all operands are merged. `NEST` remain, the inner one last. The two inner ones
+are a work item. The words are the number of elements of the output, the lengths, and the strides of
+each operand.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from neurald.drivers.cpu.first_tier.bound_call import NotBound
+from neurald.drivers.cpu.first_tier.layout import BLOCK, NEST
+from neurald.hal.operations.machinery.call import Shape
+
+#: Length, and stride of each operand.
+_Loop = tuple[int, tuple[int, ...]]
+_FLAT: Final = 2
+
+
+def strides_of(shape: Shape) -> list[int]:
+    """Returns the strides of a dense array."""
+    strides, step = [0] * len(shape), 1
+    for dimension in reversed(range(len(shape))):
+        strides[dimension] = step
+        step *= shape[dimension]
+    return strides
+
+
+def repeated_strides(given: Shape, shape: Shape) -> list[int]:
+    """Returns the strides of a dense array that is repeated to another shape."""
+    own = strides_of(given)
+    missing = len(shape) - len(given)
+    return [0] * missing + [stride if length != 1 else 0 for stride, length in zip(own, given, strict=True)]
+
+
+def nest(
+    shape: Shape, strides: Sequence[Sequence[int]], count: int | None = None
+) -> tuple[tuple[int, ...], int]:
+    """Returns the words of a nest, and the number of work items.
+
+    Args:
+        shape: the lengths of loops; none is 0.
+        strides: of each operand.
+        count: of elements, if the last line has fewer; else None.
+
+    Raises:
+        NotBound: too many loops cannot be merged.
+    """
+    loops: list[_Loop] = []
+    for dimension, length in enumerate(shape):
+        if length == 1:
+            continue
+        step = tuple(each[dimension] for each in strides)
+        if loops:
+            outer, above = loops[-1]
+            if all(one == other * length for one, other in zip(above, step, strict=True)):
+                loops[-1] = outer * length, step
+                continue
+        loops.append((length, step))
+    count = math.prod(shape) if count is None else count
+    if len(loops) > NEST:
+        raise NotBound("there are too many dimensions")
+    loops = _divided(loops, len(strides))
+    lengths = [length for length, _ in loops]
+    columns = [[step[number] for _, step in loops] for number in range(len(strides))]
+    return (count, *lengths, *(word for column in columns for word in column)), math.prod(lengths[:-2])
+
+
+def _divided(loops: list[_Loop], operands: int) -> list[_Loop]:
+    """Returns `NEST` loops, whose outer ones are blocks of a long loop if it is the outer one.
+
+    The last block of a loop may be longer than what is left of it.
+    """
+    none: _Loop = 1, (0,) * operands
+    loops = loops or [none]
+    if len(loops) <= _FLAT:
+        (length, step), *inner = loops
+        lines = max(1, BLOCK // math.prod(each for each, _ in inner))
+        if length > lines:
+            outer = -(-length // lines), tuple(each * lines for each in step)
+            # Blocks of elements are inner loops; blocks of lines have another loop inside.
+            loops = [outer, (lines, step), *inner] if inner else [outer, none, (lines, step)]
+    return [none] * (NEST - len(loops)) + loops

@@ -1,0 +1,242 @@
+"""Binds sums of products: what all convolutions, layers and products of matrices have in common."""
+
+import math
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from neurald.drivers.cpu.first_tier.binding import factors
+from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of, source
+from neurald.drivers.cpu.first_tier.binding.requantization import requantization
+from neurald.drivers.cpu.first_tier.binding.scope import (
+    PRODUCTS_PER_NS,
+    BindingScope,
+    count_of,
+    limits,
+    scales_of,
+)
+from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, window_table
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
+from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS
+from neurald.drivers.cpu.first_tier.product_kind import Products
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.machinery.call import Array, Call
+
+MAX_INT32: Final = (1 << 31) - 1
+#: The largest magnitude of an 8-bit weight or value without its zero point, and of usual biases.
+MAX_WEIGHT: Final = 255
+_MAX_BIAS: Final = 1 << 29
+#: Maximum number of batches, which have offsets in a table.
+_MAX_BATCHES: Final = 1 << 16
+
+
+class BoundEpilogue(Struct, frozen=True, kw_only=True):
+    """The constants and words of an epilogue."""
+
+    constants: tuple[BoundConstant, ...]
+    words: tuple[int, ...]
+
+
+class Batches(Struct, frozen=True, kw_only=True):
+    """Products with the same table.
+
+    Attributes:
+        offsets: `BATCH_WORDS` of each.
+        stride: elements between rows of the output.
+    """
+
+    offsets: tuple[tuple[int, ...], ...]
+    stride: int
+
+    @classmethod
+    def single(cls, channels: int) -> "Batches":
+        """Returns one product."""
+        return cls(offsets=((0,) * BATCH_WORDS,), stride=channels)
+
+
+def is_panel(scope: BindingScope, positions: int) -> bool:
+    """Returns True if positions are too few for tiles."""
+    return positions < scope.tiles.rows // 2
+
+
+def width_of(scope: BindingScope, positions: int) -> int:
+    """Returns the channels of a panel."""
+    return scope.tiles.panel_width if is_panel(scope, positions) else scope.tiles.width
+
+
+def products(
+    scope: BindingScope,
+    kind: Products,
+    sizes: tuple[int, int, int, int],
+    given: FirstFactor,
+    weights: BoundConstant | BoundTemporary,
+    epilogue: BoundEpilogue,
+    table: BoundConstant,
+    batches: Batches,
+    output: int | BoundTemporary,
+) -> list[BoundCall]:
+    """Binds sums of products.
+
+    Args:
+        scope: of the operation.
+        kind: of the products.
+        sizes: positions, channels, taps, and elements of a pixel that are summed; of a batch.
+        given: the input.
+        weights: in panels.
+        epilogue: what becomes of the sums.
+        table: see `neurald.drivers.cpu.first_tier.kernels`.
+        batches: the products.
+        output: of the call.
+    """
+    positions, channels, taps, depth = sizes
+    has_few, width = is_panel(scope, positions), width_of(scope, positions)
+    terms = depth if kind.is_float else -(-depth // 2)
+    panels, tiles = -(-channels // width), -(-positions // scope.tiles.rows)
+    count = len(batches.offsets)
+    if count > _MAX_BATCHES:
+        raise NotBound("there are too many batches")
+    offsets = scope.shared(
+        ("batches", batches.offsets), lambda: BoundConstant.of(np.array(batches.offsets, np.int64))
+    )
+    rows = () if given.rows is None else (given.rows,)
+    return [
+        *given.calls,
+        BoundCall(
+            function=f"first_{'panels' if has_few else 'tiles'}_{kind.value}",
+            arguments=(
+                output,
+                given.argument,
+                weights,
+                *epilogue.constants,
+                *rows,
+                table,
+                scope.zeros(np.uint32, terms),
+                offsets,
+            ),
+            words=(positions, channels, taps, terms, panels, tiles, batches.stride, *epilogue.words),
+            work_items=count * (panels if has_few else tiles),
+            cost_ns=count * positions * channels * taps * depth / PRODUCTS_PER_NS,
+        ),
+    ]
+
+
+def epilogue_of(
+    scope: BindingScope,
+    call: Call,
+    kind: Products,
+    weights: Array,
+    width: int,
+    *,
+    groups: int = 1,
+    is_first_axis: bool = True,
+) -> BoundEpilogue:
+    """Returns the parameters of the epilogue of constant weights.
+
+    Args:
+        scope: of the operation.
+        call: the operation.
+        kind: of the products.
+        weights: as they are stored; the first or the last axis has the channels.
+        width: a multiple of it is the number of channels that have parameters, of each group.
+        groups: of channels.
+        is_first_axis: True if the first axis of the weights has the channels.
+    """
+    channels = weights.shape[0 if is_first_axis else -1]
+    own = channels // groups
+    padded = -(-own // width) * width
+    bias = scope.constant(call, "bias") if call.has("bias") else None
+
+    def table(dtype: type[np.generic], *rows: Array | None) -> BoundConstant:
+        def fill(target: Array) -> None:
+            for place, row in zip(target, rows, strict=True):
+                if row is not None:
+                    place[:, :own] = row if row.size == 1 else row.reshape(groups, own)
+
+        return BoundConstant(dtype=np.dtype(dtype), shape=(len(rows), groups, padded), fill=fill)
+
+    if kind is Products.FLOAT:
+        return BoundEpilogue(constants=(table(np.float32, bias),), words=(*limits(call), groups * padded))
+    filter_, output = call.operand("filter"), call.operand("output")
+    if kind is Products.HYBRID:
+        _expect_exact(call, kind, weights, None, is_first_axis=is_first_axis)
+        both = table(np.float32, bias, scales_of(filter_, np.float32))
+        return BoundEpilogue(constants=(both,), words=(*limits(call), groups * padded))
+    _expect_exact(call, kind, weights, bias, is_first_axis=is_first_axis)
+    multipliers = scales_of(filter_, np.float64) * call.operand("input").scale / output.scale
+    mantissas, parameters = requantization(multipliers, is_twice=_is_twice(call))
+    return BoundEpilogue(
+        constants=(table(np.int32, bias, mantissas), table(np.int64, *parameters)),
+        words=(output.zero_point, *quantized_limits(output, call.activation), groups * padded),
+    )
+
+
+def _is_twice(call: Call) -> bool:
+    """Returns True if sums are rounded twice."""
+    if call.binding.type is not OperationType.TFLITE_FULLY_CONNECTED:
+        return True
+    from neurald.hal.operations.tflite.convolution.fully_connected import rounding
+
+    return rounding(call) is Rounding.TWICE
+
+
+def _expect_exact(
+    call: Call, kind: Products, weights: Array, bias: Array | None, *, is_first_axis: bool
+) -> None:
+    """Raises NotBound if sums of products may exceed 32 bits."""
+    operand, largest = call.operand("input"), MAX_WEIGHT
+    if kind is Products.INT:
+        low, high = quantized_limits(operand)
+        largest = max(high - operand.zero_point, operand.zero_point - low)
+    channels = weights.shape[0 if is_first_axis else -1]
+    added = np.zeros(1, np.int64) if bias is None else np.abs(bias.astype(np.int64))
+    bound = largest * MAX_WEIGHT * (weights.size // channels) + _MAX_BIAS
+    if bound <= MAX_INT32 and int(added.max()) <= _MAX_BIAS:
+        return
+    wide = np.abs(factors.centred(call, kind, weights))
+    wide = wide.reshape(channels, -1) if is_first_axis else wide.reshape(-1, channels).T
+    if (largest * wide.sum(axis=1, dtype=np.int64) + added > MAX_INT32).any():
+        raise NotBound("sums may exceed 32 bits")
+
+
+def windowed(
+    scope: BindingScope, call: Call, filter_: Array, axes: tuple[WindowAxis, ...], positions: int
+) -> list[BoundCall]:
+    """Binds a convolution with weights of shape (channels, taps, depth), along any number of axes."""
+    kind = kind_of(call)
+    channels, *kernel, depth = filter_.shape
+    taps, images = math.prod(kernel), call.shape("input")[0]
+    whole = call.shape("input")[-1]
+    groups, own = whole // depth, channels // (whole // depth)
+    if groups > 1 and (depth % 2 and not kind.is_float):
+        raise NotBound("groups have an odd number of channels")
+    # Images get a zero point if the weights have different scales.
+    scales = set(scales_of(call.operand("filter"), np.float32).tolist()) if kind is Products.HYBRID else ()
+    given = source(
+        call,
+        kind,
+        whole,
+        row_length=count_of(call, "input") // images,
+        repeats=positions // images,
+        asymmetric=len(scales) > 1,
+    )
+    width = width_of(scope, positions)
+    panels, terms = -(-own // width), depth if kind.is_float else -(-depth // 2)
+    weights = filter_.reshape(groups, own, taps, depth)
+    offsets = tuple(
+        (group * depth, group * panels * taps * terms * width, group * own, group * panels * width, 0)
+        for group in range(groups)
+    )
+    return products(
+        scope,
+        kind,
+        (positions, own, taps, depth),
+        given,
+        factors.packed(kind, weights, call, width),
+        epilogue_of(scope, call, kind, filter_, width, groups=groups),
+        window_table(scope, images, axes, given.padded),
+        Batches(offsets=offsets, stride=channels),
+        call.index("output"),
+    )

@@ -1,0 +1,132 @@
+"""What the bindings of a model's operations share: values that are known, and constants of kernels."""
+
+import math
+import struct
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+import numpy as np
+
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
+from neurald.drivers.cpu.first_tier.layout import Tiles
+from neurald.hal.model.types import Model, Operand, OperandType, Subgraph
+from neurald.hal.operations.arithmetic.quantized import activate
+from neurald.hal.operations.machinery.call import Array, Call
+
+FLOAT: Final = OperandType.TENSOR_FLOAT32
+SIGNED, UNSIGNED = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_ASYMM
+BYTES: Final = frozenset((SIGNED, UNSIGNED))
+#: Estimated products and elements per nanosecond.
+PRODUCTS_PER_NS: Final = 50
+ELEMENTS_PER_NS: Final = 1
+
+
+class BindingScope:
+    """What the bindings of a graph's operations share.
+
+    Attributes:
+        known: values that operations compute from constants, by operand.
+
+    Args:
+        model: the model.
+        graph: one of its graphs.
+        tiles: of the target.
+    """
+
+    def __init__(self, model: Model, graph: Subgraph, tiles: Tiles) -> None:
+        self._model = model
+        self.operands = graph.operands
+        self.tiles = tiles
+        self.known: dict[int, Array] = {}
+        self._values: dict[int, Any] = {}
+        self._constants: dict[Hashable, BoundConstant] = {}
+        #: What was found out about operations that others are equal to.
+        self.bound: dict[Hashable, tuple[tuple[int, ...], list[BoundCall]]] = {}
+
+    def value(self, index: int) -> Array | None:
+        """Returns the value of an operand that is known."""
+        found = self._values.get(index, self)
+        if found is self:
+            found = self._values[index] = self._model.constant(self.operands[index])
+        return found
+
+    def set_value(self, index: int, value: Array) -> None:
+        """Makes the value of an operand known that is computed from constants."""
+        self.known[index] = self._values[index] = value
+
+    def constant(self, call: Call, name: str) -> Array:
+        """Returns the value of a constant input.
+
+        Raises:
+            NotBound: it is no constant.
+        """
+        value = self.value(call.index(name))
+        if value is None:
+            raise NotBound(f"{name} is not constant")
+        return value
+
+    def shared(self, key: Hashable, make: Callable[[], BoundConstant]) -> BoundConstant:
+        """Returns the constant of a key, which is made once."""
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = make()
+        return found
+
+    def zeros(self, dtype: "np.dtype[np.generic] | type[np.generic]", count: int) -> BoundConstant:
+        """Returns zeros."""
+        kind = np.dtype(dtype)
+        return self.shared(
+            ("zeros", kind, count), lambda: BoundConstant(dtype=kind, shape=(count,), fill=None)
+        )
+
+
+def sign_of(operand: Operand) -> str:
+    """Returns how functions for bytes of this type are called.
+
+    Raises:
+        NotBound: it is no quantised type of 8 bits.
+    """
+    if operand.type not in BYTES:
+        raise NotBound("the type has no kernel")
+    return "signed" if operand.type is SIGNED else "unsigned"
+
+
+def scales_of(operand: Operand, dtype: type[np.generic]) -> Array:
+    """Returns the scale of each channel of weights, or of all."""
+    quant = operand.channel_quant
+    return np.array((operand.scale,) if quant is None else quant.scales, dtype)
+
+
+def count_of(call: Call, name: str) -> int:
+    """Returns the number of elements of an operand."""
+    return math.prod(call.shape(name))
+
+
+def output_shape(call: Call) -> tuple[int, ...]:
+    """Returns the shape of the output, which is specified."""
+    dimensions = call.operand("output").dimensions
+    assert dimensions is not None  # noqa: S101 - checked
+    return dimensions
+
+
+def bits(value: float) -> int:
+    """Returns a float32 as a word."""
+    (found,) = struct.unpack("<I", struct.pack("<f", value))
+    return int(found)
+
+
+def double_bits(value: float) -> int:
+    """Returns a float64 as a word."""
+    (found,) = struct.unpack("<q", struct.pack("<d", value))
+    return int(found)
+
+
+def limits(call: Call) -> tuple[int, int]:
+    """Returns the limits of a fused activation on floats, as words."""
+    if "activation" not in call.binding.inputs or not call.activation:
+        return UNLIMITED
+    low, high = activate(np.array([-np.inf, np.inf], np.float32), call.activation).tolist()
+    return bits(low), bits(high)
+
+
+UNLIMITED: Final = bits(-math.inf), bits(math.inf)

@@ -1,0 +1,293 @@
+"""Writes functions of elements, whose operands broadcast."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.expression import (
+    Apply,
+    Constant,
+    Expression,
+    apply,
+    clamp,
+    load,
+    maximum,
+    minimum,
+    select,
+)
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.emit.math.rounding import round_away
+from neurald.drivers.cpu.emit.op_table import (
+    apply_value,
+    computed,
+    constant_text,
+    from_stored,
+    stored,
+    to_stored,
+)
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector_memory import gather, store
+from neurald.drivers.cpu.first_tier.kernels.epilogue import requantized_by_words
+from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_elements
+from neurald.drivers.cpu.first_tier.kernels.rows import stored_byte
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
+from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.target.target import Target
+
+#: Computes an element from those of the operands, and from parameters.
+Function = Callable[..., Expression]
+
+_FLOAT, _WORD, _BOOL, _LONG = Scalar.FLOAT32, Scalar.INT32, Scalar.BOOL, Scalar.INT64
+_POINTERS: Final = ("input", "other", "third")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Elementwise:
+    """A function of elements.
+
+    Attributes:
+        operands: their types.
+        function: computes an element.
+        parameters: number of the floats among the words that are further arguments.
+        is_clamped: True if two more of them are limits of the result.
+    """
+
+    operands: tuple[Scalar, ...]
+    function: Function
+    parameters: int = 0
+    is_clamped: bool = False
+
+
+def _floats(count: int, function: Function, parameters: int = 0) -> _Elementwise:
+    return _Elementwise(operands=(_FLOAT,) * count, function=function, parameters=parameters, is_clamped=True)
+
+
+def _gelu(x: Expression) -> Expression:
+    return x * 0.5 * (apply(Op.ERF, x * math.sqrt(0.5)) + 1.0)
+
+
+def _approximate_gelu(x: Expression) -> Expression:
+    inner = x + x * x * x * 0.044715
+    return x * 0.5 * (apply(Op.TANH, inner * math.sqrt(2 / math.pi)) + 1.0)
+
+
+def _unary(op: Op) -> _Elementwise:
+    return _floats(1, lambda x: apply(op, x))
+
+
+_FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
+    "clamp": _floats(1, lambda x: x),
+    "absolute": _unary(Op.ABSOLUTE),
+    "ceil": _unary(Op.CEIL),
+    "cosine": _unary(Op.COS),
+    "exp": _unary(Op.EXP),
+    "floor": _unary(Op.FLOOR),
+    "log": _unary(Op.LOG),
+    "logistic": _unary(Op.LOGISTIC),
+    "negative": _unary(Op.NEGATE),
+    "round": _unary(Op.ROUND_EVEN),
+    "rsqrt": _unary(Op.RSQRT),
+    "sine": _unary(Op.SIN),
+    "sqrt": _unary(Op.SQRT),
+    "tanh": _unary(Op.TANH),
+    "square": _floats(1, lambda x: x * x),
+    "gelu": _floats(1, _gelu),
+    "approximate_gelu": _floats(1, _approximate_gelu),
+    "hard_swish": _floats(1, lambda x: x * clamp(x + 3.0, 0.0, 6.0) / 6.0),
+    "elu": _floats(1, lambda x, alpha: select(x < 0.0, apply(Op.EXPM1, minimum(x, 0.0)) * alpha, x), 1),
+    "leaky_relu": _floats(1, lambda x, alpha: select(x > 0.0, x, x * alpha), 1),
+    "add": _floats(2, lambda x, y: x + y),
+    "subtract": _floats(2, lambda x, y: x - y),
+    "multiply": _floats(2, lambda x, y: x * y),
+    "divide": _floats(2, lambda x, y: x / y),
+    "squared_difference": _floats(2, lambda x, y: (x - y) * (x - y)),
+    "prelu": _floats(2, lambda x, slope: select(x < 0.0, x * slope, x)),
+    "maximum": _floats(2, maximum),
+    "minimum": _floats(2, minimum),
+    "power": _floats(2, lambda x, y: apply(Op.POWER, x, y)),
+    "floor_divide": _floats(2, lambda x, y: apply(Op.FLOOR, x / y)),
+    **{
+        f"{name}_word": _Elementwise(operands=(_WORD, _WORD), function=function)
+        for name, function in (
+            ("add", lambda x, y: x + y),
+            ("subtract", lambda x, y: x - y),
+            ("multiply", lambda x, y: x * y),
+            ("maximum", maximum),
+            ("minimum", minimum),
+        )
+    },
+    **{
+        f"{name}_{suffix}": _Elementwise(operands=(kind, kind), function=function)
+        for name, function in (
+            ("equal", lambda x, y: x.equals(y)),
+            ("differs", lambda x, y: x.differs(y)),
+            ("greater", lambda x, y: x > y),
+            ("greater_equal", lambda x, y: x >= y),
+            ("less", lambda x, y: x < y),
+            ("less_equal", lambda x, y: x <= y),
+        )
+        for suffix, kind in (("float", _FLOAT), ("word", _WORD))
+    },
+    "and": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x & y),
+    "or": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x | y),
+    "not": _Elementwise(operands=(_BOOL,), function=lambda x: ~x),
+    **{
+        f"select_{kind.size_bytes}": _Elementwise(operands=(_BOOL, kind, kind), function=select)
+        for kind in (Scalar.INT8, Scalar.INT16, _WORD, _LONG)
+    },
+    **{
+        f"cast_{source.value}_{target.value}": _Elementwise(
+            operands=(source,), function=lambda x, target=target: x.to(target)
+        )
+        for source, targets in (
+            (_FLOAT, (_BOOL, _WORD, _LONG)),
+            (_WORD, (_BOOL, _FLOAT, _LONG)),
+            (_LONG, (_BOOL, _FLOAT, _WORD)),
+            (_BOOL, (_FLOAT, _WORD, _LONG)),
+        )
+        for target in targets
+    },
+    # TFLite makes NaN the largest integer.
+    **{
+        f"cast_or_largest_{target.value}": _Elementwise(
+            operands=(_FLOAT,),
+            function=lambda x, target=target: select(
+                apply(Op.IS_NAN, x), int(np.iinfo(target.dtype.name).max), x.to(target)
+            ),
+        )
+        for target in (_WORD, _LONG)
+    },
+    "cast_float16_float32": _Elementwise(operands=(Scalar.FLOAT16,), function=lambda x: x.to(_FLOAT)),
+    **{
+        f"{name}_{sign}": _Elementwise(operands=(kind, kind), function=function)
+        for sign, kind in (("signed", Scalar.INT8), ("unsigned", Scalar.UINT8))
+        for name, function in (("maximum", maximum), ("minimum", minimum))
+    },
+}
+
+
+def element_units(target: Target) -> list[Unit]:
+    """Returns the units of all functions of elements."""
+    return [
+        *(_function(target, name, each) for name, each in _FUNCTIONS.items()),
+        _lookup(target),
+        *(_of_bytes(target, name) for name in ("sum", "product", "square")),
+        *(_quantize(target, sign) for sign in ("signed", "unsigned")),
+        _dequantize(target, "signed", "sext"),
+        _dequantize(target, "unsigned", "zext"),
+    ]
+
+
+def _function(target: Target, name: str, of: _Elementwise) -> Unit:
+    """Writes a function. Words: those of the nest, then parameters, then limits."""
+    count = len(of.operands)
+    kernel = KernelWriter(target, f"first_{name}", ("out", *_POINTERS[:count]))
+    leaves = [load(Value(shape=(), type=kind), ()) for kind in (*of.operands, *[_FLOAT] * of.parameters)]
+    expression = of.function(*leaves)
+    first = words_of_nest(count)
+    parameters = [kernel.word(first + number, "float") for number in range(of.parameters)]
+    limits = [kernel.word(first + of.parameters + n, "float") for n in range(2)] if of.is_clamped else []
+
+    def compute(v: Vector, values: list[str]) -> str:
+        given = [from_stored(v, kind, value) for kind, value in zip(of.operands, values, strict=True)]
+        given += [v.splat("float", each) for each in parameters]
+        known: dict[Expression, str] = dict(zip(leaves, given, strict=True))
+        result = _evaluated(v, expression, known)
+        if limits:
+            return clamped(v, result, *limits)
+        return to_stored(v, expression.type, result)
+
+    operands = [(f"%{_POINTERS[n]}", stored(kind)) for n, kind in enumerate(of.operands)]
+    write_elements(kernel, kernel.vector, operands, stored(expression.type), compute)
+    return kernel.unit()
+
+
+def _evaluated(v: Vector, expression: Expression, known: dict[Expression, str]) -> str:
+    """Returns the value of an expression, which is not deep.
+
+    Args:
+        v: of the width of operands.
+        expression: the expression.
+        known: the values of loads; takes those of all parts.
+    """
+    found = known.get(expression)
+    if found is not None:
+        return found
+    element = computed(expression, v.lanes)
+    if isinstance(expression, Constant):
+        return constant_text(v, expression.value, expression.type, element)
+    assert isinstance(expression, Apply), expression  # noqa: S101 - the functions have no others
+    arguments = [(computed(each, v.lanes), _evaluated(v, each, known)) for each in expression.arguments]
+    known[expression] = apply_value(v, expression, arguments)
+    return known[expression]
+
+
+def _lookup(target: Target) -> Unit:
+    """Writes a function of bytes, given by its 256 results.
+
+    Words: elements. A work item is a block of them.
+    """
+    kernel = KernelWriter(target, "first_lookup", ("out", "input", "lookup"))
+    code = kernel.code
+    first, last = kernel.blocks()
+    with code.loop(first, last, may_be_empty=True) as loop:
+        value = kernel.element(kernel.single, "i8", "%input", loop.index)
+        entry = code.value(f"zext i8 {value} to i64")
+        store(kernel.single, "i8", kernel.element(kernel.single, "i8", "%lookup", entry), "%out", loop.index)
+    return kernel.unit()
+
+
+def _of_bytes(target: Target, operation: str) -> Unit:
+    """Writes an operation on two integers, which tables give for bytes.
+
+    `square` squares the sum. Words: those of the nest, then the mantissa, the other parameters of
+    requantisation, the zero point and the limits.
+    """
+    kernel = KernelWriter(target, f"first_byte_{operation}", ("out", "input", "other", "first", "second"))
+
+    def compute(v: Vector, values: list[str]) -> str:
+        factors = [
+            gather(v, "i32", table, "i32", v.cast("zext", "i8", value, "i32"))
+            for table, value in zip(("%first", "%second"), values, strict=True)
+        ]
+        total = v.binary("mul" if operation == "product" else "add", "i32", *factors)
+        if operation == "square":
+            total = v.binary("mul", "i32", total, total)
+        return requantized_by_words(kernel, v, total, words_of_nest(2))
+
+    write_elements(kernel, kernel.vector, [("%input", "i8"), ("%other", "i8")], "i8", compute)
+    return kernel.unit()
+
+
+def _quantize(target: Target, sign: str) -> Unit:
+    """Writes the quantisation of floats. Words: those of the nest, the scale, zero point and limits."""
+    kernel = KernelWriter(target, f"first_quantize_{sign}", ("out", "input"))
+    first = words_of_nest(1)
+    scale = kernel.word(first, "float")
+
+    def compute(v: Vector, values: list[str]) -> str:
+        x = v.binary("fdiv", "float", values[0], v.splat("float", scale))
+        return stored_byte(kernel, v, round_away(v, "float", x), first + 1)
+
+    write_elements(kernel, kernel.vector, [("%input", "float")], "i8", compute)
+    return kernel.unit()
+
+
+def _dequantize(target: Target, sign: str, extension: str) -> Unit:
+    """Writes the conversion of bytes to floats. Words: those of the nest, the zero point, the scale."""
+    kernel = KernelWriter(target, f"first_dequantize_{sign}", ("out", "input"))
+    first = words_of_nest(1)
+    zero_point, scale = kernel.word(first, "i32"), kernel.word(first + 1, "float")
+
+    def compute(v: Vector, values: list[str]) -> str:
+        value = v.cast(extension, "i8", values[0], "i32")
+        value = v.binary("sub", "i32", value, v.splat("i32", zero_point))
+        return v.binary("fmul", "float", v.cast("sitofp", "i32", value, "float"), v.splat("float", scale))
+
+    write_elements(kernel, kernel.vector, [("%input", "i8")], "float", compute)
+    return kernel.unit()

@@ -1,0 +1,131 @@
+"""Writes copies, and movements of elements by strides or by indexes."""
+
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector_memory import store
+from neurald.drivers.cpu.first_tier.kernels.nest import write_movement
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
+from neurald.drivers.cpu.kernels.common.addressing import multiple
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.target.target import Target
+
+
+def movement_units(target: Target) -> list[Unit]:
+    """Returns the units of all movements."""
+    return [
+        _copy(target),
+        *(_move(target, size) for size in (1, 2, 4, 8)),
+        *(_runs(target, size) for size in (1, 2, 4, 8)),
+        *(_gather(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
+        _gather_scaled(target),
+    ]
+
+
+def _copy(target: Target) -> Unit:
+    """Writes a copy. Words: bytes. A work item is a block of them."""
+    kernel = KernelWriter(target, "first_copy", ("out", "input"))
+
+    def write(v: Vector, index: str) -> None:
+        store(v, "i8", kernel.element(v, "i8", "%input", index), "%out", index)
+
+    kernel.each_element(Vector(kernel.code, target, target.lanes(1)), *kernel.blocks(), write)
+    return kernel.unit()
+
+
+def _move(target: Target, size: int) -> Unit:
+    """Writes a movement of elements of a size by strides; see `write_movement`."""
+    kernel = KernelWriter(target, f"first_move_{size}", ("out", "input"))
+    write_movement(kernel, f"i{8 * size}")
+    return kernel.unit()
+
+
+def _runs(target: Target, size: int) -> Unit:
+    """Writes a movement of runs of elements.
+
+    The table has two numbers for each run: the first elements of the output and of the input. Words:
+    elements of a run. A work item is a run.
+    """
+    kernel = KernelWriter(target, f"first_runs_{size}", ("out", "input", "table"))
+    element, length = f"i{8 * size}", kernel.word(0)
+    v = Vector(kernel.code, target, target.lanes(size))
+    with kernel.each_item() as run:
+        numbers = []
+        for number in range(2):
+            at = kernel.sum(multiple(kernel.code, run, 2), str(number))
+            numbers.append(
+                kernel.single.cast("zext", "i32", kernel.element(kernel.single, "i32", "%table", at), "i64")
+            )
+        place, source = numbers
+
+        def write(v: Vector, index: str, source: str = source, place: str = place) -> None:
+            value = kernel.element(v, element, "%input", kernel.sum(source, index))
+            store(v, element, value, "%out", kernel.sum(place, index))
+
+        kernel.each_element(v, "0", length, write)
+    return kernel.unit()
+
+
+def _row_of(kernel: KernelWriter, index: str, place: str) -> str:
+    """Returns an index, and reports one that is outside; see `_gather`."""
+    single, length = kernel.single, kernel.word(2)
+    number = kernel.element(single, index, "%index", place)
+    number = number if index == "i64" else single.cast("sext", index, number, "i64")
+    is_inside = single.compare("ult", "i64", number, length)
+    with kernel.code.when(single.binary("xor", "i1", is_inside, "true")):
+        kernel.code.effect(f"store i32 1, ptr %status, align {WORD_BYTES}")
+    return single.select(is_inside, "i64", number, "0")
+
+
+def _gather(target: Target, size: int, index: str) -> Unit:
+    """Writes the movement of runs of elements whose numbers are in memory.
+
+    Words: elements of a run, indexes of a batch, runs among which an index chooses, and how often the
+    indexes of a batch are used. A work item is a run.
+    """
+    kernel = KernelWriter(target, f"first_gather_{size}_{index}", ("out", "input", "index"))
+    element = f"i{8 * size}"
+    run, count, length, repeats = (kernel.word(number) for number in range(4))
+    v = Vector(kernel.code, target, target.lanes(size))
+    with kernel.each_item() as item:
+        outer, position = kernel.split(item, count)
+        batch, _ = kernel.split(outer, repeats)
+        number = _row_of(kernel, index, kernel.sum(kernel.product(batch, count), position))
+        source = kernel.product(kernel.sum(kernel.product(outer, length), number), run)
+        place = kernel.product(item, run)
+
+        def write(v: Vector, index: str, source: str = source, place: str = place) -> None:
+            value = kernel.element(v, element, "%input", kernel.sum(source, index))
+            store(v, element, value, "%out", kernel.sum(place, index))
+
+        kernel.each_element(v, "0", run, write)
+    return kernel.unit()
+
+
+def _gather_scaled(target: Target) -> Unit:
+    """Writes the conversion to floats of rows of signed bytes whose numbers are in memory.
+
+    Words: elements of a row, 0, and the number of rows. `%scales` has a scale for each row. A work
+    item is a row.
+    """
+    kernel = KernelWriter(target, "first_gather_scaled", ("out", "input", "index", "scales"))
+    run = kernel.word(0)
+    with kernel.each_item() as item:
+        number = _row_of(kernel, "i32", item)
+        source, place = kernel.product(number, run), kernel.product(item, run)
+        scale = kernel.element(kernel.single, "float", "%scales", number)
+
+        def write(
+            v: Vector, index: str, source: str = source, place: str = place, scale: str = scale
+        ) -> None:
+            value = kernel.element(v, "i8", "%input", kernel.sum(source, index))
+            real = v.cast("sitofp", "i8", value, "float")
+            store(
+                v,
+                "float",
+                v.binary("fmul", "float", real, v.splat("float", scale)),
+                "%out",
+                kernel.sum(place, index),
+            )
+
+        kernel.each_element(kernel.vector, "0", run, write)
+    return kernel.unit()

@@ -1,0 +1,124 @@
+"""Writes nests of loops over elements of operands with strides.
+
+See `neurald.drivers.cpu.first_tier.binding.nest`. The words are the number of elements of the output,
+`NEST` lengths, and `NEST` strides of each operand.
+"""
+
+from collections.abc import Callable, Sequence
+
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector_memory import store
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
+from neurald.drivers.cpu.first_tier.layout import NEST
+from neurald.drivers.cpu.target.routine import ALIGNMENT
+
+
+def words_of_nest(operands: int) -> int:
+    """Returns the number of words of a nest."""
+    return 1 + NEST * (1 + operands)
+
+
+def _starts(kernel: KernelWriter, item: str, operands: int) -> list[str]:
+    """Returns the offsets of operands at the indexes of the outer loops, which a work item has."""
+    starts, rest = ["0"] * operands, item
+    for dimension in reversed(range(NEST - 2)):
+        if dimension:
+            rest, index = kernel.split(rest, kernel.word(1 + dimension))
+        else:
+            index = rest
+        for number in range(operands):
+            stride = kernel.word(1 + NEST * (1 + number) + dimension)
+            starts[number] = kernel.sum(starts[number], kernel.product(index, stride))
+    return starts
+
+
+def write_elements(
+    kernel: KernelWriter,
+    v: Vector,
+    operands: Sequence[tuple[str, str]],
+    element: str,
+    compute: Callable[[Vector, list[str]], str],
+) -> None:
+    """Writes a nest that computes elements of a dense output.
+
+    Args:
+        kernel: the function. A work item has the two inner loops.
+        v: of the width of vectors.
+        operands: pointers and types of elements. They have strides of 0 or 1 in the inner loop.
+        element: the type of the output's elements.
+        compute: returns elements of the output from those of the operands.
+    """
+    code, single, count = kernel.code, kernel.single, len(operands)
+    total, middle, inner = kernel.word(0), kernel.word(NEST - 1), kernel.word(NEST)
+    #: Memory for vectors of elements that do not change in the inner loop.
+    repeated = [code.fresh(f"alloca {v.type(kind)}, align {ALIGNMENT}") for _, kind in operands]
+    steps = [kernel.word(NEST * (2 + number)) for number in range(count)]
+    with kernel.each_item() as item:
+        starts = _starts(kernel, item, count)
+        with code.loop("0", middle) as line:
+            place = kernel.product(kernel.sum(kernel.product(item, middle), line.index), inner)
+            length = kernel.least(inner, kernel.difference(total, place))
+            # The last block may have fewer lines.
+            with code.when(single.compare("sgt", "i64", length, "0")):
+                sources = []
+                for number, (pointer, kind) in enumerate(operands):
+                    stride = kernel.word(NEST * (2 + number) - 1)
+                    at = kernel.sum(starts[number], kernel.product(line.index, stride))
+                    value = v.splat(kind, kernel.element(single, kind, pointer, at))
+                    code.effect(f"store {v.type(kind)} {value}, ptr {repeated[number]}, align {ALIGNMENT}")
+                    is_same = single.compare("eq", "i64", steps[number], "0")
+                    source = kernel.at(kind, pointer, at)
+                    sources.append(code.value(f"select i1 {is_same}, ptr {repeated[number]}, ptr {source}"))
+
+                def write(v: Vector, index: str, sources: list[str] = sources, place: str = place) -> None:
+                    values = [
+                        kernel.element(v, kind, source, kernel.product(index, step))
+                        for (_, kind), source, step in zip(operands, sources, steps, strict=True)
+                    ]
+                    store(v, element, compute(v, values), "%out", kernel.sum(place, index))
+
+                kernel.each_element(v, "0", length, write)
+
+
+def write_movement(kernel: KernelWriter, element: str) -> None:
+    """Writes a nest that copies elements between an output and an input with any strides.
+
+    The words have the strides of the output first, and at the end the offsets of its first element
+    and of that of the input.
+
+    Args:
+        kernel: the function. A work item has the two inner loops.
+        element: the type of elements.
+    """
+    code, words = kernel.code, words_of_nest(2)
+    middle, inner = kernel.word(NEST - 1), kernel.word(NEST)
+    v = Vector(code, kernel.target, kernel.target.lanes(int(element[1:]) // 8))
+    steps = [kernel.word(NEST * (2 + number)) for number in range(2)]
+    is_dense = kernel.single.binary(
+        "and", "i1", *(kernel.single.compare("eq", "i64", step, "1") for step in steps)
+    )
+    is_other = kernel.single.binary("xor", "i1", is_dense, "true")
+    with kernel.each_item() as item:
+        starts = _starts(kernel, item, 2)
+        with code.loop("0", middle) as line:
+            target, source = (
+                kernel.sum(
+                    kernel.sum(kernel.word(words + number), starts[number]),
+                    kernel.product(line.index, kernel.word(NEST * (2 + number) - 1)),
+                )
+                for number in range(2)
+            )
+
+            def write(v: Vector, index: str, target: str = target, source: str = source) -> None:
+                value = kernel.element(v, element, "%input", kernel.sum(source, index))
+                store(v, element, value, "%out", kernel.sum(target, index))
+
+            number = kernel.product(kernel.sum(kernel.product(item, middle), line.index), inner)
+            length = kernel.least(inner, kernel.difference(kernel.word(0), number))
+            with code.when(is_dense):
+                kernel.each_element(v, "0", length, write)
+            with code.when(is_other), code.loop("0", length, may_be_empty=True) as each:
+                at = kernel.sum(source, kernel.product(each.index, steps[1]))
+                value = kernel.element(kernel.single, element, "%input", at)
+                to = kernel.sum(target, kernel.product(each.index, steps[0]))
+                store(kernel.single, element, value, "%out", to)

@@ -1,0 +1,104 @@
+"""Writes pooling over windows."""
+
+import math
+
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector_memory import store
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
+from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.target.target import Target
+
+
+def pooling_units(target: Target) -> list[Unit]:
+    """Returns the units of all kernels for pooling."""
+    return [
+        _maximum(target, "float", "float", "llvm.maximum", "llvm.minimum"),
+        _maximum(target, "signed", "i8", "llvm.smax", "llvm.smin"),
+        _maximum(target, "unsigned", "i8", "llvm.umax", "llvm.umin"),
+        _average(target, "float"),
+        _average(target, "signed"),
+        _average(target, "unsigned"),
+    ]
+
+
+def _maximum(target: Target, kind: str, element: str, larger: str, smaller: str) -> Unit:
+    """Writes a maximum over windows. The zeros are the smallest values, which are never the result.
+
+    Words: channels, taps, and the limits of the results. A work item is a position.
+    """
+    kernel = KernelWriter(target, f"first_max_{kind}", ("out", "input", "table", "zeros"))
+    code = kernel.code
+    channels, taps = kernel.word(0), kernel.word(1)
+    low, high = kernel.word(2, element), kernel.word(3, element)
+    first = -math.inf if kind == "float" else (-128 if kind == "signed" else 0)
+    with kernel.each_item() as position:
+        begin, row = kernel.product(position, taps), kernel.product(position, channels)
+
+        def write(v: Vector, index: str, begin: str = begin, row: str = row) -> None:
+            with code.loop("0", taps, [(v.type(element), v.number(element, first))]) as loop:
+                source = kernel.source(begin, loop.index, element)
+                value = kernel.element(v, element, source, index)
+                loop.results = [v.call(larger, element, loop.carried[0], value)]
+            found = v.call(larger, element, loop.results[0], v.splat(element, low))
+            found = v.call(smaller, element, found, v.splat(element, high))
+            store(v, element, found, "%out", kernel.sum(row, index))
+
+        kernel.each_element(_widest(kernel, element), "0", channels, write)
+    return kernel.unit()
+
+
+def _widest(kernel: KernelWriter, element: str) -> Vector:
+    return Vector(kernel.code, kernel.target, kernel.target.lanes(4 if element == "float" else 1))
+
+
+def _average(target: Target, kind: str) -> Unit:
+    """Writes an average over windows; integers round to nearest, ties away from zero.
+
+    Words: channels, taps, and the limits of the results. A work item is a position. `%counts` has the
+    number of taps inside of the image.
+    """
+    kernel = KernelWriter(target, f"first_average_{kind}", ("out", "input", "table", "zeros", "counts"))
+    code = kernel.code
+    channels, taps = kernel.word(0), kernel.word(1)
+    element, total = ("float", "float") if kind == "float" else ("i8", "i32")
+    low, high = (kernel.word(number, total) for number in (2, 3))
+    with kernel.each_item() as position:
+        begin, row = kernel.product(position, taps), kernel.product(position, channels)
+        count = kernel.element(kernel.single, "i32", "%counts", position)
+
+        def write(v: Vector, index: str, begin: str = begin, row: str = row, count: str = count) -> None:
+            with code.loop("0", taps, [(v.type(total), v.number(total, 0))]) as loop:
+                value = kernel.element(v, element, kernel.source(begin, loop.index, element), index)
+                if kind == "float":
+                    loop.results = [v.binary("fadd", total, loop.carried[0], value)]
+                else:
+                    value = v.cast("sext" if kind == "signed" else "zext", element, value, total)
+                    loop.results = [v.binary("add", total, loop.carried[0], value)]
+            found = loop.results[0]
+            if kind == "float":
+                divisor = v.splat("float", kernel.single.cast("sitofp", "i32", count, "float"))
+                found = clamped(v, v.binary("fdiv", "float", found, divisor), low, high)
+            else:
+                found = _rounded_quotient(v, found, count)
+                found = v.call("llvm.smax", "i32", found, v.splat("i32", low))
+                found = v.call("llvm.smin", "i32", found, v.splat("i32", high))
+                found = v.cast("trunc", "i32", found, "i8")
+            store(v, element, found, "%out", kernel.sum(row, index))
+
+        kernel.each_element(kernel.vector, "0", channels, write)
+    return kernel.unit()
+
+
+def _rounded_quotient(v: Vector, total: str, count: str) -> str:
+    """Returns i32 divided by a scalar, to nearest, ties away from zero.
+
+    Quotients of integers of 32 bits as 64-bit floats are on the right side of all integers.
+    """
+    half = Vector(v.code, v.target, 1).binary("lshr", "i32", count, "1")
+    magnitude = v.call("llvm.abs", "i32", total, flags=", i1 false")
+    magnitude = v.binary("add", "i32", magnitude, v.splat("i32", half))
+    divisor = v.cast("uitofp", "i32", v.splat("i32", count), "double")
+    quotient = v.binary("fdiv", "double", v.cast("uitofp", "i32", magnitude, "double"), divisor)
+    whole = v.cast("fptosi", "double", quotient, "i32")
+    is_below = v.compare("slt", "i32", total, v.number("i32", 0))
+    return v.select(is_below, "i32", v.binary("sub", "i32", v.number("i32", 0), whole), whole)

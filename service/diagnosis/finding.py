@@ -1,0 +1,34 @@
+"""What a diagnosis has found."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Severity(StrEnum):
+    """How much a finding matters.
+
+    OK is as it should be, a NOTE restricts what can be done here, a WARNING will probably cause
+    trouble, and a PROBLEM already does.
+    """
+
+    OK = "ok"
+    NOTE = "note"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact about this machine, the installation, or a device.
+
+    Attributes:
+        subject: what was looked at.
+        found: what there is.
+        severity: how much it matters.
+        advice: what to do about it; empty if nothing needs to be done.
+    """
+
+    subject: str
+    found: str
+    severity: Severity = Severity.OK
+    advice: str = ""

@@ -1,0 +1,99 @@
+"""Examines the processor, the memory and the kernel."""
+
+import os
+import platform
+from collections.abc import Iterator
+from typing import Final
+
+from neurald.drivers.cpu.target.target import TARGETS, runs_here
+from neurald.hal.process.machine import descriptors, memory_bytes
+from neurald.hal.process.time_slices import time_slice_ns
+from neurald.service.diagnosis.finding import Finding, Severity
+from neurald.service.sandbox import seccomp
+from neurald.service.sandbox.landlock import version
+from neurald.service.sandbox.sandbox import LANDLOCK_PARTS
+
+#: Each connection and each mapped memory of a client needs a descriptor.
+_FEW_DESCRIPTORS: Final = 4096
+_LITTLE_MEMORY_BYTES: Final = 1 << 30
+_GIB: Final = 1 << 30
+#: Since this version threads can ask for short time slices.
+_SHORT_SLICES: Final = (6, 12)
+
+
+def examine_machine() -> Iterator[Finding]:
+    """Yields what matters to neurald of the hardware and the kernel."""
+    yield _processor()
+    yield _memory()
+    yield _descriptors()
+    yield _sandbox()
+    yield _scheduler()
+
+
+def _processor() -> Finding:
+    target = next(each for each in TARGETS.values() if runs_here(each))
+    cores = len(os.sched_getaffinity(0))
+    found = f"{platform.machine()}, {cores} usable core{'s' * (cores != 1)}, code for {target.name}"
+    if target.name != "generic":
+        return Finding(subject="processor", found=found)
+    return Finding(
+        subject="processor",
+        found=found,
+        severity=Severity.WARNING,
+        advice="the CPU device is fast with AVX2 or better; a virtual machine may hide what its host has",
+    )
+
+
+def _memory() -> Finding:
+    size = memory_bytes()
+    found = f"{size / _GIB:.1f} GiB for this process"
+    if size >= _LITTLE_MEMORY_BYTES:
+        return Finding(subject="memory", found=found)
+    return Finding(
+        subject="memory",
+        found=found,
+        severity=Severity.WARNING,
+        advice="raise the limit of the control group or container; compiling large models needs about 1 GiB",
+    )
+
+
+def _descriptors() -> Finding:
+    count = descriptors()
+    found = f"up to {count} in a process"
+    if count >= _FEW_DESCRIPTORS:
+        return Finding(subject="descriptors", found=found)
+    return Finding(
+        subject="descriptors",
+        found=found,
+        severity=Severity.WARNING,
+        advice=f"raise the hard limit (`ulimit -Hn`, LimitNOFILE= of a unit) to {_FEW_DESCRIPTORS} or more",
+    )
+
+
+def _sandbox() -> Finding:
+    supported = version()
+    missing = [name for since, name in LANDLOCK_PARTS if supported < since]
+    if not seccomp.is_available():
+        missing.append("seccomp")
+    if not missing:
+        return Finding(subject="sandbox", found="the kernel supports all parts")
+    return Finding(
+        subject="sandbox",
+        found=f"the kernel does not support {', '.join(missing)}",
+        severity=Severity.NOTE,
+        advice="drivers run with the other parts (--sandbox auto); all of them need Linux 6.12 with Landlock "
+        "and seccomp",
+    )
+
+
+def _scheduler() -> Finding:
+    release = platform.release()
+    numbers = tuple(int(each) for each in release.replace("-", ".").split(".")[:2] if each.isdigit())
+    if time_slice_ns() is not None and numbers >= _SHORT_SLICES:
+        return Finding(subject="scheduler", found=f"Linux {release}, with short time slices")
+    return Finding(
+        subject="scheduler",
+        found=f"Linux {release}, without short time slices",
+        severity=Severity.NOTE,
+        advice="since Linux 6.12 drivers answer sooner while executions of others use all cores",
+    )

@@ -1,0 +1,56 @@
+"""Operations are bound to kernels, and computed where their inputs are constants."""
+
+import importlib
+
+import numpy as np
+import pytest
+from support.cpu.first_tier import prepared, results
+from support.cpu.layers import FLOAT, INT32, LayerBuilder, values
+
+import neurald as nd
+from neurald.drivers.cpu.first_tier.binding.binder import FAMILIES
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.hal.execution.reference_model import ReferenceModel
+
+
+def test_weights_may_be_computed_from_constants() -> None:
+    """Models with 16-bit weights convert them before they are read."""
+    build = LayerBuilder(0)
+    half = nd.OperandType.TENSOR_FLOAT16
+    given = build.operand(FLOAT, (3, 8))
+    stored = build.constant(half, build.rng.normal(size=(5, 8)).astype(np.float16))
+    weights = build.operand(FLOAT, (5, 8))
+    build.builder.add_operation(nd.OperationType.CAST, [stored], [weights])
+    bias = build.constant(FLOAT, values(build.rng, FLOAT, (5,)))
+    output = build.operand(FLOAT, (3, 5))
+    inputs = [given, weights, bias, build.scalar(0)]
+    model = build.model(nd.OperationType.FULLY_CONNECTED, inputs, output, [given])
+    found = prepared(model)
+    assert isinstance(found, CpuPreparedModel)
+    assert [each.operations for each in found.profile()] == [(1,)]
+    array = values(build.rng, FLOAT, (3, 8))
+    (expected,) = results(ReferenceModel(model), model, [array])
+    np.testing.assert_allclose(results(found, model, [array])[0], expected, rtol=1e-5)
+
+
+def test_constant_results_are_outputs() -> None:
+    build = LayerBuilder(0)
+    given = build.operand(FLOAT, (3, 4))
+    stored = build.constant(FLOAT, values(build.rng, FLOAT, (4, 3)))
+    turned, total = build.operand(FLOAT, (3, 4)), build.operand(FLOAT, (3, 4))
+    order = build.constant(INT32, np.array([1, 0], np.int32))
+    build.builder.add_operation(nd.OperationType.TRANSPOSE, [stored, order], [turned])
+    build.builder.add_operation(nd.OperationType.ADD, [given, turned, build.scalar(0)], [total])
+    build.builder.identify_inputs_and_outputs([given], [turned, total])
+    model = build.builder.finish()
+    found, array = prepared(model), values(build.rng, FLOAT, (3, 4))
+    assert isinstance(found, ReferenceModel)
+    expected = results(ReferenceModel(model), model, [array])
+    for one, other in zip(results(found, model, [array]), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_have_their_operations(family: str) -> None:
+    module = importlib.import_module(f"neurald.drivers.cpu.first_tier.binding.{family}")
+    assert set(module.BINDINGS) == set(FAMILIES[family])

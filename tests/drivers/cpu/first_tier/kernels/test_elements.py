@@ -1,0 +1,225 @@
+"""Functions of elements in the first tier give the results of references."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cpu.first_tier import TARGETS_HERE, prepared, results
+from support.cpu.layers import BOOL, FLOAT, INT32, SIGNED, UNSIGNED, LayerBuilder, check, values
+
+import neurald as nd
+from neurald.hal.execution.reference_model import ReferenceModel
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, UNSIGNED, SIGNED], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("operation", ["ADD", "SUB", "MUL"])
+def test_operations_on_two_values(target: str, kind: nd.OperandType, operation: str) -> None:
+    for activation in (0, 1, 3):
+        for shape in ((1,), (3, 67), (2, 4099), (2, 1, 2, 5)):
+            build = LayerBuilder(activation)
+            first = build.given(kind, shape)
+            second = build.operand(kind, shape)
+            # Products are not finer than the output.
+            scale = {} if kind is FLOAT else {"scale": 0.31, "zero_point": 5}
+            output = build.operand(kind, shape, **scale)
+            model = build.model(
+                nd.OperationType[operation],
+                [first, second, build.scalar(activation)],
+                output,
+                [first, second],
+            )
+            check(model, target, threads=2)
+
+
+def test_constants_are_repeated() -> None:
+    build = LayerBuilder(0)
+    first = build.operand(FLOAT, (3, 5))
+    row = build.constant(FLOAT, values(build.rng, FLOAT, (5,)))
+    output = build.operand(FLOAT, (3, 5))
+    model = build.model(nd.OperationType.MUL, [first, row, build.scalar(0)], output, [first])
+    for target in TARGETS_HERE:
+        check(model, target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("operation", ["RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH"])
+def test_functions_of_bytes(target: str, operation: str) -> None:
+    kind = UNSIGNED if operation == "RELU6" else SIGNED
+    scales = {"LOGISTIC": (1 / 256, 0 if kind is UNSIGNED else -128), "TANH": (1 / 128, 0)}
+    build = LayerBuilder(3)
+    given = build.given(kind, (3, 1371))
+    same = {"scale": 0.05, "zero_point": build.builder._operands[given].zero_point}
+    scale, zero_point = scales.get(operation, (same["scale"], same["zero_point"]))
+    output = build.operand(kind, (3, 1371), scale=scale, zero_point=zero_point)
+    check(build.model(nd.OperationType[operation], [given], output, [given]), target)
+
+
+def test_infinities_and_nan_pass_through_activations() -> None:
+    build = LayerBuilder(1)
+    given = build.operand(FLOAT, (4,))
+    other = build.constant(FLOAT, np.zeros(4, np.float32))
+    output = build.operand(FLOAT, (4,))
+    model = build.model(nd.OperationType.ADD, [given, other, build.scalar(3)], output, [given])
+    array = np.array([np.nan, np.inf, -np.inf, 7], np.float32)
+    for target in TARGETS_HERE:
+        (found,) = results(prepared(model, target), model, [array])
+        np.testing.assert_array_equal(found, np.array([np.nan, 6, 0, 6], np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(
+    "operation",
+    [
+        *("RELU", "RELU1", "RELU6", "LOGISTIC", "TANH", "EXP", "HARD_SWISH", "ABS", "NEG", "FLOOR"),
+        *("LOG", "SQRT", "RSQRT", "SIN", "TFLITE_COS", "TFLITE_SQUARE", "TFLITE_ROUND", "TFLITE_CEIL"),
+    ],
+)
+def test_functions_of_floats(target: str, operation: str) -> None:
+    build = LayerBuilder(3)
+    given = build.given(FLOAT, (3, 1371))
+    output = build.operand(FLOAT, (3, 1371))
+    model = build.model(nd.OperationType[operation], [given], output, [given])
+    check(model, target, rtol=1e-5)
+    special = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e30, -1e30, 90, -90] * 457, np.float32)
+    array = special.reshape(3, 1371)
+    (expected,) = results(ReferenceModel(model), model, [array])
+    (found,) = results(prepared(model, target), model, [array])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "operation", ["DIV", "ADD", "MUL", "MAXIMUM", "MINIMUM", "TFLITE_SQUARED_DIFFERENCE"]
+)
+def test_operands_are_repeated(operation: str) -> None:
+    for first, second, shape in (
+        ((2, 3, 5), (5,), (2, 3, 5)),
+        ((2, 1, 5), (3, 1), (2, 3, 5)),
+        ((1,), (4, 4), (4, 4)),
+    ):
+        build = LayerBuilder(0)
+        one, other = build.operand(FLOAT, first), build.operand(FLOAT, second)
+        output = build.operand(FLOAT, shape)
+        inputs = [one, other, *([build.scalar(0)] if operation in ("DIV", "ADD", "MUL") else [])]
+        check(build.model(nd.OperationType[operation], inputs, output, [one, other]), TARGETS_HERE[0])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_slopes(target: str) -> None:
+    build = LayerBuilder(0)
+    given = build.operand(FLOAT, (2, 5, 7))
+    slope = build.constant(FLOAT, values(build.rng, FLOAT, (1, 1, 7)))
+    output = build.operand(FLOAT, (2, 5, 7))
+    check(build.model(nd.OperationType.PRELU, [given, slope], output, [given]), target)
+
+
+#: Operands, and the shape to which they are repeated.
+REPEATED = [
+    ((2, 3, 5), (5,), (2, 3, 5)),
+    ((2, 1, 5), (3, 1), (2, 3, 5)),
+    ((1,), (4, 4), (4, 4)),
+    ((300, 70), (300, 1), (300, 70)),
+    ((2, 3, 1, 4, 1, 5), (1, 3, 2, 1, 6, 1), (2, 3, 2, 4, 6, 5)),
+    ((1, 9001), (9001,), (1, 9001)),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, INT32, SIGNED, UNSIGNED], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("shapes", REPEATED, ids=range(len(REPEATED)))
+def test_operands_of_all_types_are_repeated(target: str, kind: nd.OperandType, shapes: Any) -> None:
+    for name in ("TFLITE_ADD", "TFLITE_MUL"):
+        build = LayerBuilder(0)
+        one, other = build.operand(kind, shapes[0]), build.operand(kind, shapes[1])
+        scale = {"scale": 0.31, "zero_point": 5} if kind in (SIGNED, UNSIGNED) else {}
+        output = build.operand(kind, shapes[2], **scale)
+        model = build.model(nd.OperationType[name], [one, other, build.scalar(0)], output, [one, other])
+        check(model, target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("name", ["TFLITE_SQUARED_DIFFERENCE", "TFLITE_SUB"])
+def test_differences_of_bytes(target: str, name: str) -> None:
+    build = LayerBuilder(4)
+    one, other = build.operand(SIGNED, (3, 5, 70)), build.operand(SIGNED, (3, 5, 1))
+    output = build.operand(SIGNED, (3, 5, 70), scale=0.9, zero_point=-100)
+    inputs = [one, other] if "SQUARED" in name else [one, other, build.scalar(0)]
+    check(build.model(nd.OperationType[name], inputs, output, [one, other]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("TFLITE_GELU", [(True, nd.OperandType.BOOL)]),
+        ("TFLITE_GELU", [(False, nd.OperandType.BOOL)]),
+        ("ELU", [(0.7, nd.OperandType.FLOAT32)]),
+        ("TFLITE_ELU", [(1.3, nd.OperandType.FLOAT32)]),
+        ("TFLITE_LEAKY_RELU", [(0.2, nd.OperandType.FLOAT32)]),
+    ],
+)
+def test_functions_with_parameters(target: str, name: str, parameters: Any) -> None:
+    build = LayerBuilder(3)
+    given, output = build.given(FLOAT, (3, 71)), build.operand(FLOAT, (3, 71))
+    inputs = [given, *(build.scalar(*each) for each in parameters)]
+    model = build.model(nd.OperationType[name], inputs, output, [given])
+    check(model, target, rtol=1e-5)
+    special = np.resize(np.array([np.nan, np.inf, 0, -0.0, 1e30, 90, -90], np.float32), (3, 71))
+    (expected,) = results(ReferenceModel(model), model, [special])
+    (found,) = results(prepared(model, target), model, [special])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, INT32], ids=lambda kind: kind.name)
+def test_comparisons_and_selections(target: str, kind: nd.OperandType) -> None:
+    for name in ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"):
+        build = LayerBuilder(0)
+        one, other = build.operand(kind, (4, 19)), build.operand(kind, (19,))
+        output = build.operand(BOOL, (4, 19))
+        check(build.model(nd.OperationType[name], [one, other], output, [one, other]), target)
+    build = LayerBuilder(0)
+    condition = build.operand(BOOL, (4, 1))
+    one, other, output = (build.operand(kind, shape) for shape in ((4, 19), (1, 19), (4, 19)))
+    operation, inputs = nd.OperationType.TFLITE_SELECT_V2, [condition, one, other]
+    check(build.model(operation, inputs, output, inputs), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_truth_values(target: str) -> None:
+    for name, count in (("LOGICAL_AND", 2), ("LOGICAL_OR", 2), ("LOGICAL_NOT", 1)):
+        build = LayerBuilder(0)
+        inputs, output = [build.operand(BOOL, (5, 37)) for _ in range(count)], build.operand(BOOL, (5, 37))
+        check(build.model(nd.OperationType[name], inputs, output, inputs), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("name", ["CAST", "TFLITE_CAST"])
+def test_casts(target: str, name: str) -> None:
+    long = nd.OperandType.TENSOR_INT64
+    kinds = (FLOAT, INT32) if name == "CAST" else (FLOAT, INT32, long, BOOL)
+    for source in kinds:
+        for kind in kinds:
+            if source is kind:
+                continue
+            build = LayerBuilder(0)
+            given, output = build.operand(source, (3, 35)), build.operand(kind, (3, 35))
+            model = build.model(nd.OperationType[name], [given], output, [given])
+            check(model, target)
+            if source is FLOAT:
+                special = np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 1e19, -1e19, 0.7, -0.7], np.float32)
+                check(model, target, inputs=[np.resize(special, (3, 35))])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [SIGNED, UNSIGNED], ids=lambda kind: kind.name)
+def test_conversions_to_bytes_and_back(target: str, kind: nd.OperandType) -> None:
+    build = LayerBuilder(0)
+    given, output = build.operand(FLOAT, (3, 75)), build.operand(kind, (3, 75), scale=0.02, zero_point=7)
+    model = build.model(nd.OperationType.QUANTIZE, [given], output, [given])
+    check(model, target)
+    special = np.array([np.nan, np.inf, -np.inf, 0.01, -0.01, 0.03, 1e30, -0.0, 2.55], np.float32)
+    check(model, target, inputs=[np.resize(special, (3, 75))])
+    build = LayerBuilder(0)
+    given, output = build.operand(kind, (3, 75), scale=0.02, zero_point=7), build.operand(FLOAT, (3, 75))
+    check(build.model(nd.OperationType.DEQUANTIZE, [given], output, [given]), target)

@@ -1,0 +1,129 @@
+"""Movements of the first tier give the results of references."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cpu.first_tier import TARGETS_HERE, prepared, results
+from support.cpu.layers import FLOAT, INT32, PER_CHANNEL, SIGNED, UNSIGNED, LayerBuilder, check, values
+
+import neurald as nd
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+
+
+@pytest.mark.parametrize("kind", [FLOAT, INT32, SIGNED], ids=lambda kind: kind.name)
+def test_reshaping_copies(kind: nd.OperandType) -> None:
+    build = LayerBuilder(1)
+    scale = {"scale": 0.1, "zero_point": 2} if kind is SIGNED else {}
+    given = build.operand(kind, (3, 1371), **scale)
+    output = build.operand(kind, (1371, 3), **scale)
+    shape = build.constant(INT32, np.array([1371, 3], np.int32))
+    model = build.model(nd.OperationType.RESHAPE, [given, shape], output, [given])
+    array = (np.random.default_rng(0).integers(0, 2, (3, 1371))).astype(kind.dtype)
+    for target in TARGETS_HERE:
+        found = prepared(model, target)
+        assert isinstance(found, CpuPreparedModel)
+        np.testing.assert_array_equal(results(found, model, [array])[0], array.reshape(1371, 3))
+
+
+def moving_model(operation: str, kind: nd.OperandType) -> nd.Model:
+    """Builds a model that moves the elements of (3, 4, 5) values."""
+    build = LayerBuilder(0)
+    scale = {"scale": 0.1, "zero_point": 7} if kind in (UNSIGNED, SIGNED) else {}
+    given = build.operand(kind, (3, 4, 5), **scale)
+
+    def integers(*numbers: Any) -> int:
+        return build.constant(INT32, np.array(numbers, np.int32))
+
+    forms: dict[str, Callable[[], tuple[list[int], tuple[int, ...]]]] = {
+        "TRANSPOSE": lambda: ([given, integers(2, 0, 1)], (5, 3, 4)),
+        "SLICE": lambda: ([given, integers(1, 0, 2), integers(2, 4, 3)], (2, 4, 3)),
+        "PAD": lambda: ([given, integers([1, 0], [0, 2], [1, 1])], (4, 6, 7)),
+        "TILE": lambda: ([given, integers(1, 2, 2)], (3, 8, 10)),
+        "CONCATENATION": lambda: ([given, given, build.scalar(1)], (3, 8, 5)),
+    }
+    inputs, shape = forms[operation]()
+    output = build.operand(kind, shape, **scale)
+    return build.model(nd.OperationType[operation], inputs, output, [given])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("operation", ["TRANSPOSE", "SLICE", "PAD", "TILE", "CONCATENATION"])
+def test_movements(target: str, operation: str) -> None:
+    for kind in (FLOAT, SIGNED, UNSIGNED):
+        check(moving_model(operation, kind), target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [SIGNED, UNSIGNED], ids=lambda kind: kind.name)
+def test_concatenations_may_requantise(target: str, kind: nd.OperandType) -> None:
+    build = LayerBuilder(0)
+    parts = [build.operand(kind, (2, 3), scale=0.1 * n, zero_point=n) for n in (1, 2, 3)]
+    output = build.operand(kind, (2, 9), scale=0.3, zero_point=3)
+    model = build.model(nd.OperationType.CONCATENATION, [*parts, build.scalar(1)], output, parts)
+    check(model, target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+def test_blocks_and_mirrors(target: str, kind: nd.OperandType) -> None:
+    scale = {"scale": 0.1, "zero_point": 7} if kind is SIGNED else {}
+    for name, shape, numbers, result in (
+        ("DEPTH_TO_SPACE", (2, 3, 5, 12), (2,), (2, 6, 10, 3)),
+        ("SPACE_TO_DEPTH", (2, 6, 10, 3), (2,), (2, 3, 5, 12)),
+        ("CHANNEL_SHUFFLE", (2, 3, 5, 12), (3, 3), (2, 3, 5, 12)),
+    ):
+        build = LayerBuilder(0)
+        given, output = build.operand(kind, shape, **scale), build.operand(kind, result, **scale)
+        inputs = [given, *map(build.scalar, numbers)]
+        check(build.model(nd.OperationType[name], inputs, output, [given]), target)
+    build = LayerBuilder(0)
+    given, output = build.operand(kind, (3, 5), **scale), build.operand(kind, (5, 9), **scale)
+    pairs = build.constant(INT32, np.array([[1, 1], [3, 1]], np.int32))
+    model = build.model(nd.OperationType.MIRROR_PAD, [given, pairs, build.scalar(0)], output, [given])
+    check(model, target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED, INT32], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("index", [INT32, nd.OperandType.TENSOR_INT64], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(("axis", "batches"), [(0, 0), (1, 0), (2, 1), (2, 2), (3, 0)])
+def test_rows_are_taken(
+    target: str, kind: nd.OperandType, index: nd.OperandType, axis: int, batches: int
+) -> None:
+    scale = {"scale": 0.1, "zero_point": 7} if kind is SIGNED else {}
+    shape, rng = (3, 4, 5, 6), np.random.default_rng(0)
+    picked = (*shape[:batches], 7)
+    build = LayerBuilder(0)
+    given, indexes = build.operand(kind, shape, **scale), build.operand(index, picked)
+    output = build.operand(kind, (*shape[:axis], *picked[batches:], *shape[axis + 1 :]), **scale)
+    inputs = [given, build.scalar(axis), indexes, build.scalar(batches)]
+    model = build.model(nd.OperationType.TFLITE_GATHER, inputs, output, [given, indexes])
+    numbers = rng.integers(0, shape[axis], picked).astype(index.dtype)
+    check(model, target, threads=2, inputs=[values(rng, kind, shape), numbers])
+    for wrong in (-1, shape[axis]):
+        numbers.reshape(-1)[-1] = wrong
+        with pytest.raises(nd.OpFailed, match="has an index outside of 0 to"):
+            results(prepared(model, target), model, [values(rng, kind, shape), numbers])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED, PER_CHANNEL], ids=lambda kind: kind.name)
+def test_rows_of_tables(target: str, kind: nd.OperandType) -> None:
+    build = LayerBuilder(0)
+    lookups, output = build.operand(INT32, (6,)), build.operand(FLOAT, (6, 37))
+    if kind is FLOAT:
+        table = build.constant(FLOAT, values(build.rng, FLOAT, (9, 37)))
+    else:
+        numbers = values(build.rng, SIGNED, (9, 37)).clip(-127, 127)
+        quant = {"channel_quant": (0, build.rng.uniform(0.1, 1, 9).tolist())}
+        scale = {"scale": 0.3, "zero_point": 0}
+        table = build.constant(kind, numbers, **(quant if kind is PER_CHANNEL else scale))
+    operation = (
+        nd.OperationType.EMBEDDING_LOOKUP if kind is FLOAT else nd.OperationType.TFLITE_EMBEDDING_LOOKUP
+    )
+    model = build.model(operation, [lookups, table], output, [lookups])
+    check(model, target, inputs=[np.array([0, 8, 3, 3, 1, 7], np.int32)])
+    with pytest.raises(nd.OpFailed, match="has an index outside of 0 to 8"):
+        results(prepared(model, target), model, [np.array([0, 8, 3, 3, 1, 9], np.int32)])

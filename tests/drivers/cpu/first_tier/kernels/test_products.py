@@ -1,0 +1,240 @@
+"""Products of the first tier give the results of references: integers bit for bit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cpu.first_tier import TARGETS_HERE
+from support.cpu.layers import FLOAT, INT32, PER_CHANNEL, SIGNED, UNSIGNED, LayerBuilder, check, values
+
+import neurald as nd
+
+TYPES = [
+    (FLOAT, FLOAT),
+    (UNSIGNED, UNSIGNED),
+    (SIGNED, SIGNED),
+    (SIGNED, PER_CHANNEL),
+    (UNSIGNED, PER_CHANNEL),
+]
+#: Batch, height, width, depth, kernel, channels, strides, dilations, explicit padding, activation.
+WINDOWS = [
+    ((1, 1, 1, 1), (1, 1), 1, (1, 1), (1, 1), 1, 0),
+    ((2, 5, 7, 3), (3, 3), 33, (2, 1), (1, 1), 1, 1),
+    ((1, 9, 8, 17), (3, 5), 5, (1, 2), (2, 1), 2, 2),
+    ((1, 12, 13, 32), (1, 1), 64, (1, 1), (1, 1), 1, 3),
+    ((3, 4, 4, 65), (2, 2), 31, (3, 3), (1, 2), 1, 0),
+    ((1, 1, 1, 40), (1, 1), 130, (1, 1), (1, 1), 2, 1),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
+@pytest.mark.parametrize("window", WINDOWS, ids=range(len(WINDOWS)))
+def test_convolutions(target: str, kinds: tuple[nd.OperandType, nd.OperandType], window: Any) -> None:
+    shape, kernel, channels, strides, dilations, scheme, activation = window
+    for is_depthwise in (False, True):
+        build = LayerBuilder(7)
+        kind = kinds[0]
+        given = build.given(kind, shape)
+        if is_depthwise:
+            weights = build.weights(kind, kinds[1], (1, *kernel, shape[3]), 3)
+            more = [build.scalar(1)]
+            operation = nd.OperationType.DEPTHWISE_CONV_2D
+        else:
+            weights = build.weights(kind, kinds[1], (channels, *kernel, shape[3]), 0)
+            more = []
+            operation = nd.OperationType.CONV_2D
+        lengths = []
+        for length, size, stride, dilation in zip(shape[1:3], kernel, strides, dilations, strict=True):
+            extent = (size - 1) * dilation + 1
+            lengths.append(-(-length // stride) if scheme == 1 else (length - extent) // stride + 1)
+        if min(lengths) < 1:
+            continue
+        outputs = shape[3] if is_depthwise else channels
+        scale = {} if kind is FLOAT else {"scale": 0.4}
+        if scale:
+            scale["zero_point"] = 3
+        output = build.operand(kind, (shape[0], *lengths, outputs), **scale)
+        layout = build.builder.add_operand(nd.OperandType.BOOL)
+        build.builder.set_operand_value(layout, False)
+        inputs = [given, *weights, build.scalar(scheme), build.scalar(strides[1]), build.scalar(strides[0])]
+        inputs += [*more, build.scalar(activation), layout]
+        inputs += [build.scalar(dilations[1]), build.scalar(dilations[0])]
+        check(build.model(operation, inputs, output, [given]), target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kinds", TYPES[:3], ids=lambda kinds: kinds[0].name)
+def test_fully_connected_layers(target: str, kinds: tuple[nd.OperandType, nd.OperandType]) -> None:
+    for rows, depth, channels in ((1, 1, 1), (1, 70, 131), (3, 65, 7), (9, 128, 64), (2, 33, 300)):
+        build = LayerBuilder(depth)
+        given = build.given(kinds[0], (rows, depth))
+        weights = build.weights(*kinds, (channels, depth), 0)
+        scale = {} if kinds[0] is FLOAT else {"scale": 0.3, "zero_point": 1}
+        output = build.operand(kinds[0], (rows, channels), **scale)
+        inputs = [given, *weights, build.scalar(0)]
+        check(build.model(nd.OperationType.FULLY_CONNECTED, inputs, output, [given]), target)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+def test_a_layer_without_bias(kind: nd.OperandType) -> None:
+    build = LayerBuilder(0)
+    given = build.given(kind, (2, 3, 33))
+    weights, _ = build.weights(kind, kind, (7, 33), 0)
+    no_bias = build.builder.add_operand(FLOAT if kind is FLOAT else INT32, (0,))
+    build.builder.set_operand_value(no_bias, None)
+    output = build.operand(kind, (2, 3, 7), **({} if kind is FLOAT else {"scale": 0.3, "zero_point": 1}))
+    keeps = build.builder.add_operand(nd.OperandType.BOOL)
+    build.builder.set_operand_value(keeps, True)
+    inputs = [given, weights, no_bias, build.scalar(0), keeps]
+    model = build.model(nd.OperationType.TFLITE_FULLY_CONNECTED, inputs, output, [given])
+    for target in TARGETS_HERE:
+        check(model, target)
+
+
+def _scale(kind: nd.OperandType, scale: float = 0.3, zero_point: int = 1) -> dict[str, Any]:
+    return {} if kind is FLOAT else {"scale": scale, "zero_point": zero_point}
+
+
+#: Shapes of the matrices, and whether they are transposed.
+MATRICES = [
+    ((1, 1), (1, 1), False, False),
+    ((2, 3, 9, 34), (2, 3, 34, 70), False, False),
+    ((1, 4, 2, 16), (1, 4, 33, 16), False, True),
+    ((3, 8, 5), (3, 8, 6), True, False),
+    ((2, 2, 7, 12), (2, 2, 9, 7), True, True),
+    ((2, 17, 10), (1, 10, 31), False, False),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("matrices", MATRICES, ids=range(len(MATRICES)))
+def test_products_of_pairs_of_matrices(target: str, kind: nd.OperandType, matrices: Any) -> None:
+    first, second, adjoint1, adjoint2 = matrices
+    build = LayerBuilder(1)
+    one, other = build.given(kind, first), build.given(kind, second)
+    batches = np.broadcast_shapes(first[:-2], second[:-2])
+    rows, channels = first[-1 if adjoint1 else -2], second[-2 if adjoint2 else -1]
+    output = build.operand(kind, (*batches, rows, channels), **_scale(kind, 0.4))
+    flags = [build.scalar(each, nd.OperandType.BOOL) for each in (adjoint1, adjoint2)]
+    operation = nd.OperationType.TFLITE_BATCH_MATMUL
+    check(build.model(operation, [one, other, *flags], output, [one, other]), target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("filter_", [SIGNED, PER_CHANNEL], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_layers_that_quantise_rows(target: str, filter_: nd.OperandType, asymmetric: bool) -> None:
+    for rows, depth, channels in ((1, 7, 3), (9, 64, 70), (3, 33, 16)):
+        build = LayerBuilder(rows)
+        given = build.operand(FLOAT, (rows, depth))
+        weights, _ = build.weights(SIGNED, filter_, (channels, depth), 0)
+        bias = build.constant(FLOAT, values(build.rng, FLOAT, (channels,)))
+        output = build.operand(FLOAT, (rows, channels))
+        flags = [build.scalar(each, nd.OperandType.BOOL) for each in (False, asymmetric)]
+        inputs = [given, weights, bias, build.scalar(1), *flags]
+        model = build.model(nd.OperationType.TFLITE_FULLY_CONNECTED, inputs, output, [given])
+        for array in (
+            values(build.rng, FLOAT, (rows, depth)),
+            np.zeros((rows, depth), np.float32),
+            np.abs(values(build.rng, FLOAT, (rows, depth))),
+            np.full((rows, depth), np.nan, np.float32),
+        ):
+            check(model, target, threads=2, rtol=1e-5, inputs=[array])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_layers_whose_weights_have_scales_of_blocks(target: str) -> None:
+    for rows, blocks, length, channels in ((1, 3, 32, 5), (9, 2, 16, 70)):
+        build = LayerBuilder(0)
+        given = build.operand(FLOAT, (rows, blocks * length))
+        numbers = build.rng.integers(-7, 8, (channels, blocks * length)).astype(np.int8)
+        weights = build.constant(SIGNED, numbers, scale=1.0, zero_point=0)
+        bias = build.constant(FLOAT, values(build.rng, FLOAT, (channels,)))
+        scales = build.constant(FLOAT, build.rng.uniform(0.01, 0.1, (channels, blocks)).astype(np.float32))
+        flags = [build.scalar(False, nd.OperandType.BOOL) for _ in range(3)]
+        output = build.operand(FLOAT, (rows, channels))
+        inputs = [given, weights, bias, build.scalar(0), *flags, scales]
+        model = build.model(nd.OperationType.TFLITE_FULLY_CONNECTED, inputs, output, [given])
+        check(model, target, rtol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("is_depthwise", [False, True])
+def test_convolutions_that_quantise_images(target: str, is_depthwise: bool) -> None:
+    for images, depth in ((1, 3), (2, 16)):
+        build = LayerBuilder(depth)
+        given = build.operand(FLOAT, (images, 6, 7, depth))
+        channels = depth if is_depthwise else 19
+        shape = (1, 3, 3, depth) if is_depthwise else (channels, 3, 3, depth)
+        weights, _ = build.weights(SIGNED, PER_CHANNEL, shape, 3 if is_depthwise else 0)
+        bias = build.constant(FLOAT, values(build.rng, FLOAT, (channels,)))
+        output = build.operand(FLOAT, (images, 3, 4, channels))
+        more = [build.scalar(1)] if is_depthwise else []
+        inputs = [given, weights, bias, build.scalar(1), build.scalar(2), build.scalar(2), *more]
+        name = "TFLITE_DEPTHWISE_CONV_2D" if is_depthwise else "TFLITE_CONV_2D"
+        model = build.model(nd.OperationType[name], [*inputs, build.scalar(1)], output, [given])
+        check(model, target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
+def test_groups_of_channels(target: str, kinds: tuple[nd.OperandType, nd.OperandType]) -> None:
+    build = LayerBuilder(0)
+    given = build.given(kinds[0], (2, 5, 6, 12))
+    weights = build.weights(*kinds, (21, 3, 3, 4), 0)
+    output = build.operand(kinds[0], (2, 5, 6, 21), **_scale(kinds[0], 0.4, 3))
+    layout = build.scalar(False, nd.OperandType.BOOL)
+    inputs = [given, *weights, *map(build.scalar, (1, 1, 1, 3, 0)), layout]
+    check(build.model(nd.OperationType.GROUPED_CONV_2D, inputs, output, [given]), target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
+@pytest.mark.parametrize(("kernel", "strides"), [((3, 3), (2, 2)), ((2, 4), (1, 2)), ((5, 3), (3, 1))])
+def test_transposed_convolutions(target: str, kinds: Any, kernel: Any, strides: Any) -> None:
+    build = LayerBuilder(0)
+    given = build.given(kinds[0], (2, 4, 5, 9))
+    weights = build.weights(*kinds, (7, *kernel, 9), 0)
+    lengths = [n * stride for n, stride in zip((4, 5), strides, strict=True)]
+    output = build.operand(kinds[0], (2, *lengths, 7), **_scale(kinds[0], 0.4, 3))
+    shape = build.constant(INT32, np.array([2, *lengths, 7], np.int32))
+    layout = build.scalar(False, nd.OperandType.BOOL)
+    inputs = [given, *weights, shape, *map(build.scalar, (1, strides[1], strides[0], 0)), layout]
+    check(build.model(nd.OperationType.TRANSPOSE_CONV_2D, inputs, output, [given]), target, threads=2)
+
+
+@pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
+def test_channels_with_several_depthwise_outputs(kinds: tuple[nd.OperandType, nd.OperandType]) -> None:
+    build = LayerBuilder(0)
+    given = build.given(kinds[0], (1, 5, 6, 5))
+    weights = build.weights(*kinds, (1, 3, 3, 15), 3)
+    output = build.operand(kinds[0], (1, 5, 6, 15), **_scale(kinds[0], 0.4, 3))
+    inputs = [given, *weights, *map(build.scalar, (1, 1, 1, 3, 0))]
+    model = build.model(nd.OperationType.DEPTHWISE_CONV_2D, inputs, output, [given])
+    for target in TARGETS_HERE:
+        check(model, target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_volumes(target: str) -> None:
+    build = LayerBuilder(0)
+    given = build.operand(FLOAT, (2, 4, 5, 6, 3))
+    weights = build.constant(FLOAT, values(build.rng, FLOAT, (2, 3, 3, 3, 9)))
+    bias = build.constant(FLOAT, values(build.rng, FLOAT, (9,)))
+    output = build.operand(FLOAT, (2, 2, 5, 3, 9))
+    inputs = [given, weights, bias, *map(build.scalar, (1, 2, 1, 2, 1, 1, 1, 1))]
+    check(build.model(nd.OperationType.TFLITE_CONV_3D, inputs, output, [given]), target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_layers_with_variable_weights(target: str) -> None:
+    for rows, depth, channels in ((1, 5, 3), (9, 16, 33)):
+        build = LayerBuilder(0)
+        given, weights = build.operand(FLOAT, (rows, depth)), build.operand(FLOAT, (channels, depth))
+        bias = build.constant(FLOAT, values(build.rng, FLOAT, (channels,)))
+        output = build.operand(FLOAT, (rows, channels))
+        inputs = [given, weights, bias, build.scalar(1)]
+        model = build.model(nd.OperationType.FULLY_CONNECTED, inputs, output, [given, weights])
+        check(model, target)

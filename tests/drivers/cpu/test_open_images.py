@@ -1,0 +1,167 @@
+"""Models of images are compiled for any height and width, with the padding of windows at the borders."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import neurald as nd
+from neurald.drivers.cpu.device import process_settings
+from neurald.drivers.cpu.open_model import CpuOpenModel
+from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.target.target import host_target
+from neurald.hal.device import ExecuteOptions
+from neurald.hal.execution.array_model import ExecutionLimits
+from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
+
+Op = nd.OperationType
+FLOAT, INT8, INT32 = (
+    nd.OperandType.TENSOR_FLOAT32,
+    nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    nd.OperandType.TENSOR_INT32,
+)
+Size = tuple[int, int]
+Array = np.ndarray[Any, np.dtype[Any]]
+SAME, VALID = 1, 2
+#: Heights and widths, of all combinations of even and odd.
+SIZES: tuple[Size, ...] = ((40, 48), (64, 16), (33, 35), (41, 6), (8, 9), (5, 100), (6, 9), (7, 37))
+
+
+class Images:
+    """Builds models with one input, images of open height and width, and one operation.
+
+    Args:
+        channels: of the images.
+        is_quantized: whether elements are INT8 rather than FLOAT32.
+    """
+
+    def __init__(self, channels: int, *, is_quantized: bool = False) -> None:
+        self.builder, self._is_quantized, self._channels = nd.ModelBuilder(), is_quantized, channels
+        self._random = np.random.default_rng(channels)
+        self._input = self._operand((1, 0, 0, channels), 0.5, 3)
+
+    def _operand(self, shape: tuple[int, ...], scale: float, zero: int) -> int:
+        if self._is_quantized:
+            return self.builder.add_operand(INT8, shape, scale=scale, zero_point=zero)
+        return self.builder.add_operand(FLOAT, shape)
+
+    def _constant(self, array: Any, kind: nd.OperandType, scale: float = 0.0) -> int:
+        values = np.asarray(array, kind.dtype)
+        index = self.builder.add_operand(kind, values.shape, scale=scale)
+        self.builder.set_operand_value(index, values)
+        return index
+
+    def _model(self, operation: nd.OperationType, inputs: list[int], numbers: tuple[int, ...], channels: int):
+        for value in numbers:
+            inputs.append(self.builder.add_operand(nd.OperandType.INT32))
+            self.builder.set_operand_value(inputs[-1], value)
+        output = self._operand((1, 0, 0, channels), 0.9, -5)
+        self.builder.add_operation(operation, inputs, [output])
+        self.builder.identify_inputs_and_outputs([self._input], [output])
+        return self.builder.finish()
+
+    def convolution(
+        self, channels: int, kernel: int, stride: int = 1, padding: int = SAME, *, is_depthwise: bool = False
+    ) -> nd.Model:
+        shape = (channels, kernel, kernel, self._channels)
+        if is_depthwise:
+            shape = (1, kernel, kernel, channels)
+        if self._is_quantized:
+            weights = self._constant(self._random.integers(-127, 128, shape), INT8, 0.01)
+            bias = self._constant(np.arange(channels), INT32, 0.5 * 0.01)
+        else:
+            weights = self._constant(self._random.standard_normal(shape) / 4, FLOAT)
+            bias = self._constant(np.arange(channels), FLOAT)
+        numbers = (padding, stride, stride, *((1,) * is_depthwise), 0)
+        operation = Op.DEPTHWISE_CONV_2D if is_depthwise else Op.CONV_2D
+        return self._model(operation, [self._input, weights, bias], numbers, channels)
+
+    def pooling(self, operation: nd.OperationType, kernel: int, stride: int) -> nd.Model:
+        return self._model(
+            operation, [self._input], (SAME, stride, stride, kernel, kernel, 0), self._channels
+        )
+
+
+MODELS: Mapping[str, Callable[[], nd.Model]] = {
+    "3x3": lambda: Images(8).convolution(16, 3),
+    "5x5": lambda: Images(3).convolution(24, 5),
+    "of many channels": lambda: Images(32).convolution(40, 3),
+    "valid": lambda: Images(8).convolution(16, 3, padding=VALID),
+    "depthwise": lambda: Images(20).convolution(20, 3, is_depthwise=True),
+    "int8": lambda: Images(16, is_quantized=True).convolution(16, 3),
+    "int8 of many channels": lambda: Images(24, is_quantized=True).convolution(40, 5),
+    "int8 depthwise": lambda: Images(16, is_quantized=True).convolution(16, 3, is_depthwise=True),
+    "average": lambda: Images(8).pooling(Op.AVERAGE_POOL_2D, 3, 1),
+}
+#: Code for these is valid for all even or for all odd heights, and likewise for widths.
+STRIDED: Mapping[str, Callable[[], nd.Model]] = {
+    "3x3": lambda: Images(8).convolution(16, 3, 2),
+    "7x7": lambda: Images(3).convolution(16, 7, 2),
+    "depthwise": lambda: Images(8).convolution(8, 3, 2, is_depthwise=True),
+    "int8": lambda: Images(16, is_quantized=True).convolution(16, 3, 2),
+    "int8 depthwise": lambda: Images(16, is_quantized=True).convolution(16, 3, 2, is_depthwise=True),
+    "largest": lambda: Images(8).pooling(Op.MAX_POOL_2D, 3, 2),
+    "average": lambda: Images(8).pooling(Op.AVERAGE_POOL_2D, 2, 2),
+}
+
+
+def compiled(model: nd.Model, size: Size) -> CpuOpenModel:
+    preparation = Preparation(host_target(process_settings()), 1, keeps_artifact=True)
+    found = preparation.open(model, {model.main.inputs[0]: shape_of(model, size)})
+    assert found is not None
+    return found
+
+
+def shape_of(model: nd.Model, size: Size) -> tuple[int, ...]:
+    return (1, *size, (model.main.operands[model.main.inputs[0]].dimensions or ())[3])
+
+
+def check(model: nd.Model, opened: CpuOpenModel, size: Size) -> bool:
+    """Compares the results for a size; returns False if the code does not support it."""
+    shape, random = shape_of(model, size), np.random.default_rng(size)
+    variant = opened.for_shapes([shape])
+    if variant is None:
+        return False
+    is_float = model.main.operands[model.main.inputs[0]].type is FLOAT
+    image: Array = (
+        random.standard_normal(shape).astype(np.float32)
+        if is_float
+        else random.integers(-128, 128, shape).astype(np.int8)
+    )
+    (found,) = variant.native.run_arrays([image])
+    graph = ReferenceGraph(model, model.main)
+    (wanted,) = graph.run([image], ExecutionState((), ExecutionLimits(ExecuteOptions())))
+    assert found.shape == wanted.shape
+    if is_float:
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+    return True
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_code_serves_all_sizes(name: str) -> None:
+    model = MODELS[name]()
+    opened = compiled(model, (40, 48))
+    assert [size for size in SIZES if not check(model, opened, size)] == []
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_code_for_small_images_is_right(name: str) -> None:
+    model = MODELS[name]()
+    opened = compiled(model, (5, 7))
+    assert check(model, opened, (5, 7))
+    for size in SIZES:
+        check(model, opened, size)
+
+
+@pytest.mark.parametrize("hint", [(40, 48), (41, 48), (40, 47), (41, 47)])
+@pytest.mark.parametrize("name", STRIDED)
+def test_strided_windows_serve_all_sizes_of_their_parity(name: str, hint: Size) -> None:
+    model = STRIDED[name]()
+    opened = compiled(model, hint)
+    like = [
+        size for size in SIZES if all((one - other) % 2 == 0 for one, other in zip(size, hint, strict=True))
+    ]
+    assert [size for size in (hint, *like) if not check(model, opened, size)] == []
