@@ -473,8 +473,8 @@ def test_open_lengths_of_models_with_loops() -> None:
         assert compilation.run(rows(length), turns(3))[1].shape == (length + 3, WIDTH)
 
 
-def test_another_run_with_as_many_results_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one is repeated, because its outputs do not fit."""
+def test_each_run_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs get the sizes that the execution finds."""
     executed: list[NativeModel] = []
     run = NativeModel.run
 
@@ -484,13 +484,10 @@ def test_another_run_with_as_many_results_executes_once(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(NativeModel, "run", counted)
     compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
-    counts = []
-    for count in (50, 50, 49, 70, 2):
+    for number, count in enumerate((50, 50, 49, 70, 2), start=1):
         _, found = compilation.run(rows(), turns(count))
         assert found.shape == (2 + count, WIDTH)
-        assert found.base is None or 2 * found.nbytes >= found.base.nbytes
-        counts.append(len(executed))
-    assert counts == [2, 3, 4, 6, 7]
+        assert len(executed) == number
 
 
 def test_descriptions_of_operands() -> None:
