@@ -41,7 +41,8 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
         executable = self.native.executable
         if not self.functions:
             self.functions.append(None if executable.bounded else self.native.short_array_function())
-        (short,) = self.functions
+        # Two threads may have made one; either will do.
+        short = self.functions[0]
         if short is not None and not any(each is None for each in inputs):
             arrays = short(*inputs)
             # It refuses inputs of other types, shapes or memory layouts.

@@ -210,7 +210,7 @@ class Preparation:
                 return references
             supported = [
                 self._is_compiled(known, n) if known.main.operations[n].type in CONTROL_FLOW else verdict.ok
-                for n, verdict in enumerate(supported_operations(known, has_bounds=True))
+                for n, verdict in enumerate(supported_operations(known, has_bounds=True, expects_inputs=True))
             ]
         except BadData:
             # The execution reports the error.
