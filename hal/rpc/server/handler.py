@@ -46,6 +46,7 @@ from neurald.hal.model.types import FeatureLevel, Model, Request
 from neurald.hal.records import replace
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, unpacked
+from neurald.hal.rpc.transport.data_message import DataMessage, encode
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.rpc.wire.device import (
     Access,
@@ -414,8 +415,8 @@ class DeviceHandler:
     def receive_with_data(
         self,
         session: Session,
-        first: device_pb2.ExecuteWithDataRequest,
-        parts: Iterator[device_pb2.ExecuteWithDataRequest],
+        first: DataMessage[device_pb2.ExecuteWithDataRequest],
+        parts: Iterator[DataMessage[device_pb2.ExecuteWithDataRequest]],
         cancellation: Cancellation,
     ) -> "RunWithData":
         """Receives a valid request whose messages carry the content of its memories.
@@ -428,21 +429,19 @@ class DeviceHandler:
         """
         contents: list[Memory] = []
         results: list[Memory] = []
-        message = first.request
+        message = first.head.request
         pools = [self._carried_pool(session, pool, contents, results) for pool in message.request.pools]
         run = self._validated(session, message, pools, cancellation)
         unpacker = Unpacker(contents)
-        part: device_pb2.ExecuteWithDataRequest | None = first
+        part: DataMessage[device_pb2.ExecuteWithDataRequest] | None = first
         while part is not None:
             for chunk in part.chunks:
                 unpacker.add(chunk)
             part = None if unpacker.is_complete else next(parts, None)
         unpacker.require_complete()
-        return RunWithData(run, results, first.bytes_per_s)
+        return RunWithData(run, results, first.head.bytes_per_s)
 
-    def run_with_data(
-        self, session: Session, received: "RunWithData"
-    ) -> Iterator[device_pb2.ExecuteWithDataReply]:
+    def run_with_data(self, session: Session, received: "RunWithData") -> Iterator[bytes]:
         """Runs a request that was received; yields the reply, with results that fit, and the others.
 
         Args:
@@ -455,15 +454,12 @@ class DeviceHandler:
         chunks = Packer(received.bytes_per_s).chunks(results)
         with self.admission.track():
             if sum(memory.size for memory in results) <= CHUNK_BYTES:
-                for chunk in chunks:
-                    message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
-                yield message
+                yield encode(message, chunks)
                 return
-            yield message
+            yield encode(message, ())
+            nothing = device_pb2.ExecuteWithDataReply()
             for chunk in chunks:
-                message = device_pb2.ExecuteWithDataReply()
-                message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
-                yield message
+                yield encode(nothing, (chunk,))
 
     def _validated(
         self,
