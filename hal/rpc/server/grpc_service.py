@@ -354,7 +354,7 @@ def _with_data(data: bytes) -> DataMessage[device_pb2.ExecuteWithDataRequest]:
         raise ResourceExhaustedPersistent(
             f"a message of ExecuteWithData has {len(data)} bytes; at most {_MAX_DATA_MESSAGE_BYTES} are allowed"
         )
-    head, chunks = split(device_pb2.ExecuteWithDataRequest, data)
+    head, chunks = split(device_pb2.ExecuteWithDataRequest, data, is_strict=True)
     # This refuses unknown fields, too.
     count_parts(device_pb2.ExecuteWithDataRequest, head, _MAX_REQUEST_PARTS)
     try:

@@ -59,12 +59,13 @@ def encode(head: Message, chunks: Iterable[PackedChunk]) -> bytes:
     return b"".join(parts)
 
 
-def split(kind: type[Message], data: bytes) -> tuple[bytes, list[PackedChunk]]:
+def split(kind: type[Message], data: bytes, *, is_strict: bool = False) -> tuple[bytes, list[PackedChunk]]:
     """Splits a message into the fields that protobuf decodes, and its chunks.
 
     Args:
         kind: type of the message, for errors.
         data: the message, which is not trusted.
+        is_strict: whether fields of chunks that are not known here are refused, not skipped.
 
     Raises:
         BadData: it is not a message.
@@ -80,7 +81,7 @@ def split(kind: type[Message], data: bytes) -> tuple[bytes, list[PackedChunk]]:
             tag, offset = _read_varint(data, offset)
             if tag == _CHUNKS:
                 size, offset = _read_varint(data, offset)
-                chunks.append(_chunk(view, data, offset, offset + size))
+                chunks.append(_chunk(view, data, offset, offset + size, is_strict=is_strict))
                 offset += size
                 if len(chunks) > _MAX_CHUNKS:
                     raise ResourceExhaustedPersistent(
@@ -114,11 +115,11 @@ def decode(kind: type[_M], data: bytes) -> DataMessage[_M]:
         ) from None
 
 
-def _chunk(view: memoryview, data: bytes, offset: int, end: int) -> PackedChunk:
-    """Reads a `DataChunk`; fields that are not known are skipped.
+def _chunk(view: memoryview, data: bytes, offset: int, end: int, *, is_strict: bool) -> PackedChunk:
+    """Reads a `DataChunk`.
 
     Raises:
-        IndexError: it is malformed.
+        IndexError: it is malformed, or has a field that is refused; see `split`.
     """
     if end > len(data):
         raise IndexError
@@ -131,6 +132,8 @@ def _chunk(view: memoryview, data: bytes, offset: int, end: int) -> PackedChunk:
             offset += size
         elif tag == _UNPACKED_BYTES:
             unpacked_bytes, offset = _read_varint(data, offset)
+        elif is_strict:
+            raise IndexError
         else:
             offset = _skip(data, tag, offset)
     if offset != end:
