@@ -41,7 +41,7 @@ import numpy as np
 import neurald as nd
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.model.types import Argument, Request
-from neurald.hal.rpc.client.device import RemotePreparedModel
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -191,7 +191,7 @@ class _Compiler:
 
     def straight(self, model: Model, names: "_Names", input_shapes: Mapping[int, Shape] | None) -> "Step":
         """Compiles a model without control flow."""
-        graph = self._graph(model, input_shapes, has_bounds=True)
+        graph = self._graph(model, input_shapes, has_bounds=True, expects_inputs=True)
         fused, calls = self._fused(graph, names)
         return Step(
             graph=fused,
@@ -236,6 +236,7 @@ class _Compiler:
         *,
         charges_constants: bool = True,
         has_bounds: bool = False,
+        expects_inputs: bool = False,
         lengths: Mapping[int, np.ndarray] | None = None,
     ) -> Graph:
         graph = build_graph(
@@ -244,6 +245,7 @@ class _Compiler:
             self._folding.graph,
             charges_constants=charges_constants,
             has_bounds=has_bounds,
+            expects_inputs=expects_inputs,
             lengths=lengths,
         )
         transform(graph, self._folding.node)

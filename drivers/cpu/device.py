@@ -162,18 +162,43 @@ class CpuDevice:
 
     def prepare_first_tier(
         self, model: Model, options: PrepareOptions
-    ) -> "CpuPreparedModel | ReferenceModel | None":
+    ) -> "CpuPreparedModel | ReferenceModel | SpecializingModel | None":
         """See `HasFirstTier.prepare_first_tier`.
 
-        There is none for models with unspecified dimensions, which executions compile. Until the
-        library is compiled, everything runs on references.
+        Models with unspecified dimensions are bound by executions, for each set of input shapes.
+        Until the library is compiled, everything runs on references.
         """
         options.require_time()
-        is_specified = all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
-        if not self.compiles or not is_specified or not model.main.operations:
+        if not self.compiles or not model.main.operations:
             return None
-        library = self.first_tier_library
-        codes = library.codes(options.shared)
+        threads = thread_count(options.threads, self._settings)
+        if all(model.main.operands[index].is_fully_specified for index in model.main.inputs):
+            return self._first_tier(model, threads, options.shared)
+        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+
+        self.first_tier_library.codes(options.shared)
+        prepare = partial(self._first_tier_for, threads=threads, shared=options.shared)
+        return SpecializingModel(model, prepare, owner=self, tolerant=False)
+
+    def _first_tier_for(
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape],
+        limits: ExecuteOptions,
+        *,
+        threads: int,
+        shared: Variants | None,
+    ) -> "CpuPreparedModel | ReferenceModel":
+        """Binds a model for shapes of its inputs."""
+        from neurald.drivers.compiler.frontend.shape_specialization import with_shapes
+
+        return self._first_tier(with_shapes(model, shapes), threads, shared)
+
+    def _first_tier(
+        self, model: Model, threads: int, shared: Variants | None
+    ) -> "CpuPreparedModel | ReferenceModel":
+        """Binds a model whose dimensions are specified."""
+        codes = self.first_tier_library.codes(shared)
         if codes is None:
             from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -181,9 +206,8 @@ class CpuDevice:
         from neurald.drivers.compiler.support.gc_pause import paused_gc
         from neurald.drivers.cpu.first_tier.preparation import prepare
 
-        threads = thread_count(options.threads, self._settings)
         with paused_gc():
-            return prepare(model, self._target, codes, library.team(threads))
+            return prepare(model, self._target, codes, self.first_tier_library.team(threads))
 
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, is_specified
@@ -220,9 +244,13 @@ class CpuDevice:
         from neurald.hal.compiling.background import BackgroundCompiler
 
         specialize: Prepare = prepare
+        first_tier: Prepare | None = None
         # A daemon's processes have a low priority already.
         if options.compiler is None or isinstance(options.compiler, BackgroundCompiler):
             specialize = self._background(model, options, threads)
+        if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
+            # What replaces a first tier has one itself for shapes that are new.
+            first_tier = partial(self._first_tier_for, threads=threads, shared=options.shared)
         open_models = OpenVariants(
             model=model,
             compile_open=compile_open,
@@ -230,7 +258,13 @@ class CpuDevice:
             variants=options.variants,
         )
         return SpecializingModel(
-            model, prepare, owner=self, tolerant=False, open_models=open_models, specialize=specialize
+            model,
+            prepare,
+            owner=self,
+            tolerant=False,
+            open_models=open_models,
+            specialize=specialize,
+            first_tier=first_tier,
         )
 
     def _background(self, model: Model, options: PrepareOptions, threads: int) -> "Prepare":

@@ -13,6 +13,7 @@ from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.open_variants import RestoreOpen
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.variants import Restore
@@ -98,7 +99,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
         if kind is None or artifact is None:
             raise OpFailed(f"the compiling process replied {compiled.note!r} without an artifact")
         if kind is _Kind.PARTS:
-            return ReferenceModel(model, read_parts(artifact, model, self.restore))
+            return PartlyCompiledModel(model, read_parts(artifact, model, self.restore))
         return whole_model(
             self.restore(artifact),
             lambda: ReferenceModel(model),

@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from neurald.drivers.cpu.native.growing_instance import LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
+from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.operations.machinery.call import Array
 
 
@@ -19,12 +20,14 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         operations: their positions, ascending.
         inputs, outputs: operands that are the inputs and outputs of the step.
+        functions: what runs a short step without Python's overhead, made by the first run.
     """
 
     operations: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     native: NativeModel
+    functions: list[ArrayFunction | None] = field(default_factory=list)
 
     @property
     def is_tolerant(self) -> bool:
@@ -36,6 +39,15 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
     ) -> list[tuple[Array, Reservation]] | None:
         """See `CompiledSegment.run`."""
         executable = self.native.executable
+        if not self.functions:
+            self.functions.append(None if executable.bounded else self.native.short_array_function())
+        # Two threads may have made one; either will do.
+        short = self.functions[0]
+        if short is not None and not any(each is None for each in inputs):
+            arrays = short(*inputs)
+            # It refuses inputs of other types, shapes or memory layouts.
+            if arrays is not None:
+                return [(each, reserve(each.nbytes, "results of a compiled step")) for each in arrays]
         given = [
             np.ascontiguousarray(value, port.operand.type.dtype)
             for value, port in zip(inputs, executable.inputs, strict=True)

@@ -24,6 +24,7 @@ from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import CpuOpenModel
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.program.block_model import BlockModels
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
@@ -174,7 +175,7 @@ class Preparation:
                 graph = model.referenced[number]
                 steps[1 + number] = self._steps(model, graph)
                 pending += _interpreted(model, graph, steps[1 + number])
-        prepared = ReferenceModel(model, steps)
+        prepared = PartlyCompiledModel(model, steps)
         compiled = prepared.compiled_operations
         _LOG.info(
             "%d of %d operations are compiled, in %.0f ms; on references: %s",
@@ -209,7 +210,7 @@ class Preparation:
                 return references
             supported = [
                 self._is_compiled(known, n) if known.main.operations[n].type in CONTROL_FLOW else verdict.ok
-                for n, verdict in enumerate(supported_operations(known, has_bounds=True))
+                for n, verdict in enumerate(supported_operations(known, has_bounds=True, expects_inputs=True))
             ]
         except BadData:
             # The execution reports the error.

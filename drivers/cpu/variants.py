@@ -12,6 +12,7 @@ from neurald.drivers.compiler.frontend.variant_cache import WHOLE, variant_name
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
@@ -86,4 +87,6 @@ class CachingPreparation:
             if artifact is not None:
                 return whole_model(self._restore(artifact), lambda: ReferenceModel(model))
         artifact = self._variants.load(variant_name(_PARTS, shapes))
-        return None if artifact is None else ReferenceModel(model, read_parts(artifact, model, self._restore))
+        if artifact is None:
+            return None
+        return PartlyCompiledModel(model, read_parts(artifact, model, self._restore))

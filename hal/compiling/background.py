@@ -57,7 +57,7 @@ class BackgroundCompiler:
     ) -> None:
         self._driver, self._device, self._model = driver, device, model
         self._cache = str(shared.directory) if isinstance(shared, SharedCache) else ""
-        self._is_awaited = is_awaited
+        self.is_awaited = is_awaited
 
     def compile(
         self,
@@ -68,7 +68,7 @@ class BackgroundCompiler:
         cancellation: Cancellation | None = None,
     ) -> CompileResult:
         """See `Compiler.compile`."""
-        pool = _pool(self._driver, self._device, is_awaited=self._is_awaited)
+        pool = _pool(self._driver, self._device, is_awaited=self.is_awaited)
         job = pool.job(
             _encoded(self._model),
             self._model.pools,

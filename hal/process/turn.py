@@ -1,8 +1,6 @@
 """A turn: threads that wait for the same thing take turns in doing the work of the wait."""
 
-import contextlib
 import threading
-from collections.abc import Iterator
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.fork import forkable_lock
@@ -15,14 +13,13 @@ class Turn:
         self._lock = forkable_lock()
         self._holder = 0
 
-    @contextlib.contextmanager
-    def taken(self, timeout_s: float | None) -> Iterator[bool]:
-        """Takes the turn within the context.
+    def take(self, timeout_s: float | None) -> bool:
+        """Waits for the turn; `give_back` follows if it was taken.
 
         Args:
             timeout_s: how long to wait for it; None for no limit.
 
-        Yields:
+        Returns:
             Whether the turn was taken.
 
         Raises:
@@ -33,12 +30,12 @@ class Turn:
         if self._holder == holder:
             raise BadState("the code that was interrupted here waits for the same execution")
         limit_s = -1 if timeout_s is None else min(max(0.0, timeout_s), threading.TIMEOUT_MAX)
-        is_taken = self._lock.acquire(timeout=limit_s)
-        try:
-            if is_taken:
-                self._holder = holder
-            yield is_taken
-        finally:
-            if is_taken:
-                self._holder = 0
-                self._lock.release()
+        if not self._lock.acquire(timeout=limit_s):
+            return False
+        self._holder = holder
+        return True
+
+    def give_back(self) -> None:
+        """Ends the turn of the calling thread."""
+        self._holder = 0
+        self._lock.release()

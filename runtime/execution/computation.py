@@ -28,6 +28,7 @@ from neurald.runtime.execution.device_memory import (
 from neurald.runtime.execution.executor import SimpleExecutor
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.execution.stateful import StatefulRuns
+from neurald.runtime.execution.step_runner import checked_step_result
 from neurald.runtime.execution.string_output import checked_result, grow_outputs
 from neurald.runtime.plan.plan import ExecutionStep
 
@@ -49,7 +50,9 @@ class Computation:
         self._stateful = StatefulRuns(compilation.state, variables) if variables else None
         self._has_strings = bool(arguments.string_outputs)
         self._has_device_memory = has_device_memory(self._request)
+        # Results are immutable, so that one which is returned again need not be checked again.
         self._validated_result: ExecutionResult | None = None
+        self._step_result: ExecutionResult | None = None
 
     @property
     def request(self) -> Request:
@@ -66,7 +69,15 @@ class Computation:
 
     def require_shapes(self, result: ExecutionResult) -> None:
         """Raises OpFailed if a reported output shape contradicts the application's."""
-        _require_shapes(self._request, result)
+        if result is not self._validated_result:
+            _require_shapes(self._request, result)
+            self._validated_result = result
+
+    def checked_result_of(self, step: ExecutionStep, result: ExecutionResult) -> ExecutionResult:
+        """Returns the result of the plan's only step, see `checked_step_result`; only if `is_plain`."""
+        if result is not self._step_result:
+            self._step_result = checked_step_result(step, self._request, result)
+        return result
 
     def run(self, options: ExecuteOptions, burst: Burst | None = None) -> ExecutionResult:
         """Runs the compilation once.
@@ -179,7 +190,7 @@ class Computation:
         except Error as error:
             result = recovery.run_whole_model(request, options, error)
         if result is not self._validated_result:
-            # All requests require the same shapes, and results are immutable.
+            # All requests require the same shapes.
             _require_shapes(request, result)
             self._validated_result = result
         return checked_result(result, self._arguments.string_outputs)

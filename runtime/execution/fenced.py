@@ -38,7 +38,7 @@ from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, start_thread
 from neurald.runtime.execution.fallback import RecoveringStep
 from neurald.runtime.execution.step_clock import fenced_duration
-from neurald.runtime.execution.step_runner import STOPPED, checked_step_result, naming_step
+from neurald.runtime.execution.step_runner import STOPPED, naming_step
 from neurald.runtime.plan.plan import ExecutionStep, SimpleBody
 
 #: How often a thread that waits for another execution of this process checks whether its own was
@@ -154,10 +154,12 @@ class _BackgroundRun(Struct, frozen=True, kw_only=True):
         turn = Turn()
 
         def finish(timeout_s: float | None) -> bool:
-            if pending.wait(timeout_s):
-                with turn.taken(timeout_s) as is_taken:
-                    if is_taken and not event.is_signalled:
+            if pending.wait(timeout_s) and turn.take(timeout_s):
+                try:
+                    if not event.is_signalled:
                         self._end(event, launch)
+                finally:
+                    turn.give_back()
             return event.is_signalled
 
         event.finish_by(finish)
@@ -226,7 +228,7 @@ class _DeviceLaunch(Struct, frozen=True, kw_only=True):
         """
         try:
             with convert_driver_faults(self.device):
-                result = checked_step_result(self.planned, self.computation.request, self._result())
+                result = self.computation.checked_result_of(self.planned, self._result())
         except Error as error:
             if self.execution is not None and all(event.has_written for event in dependencies):
                 # Invalid outputs of a failed dependency may have caused this failure. In that case

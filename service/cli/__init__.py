@@ -27,6 +27,7 @@ from neurald.service.cli.doctor import doctor
 from neurald.service.cli.driver import driver
 from neurald.service.cli.explain import explain
 from neurald.service.cli.forgive import forgive
+from neurald.service.cli.inspect import inspect
 from neurald.service.cli.install_service import install_service, uninstall_service
 from neurald.service.cli.new_driver import new_driver
 from neurald.service.cli.restart import restart
@@ -143,6 +144,7 @@ app.command(help="Run a model on a photo, arrays or random input.")(run)
 app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
 app.command(help="List the devices and how fast they are.")(devices)
 app.command(help="Show which device would run each operation of a model, and why.")(explain)
+app.command(help="Show what is in a model: inputs, outputs, constants, operations.")(inspect)
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
 app.add_typer(cert, name="cert", help="Manage certificates for other hosts: init, issue, revoke, show.")

@@ -12,7 +12,8 @@ from support.models.addition import addition, request
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 
 #: Time limit of a call, and the tolerance for a busy machine.
 CALL_S = 5.0

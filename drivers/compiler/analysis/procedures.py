@@ -61,7 +61,9 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
     if isinstance(algorithm, Sampling):
         return _drawn(*inputs)
     if isinstance(algorithm, CombinedRows):
-        return combined_rows(algorithm.combiner, *inputs, np.zeros(node.output.shape, np.float32))
+        destinations, numbers, weights, table = inputs
+        result = np.zeros(node.output.shape, np.float32)
+        return combined_rows(algorithm.combiner, destinations, numbers, weights, table, result)
     if isinstance(algorithm, HashSums):
         return _hash_sums(*inputs)
     if isinstance(algorithm, SoftSelection):

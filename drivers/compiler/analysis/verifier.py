@@ -1,6 +1,6 @@
 """Verifies the invariants of graphs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from neurald.drivers.compiler.ir.algorithm import (
     CombinedRows,
@@ -188,43 +188,21 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
             yield "its numbers must be UINT64"
         return
     if isinstance(algorithm, CombinedRows):
-        *lists, table = node.inputs
-        if {value.shape for value in lists} != {(lists[0].count,)} or len(table.shape) != 2:
-            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
-        kinds = [Scalar.INT32, Scalar.INT32, Scalar.FLOAT32, Scalar.FLOAT32]
-        if [value.type for value in node.inputs] != kinds:
-            yield "destinations and rows must be INT32, weights and the table FLOAT32"
-        if node.output.type is not Scalar.FLOAT32 or node.output.shape[1:] != table.shape[1:]:
-            yield "its rows must be those of the table"
+        yield from _combined_rows_errors(node)
         return
     if isinstance(algorithm, HashSums):
-        seeds, rows, weights = node.inputs
-        if len(rows.shape) != 2 or not rows.shape[0] or weights.shape != rows.shape[:1]:
-            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
-        if [value.type for value in node.inputs] != [Scalar.UINT32, Scalar.UINT8, Scalar.FLOAT64]:
-            yield "seeds must be UINT32, rows UINT8 and weights FLOAT64"
-        if node.output.shape != seeds.shape or node.output.type is not Scalar.FLOAT64:
-            yield "its sums must be FLOAT64, one for each seed"
+        yield from _hash_sums_errors(node)
+        return
+    if isinstance(algorithm, Sampling):
+        yield from _sampling_errors(node)
+        return
+    if isinstance(algorithm, SoftSelection):
+        yield from _soft_selection_errors(node, algorithm)
         return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"
-    if isinstance(algorithm, Sampling):
-        weights, points = node.inputs
-        if not weights.shape[1:] or not weights.shape[1] or weights.shape[:1] != points.shape[:1]:
-            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
-        if {weights.type, points.type} != {Scalar.FLOAT64}:
-            yield "weights and points must be FLOAT64"
-        expected: tuple[int, ...] = points.shape
-    elif isinstance(algorithm, SoftSelection):
-        boxes, scores, images = node.inputs
-        if boxes.shape != (*scores.shape, 4) or images.shape != scores.shape[:1] or len(scores.shape) != 2:
-            yield f"it reads values of shapes {[list(shape) for shape in shapes]}"
-            return
-        if [value.type for value in node.inputs] != [Scalar.FLOAT32, Scalar.FLOAT32, Scalar.INT32]:
-            yield "boxes and scores must be FLOAT32, images INT32"
-        rows, classes = scores.shape
-        expected = (3 * algorithm.bound(rows, classes) + 1,)
-    elif isinstance(algorithm, GreedySelection):
+    expected: tuple[int, ...]
+    if isinstance(algorithm, GreedySelection):
         boxes, scores = node.inputs
         images, rows = boxes.shape[0], scores.shape[0]
         if boxes.shape != (images, *scores.shape[1:], 4) or not images or rows % images:
@@ -246,6 +224,54 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
         expected = (2 * algorithm.limit + 1,)
     if node.output.shape != expected:
         yield f"its shape must be {list(expected)}"
+
+
+def _read_errors(node: Procedure, *kinds: Scalar) -> Iterator[str]:
+    """Yields an error unless the inputs have these types."""
+    if tuple(value.type for value in node.inputs) != kinds:
+        yield f"it reads {', '.join(map(_text, node.inputs))}; expected types are {_listed(kinds)}"
+
+
+def _listed(kinds: Sequence[Scalar]) -> str:
+    return ", ".join(kind.name for kind in kinds)
+
+
+def _combined_rows_errors(node: Procedure) -> Iterator[str]:
+    yield from _read_errors(node, Scalar.INT32, Scalar.INT32, Scalar.FLOAT32, Scalar.FLOAT32)
+    *lists, table = node.inputs
+    if {value.shape for value in lists} != {(lists[0].count,)} or len(table.shape) != 2:
+        yield "destinations, rows and weights must be as many, and the table must have rows"
+    if node.output.type is not Scalar.FLOAT32 or node.output.shape[1:] != table.shape[1:]:
+        yield "its rows must be those of the table"
+
+
+def _hash_sums_errors(node: Procedure) -> Iterator[str]:
+    yield from _read_errors(node, Scalar.UINT32, Scalar.UINT8, Scalar.FLOAT64)
+    seeds, rows, weights = node.inputs
+    if len(rows.shape) != 2 or not rows.shape[0] or weights.shape != rows.shape[:1]:
+        yield f"the weights {_text(weights)} do not fit the rows {_text(rows)}"
+    if node.output.shape != seeds.shape or node.output.type is not Scalar.FLOAT64:
+        yield "its sums must be FLOAT64, one for each seed"
+
+
+def _sampling_errors(node: Procedure) -> Iterator[str]:
+    yield from _read_errors(node, Scalar.FLOAT64, Scalar.FLOAT64)
+    weights, points = node.inputs
+    if len(weights.shape) != 2 or not weights.shape[1] or weights.shape[:1] != points.shape[:1]:
+        yield f"the points {_text(points)} do not fit the weights {_text(weights)}"
+    if node.output.type is not Scalar.INT32 or node.output.shape != points.shape:
+        yield "its classes must be INT32, one for each point"
+
+
+def _soft_selection_errors(node: Procedure, algorithm: SoftSelection) -> Iterator[str]:
+    yield from _read_errors(node, Scalar.FLOAT32, Scalar.FLOAT32, Scalar.INT32)
+    boxes, scores, images = node.inputs
+    if boxes.shape != (*scores.shape, 4) or images.shape != scores.shape[:1] or len(scores.shape) != 2:
+        yield f"boxes {_text(boxes)} and images {_text(images)} do not fit the scores {_text(scores)}"
+        return
+    rows, classes = scores.shape
+    if node.output.type is not Scalar.INT32 or node.output.shape != (3 * algorithm.bound(rows, classes) + 1,):
+        yield "its numbers must be INT32, three for each box and their number"
 
 
 def _scatter_errors(node: Procedure) -> Iterator[str]:

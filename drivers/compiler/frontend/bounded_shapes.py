@@ -14,6 +14,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import BoundedOutput, Graph, linearize
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -23,7 +24,7 @@ from neurald.drivers.compiler.lowering.machinery.table import BoundedValue, Lowe
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Operation
+from neurald.hal.model.types import Operation, byte_size
 from neurald.hal.operations import DEFINITIONS, FAMILIES
 from neurald.hal.operations.machinery.call import Call, UnknownValue
 
@@ -116,6 +117,8 @@ _MOVEMENTS = frozenset(
         T.TFLITE_CAST,
     )
 )
+#: Limits on results if all rows existed: bytes, or else bytes for each byte of the inputs.
+_MAX_BOUND_BYTES, _MAX_GROWTH = 1 << 26, 8
 _SEGMENT_REDUCTIONS = frozenset(
     (
         T.TFLITE_UNSORTED_SEGMENT_MAX,
@@ -250,6 +253,7 @@ class BoundedShapes:
     ) -> Sequence[BoundedValue]:
         """Lowers an operation that computes each row from the same row of its inputs."""
         self._require_row_wise(call)
+        self._require_memory(call, shapes[0])
         found = [self._rows(call, limit, each) for each in zip(*shapes, strict=True)]
         # Before the results, whose computation is limited by them.
         limits = [self._multiplied(limit, dimension, factor) for dimension, factor in found]
@@ -259,6 +263,22 @@ class BoundedShapes:
         finally:
             self._builder.limit = None
         return [BoundedValue(value=value, limit=each) for value, each in zip(results, limits, strict=True)]
+
+    def _require_memory(self, call: Call, shapes: Sequence[Shape]) -> None:
+        """Refuses results that are large and much larger than the inputs, if all rows existed."""
+
+        def size_bytes(index: int, shape: Shape) -> int:
+            return estimate(byte_size(call.operand_at(index).type, shape))
+
+        limited = self._limited(call)
+        given = max(size_bytes(index, self._shape_of(index) or ()) for index in limited)
+        outputs = (index for indexes in call.binding.outputs.values() for index in indexes)
+        needed = max(size_bytes(index, shape) for index, shape in zip(outputs, shapes, strict=True))
+        if needed > max(_MAX_BOUND_BYTES, _MAX_GROWTH * given):
+            raise Unsupported(
+                f"{call.binding.type.name} of up to {self.limits[limited[0]].bound} rows, for which its results "
+                f"take {needed} bytes, is not supported"
+            )
 
     def _require_row_wise(self, call: Call) -> None:
         kind = call.binding.type

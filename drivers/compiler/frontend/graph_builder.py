@@ -52,6 +52,7 @@ def build_graph(
     *,
     charges_constants: bool = True,
     has_bounds: bool = False,
+    expects_inputs: bool = False,
     lengths: Mapping[int, Array] | None = None,
 ) -> Graph:
     """Builds the graph of a model's main graph.
@@ -64,6 +65,7 @@ def build_graph(
         charges_constants: False if the model's constants are charged elsewhere.
         has_bounds: True if kernels may compute results of which only some rows exist, see
             `Graph.bounded`.
+        expects_inputs: True if the graph does not serve executions that omit an input.
         lengths: the elements of operands that are extents, by operand.
 
     Raises:
@@ -94,7 +96,14 @@ def build_graph(
     builder = Builder(graph, value_of)
     bounds = BoundedShapes(builder, shapes.get)
     for position, (operation, binding) in enumerate(zip(main.operations, bindings, strict=True)):
-        call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
+        call = Call(
+            binding,
+            main.operands,
+            shapes.get,
+            known.get,
+            referenced=model.referenced,
+            expects_inputs=expects_inputs,
+        )
         builder.begin(position)
         try:
             constants = lengths_of(call, known)
@@ -130,7 +139,11 @@ def build_graph(
 
 
 def supported_operations(
-    model: Model, unsupported_reason: UnsupportedReason = lambda _: "", *, has_bounds: bool = False
+    model: Model,
+    unsupported_reason: UnsupportedReason = lambda _: "",
+    *,
+    has_bounds: bool = False,
+    expects_inputs: bool = False,
 ) -> tuple[Verdict, ...]:
     """Returns a verdict for each operation of the main graph.
 
@@ -144,6 +157,7 @@ def supported_operations(
             operation, or "".
         has_bounds: see `build_graph`. Verdicts on operations whose inputs have upper bounds as
             shapes only hold for steps that include the operations that compute these inputs.
+        expects_inputs: see `build_graph`.
     """
     if not is_specified(model):
         model = with_assumed_shapes(model)
@@ -151,7 +165,9 @@ def supported_operations(
         replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT) if operand.lifetime in _COMPUTED else operand
         for operand in model.main.operands
     ]
-    trial = _TrialLowering(model, operands, unsupported_reason, has_bounds=has_bounds)
+    trial = _TrialLowering(
+        model, operands, unsupported_reason, has_bounds=has_bounds, expects_inputs=expects_inputs
+    )
     reasons = (trial.unsupported_reason(position) for position in range(len(model.main.operations)))
     return tuple(Verdict(ok=not reason, reason=reason) for reason in reasons)
 
@@ -162,7 +178,7 @@ class _TrialLowering:
     Args:
         model: the model.
         operands: those of its main graph.
-        unsupported_reason, has_bounds: see `supported_operations`.
+        unsupported_reason, has_bounds, expects_inputs: see `supported_operations`.
     """
 
     def __init__(
@@ -172,9 +188,10 @@ class _TrialLowering:
         unsupported_reason: UnsupportedReason,
         *,
         has_bounds: bool,
+        expects_inputs: bool,
     ) -> None:
         self._model, self._operands, self._is_unsupported = model, operands, unsupported_reason
-        self._has_bounds = has_bounds
+        self._has_bounds, self._expects_inputs = has_bounds, expects_inputs
         #: The upper bounds of shapes, and the limits of their operands.
         self._bounds: dict[int, Shape] = {}
         self._limits: dict[int, Limit] = {}
@@ -206,6 +223,7 @@ class _TrialLowering:
                 self._shape,
                 lambda index: model.constant(operands[index]),
                 referenced=model.referenced,
+                expects_inputs=self._expects_inputs,
             )
             if self._has_bounds and bounds.concerns(call):
                 results = bounds.lower_all(operation, call, _lowered)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
-from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
+from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.background import worker
 from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
 from neurald.hal.execution.in_process import InProcessModel
@@ -235,6 +235,8 @@ class SpecializingModel(InProcessModel):
         open_models: compiles the model for any lengths; None if the device cannot.
         specialize: like `prepare`, called in the background for shapes that are frequent, if the code
             for any lengths covers them; None if the device cannot compile in the background.
+        first_tier: like `prepare`, at once; the model is then compiled in the background. None if
+            executions wait for compiled code.
     """
 
     def __init__(
@@ -247,7 +249,10 @@ class SpecializingModel(InProcessModel):
         open_models: OpenModels | None = None,
         specialize: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
         | None = None,
+        first_tier: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
+        | None = None,
     ) -> None:
+        self._first_tier = first_tier
         self.owner = owner
         self._model = model
         self._prepare = prepare
@@ -378,12 +383,44 @@ class SpecializingModel(InProcessModel):
         """Returns a new variant, and whether it is from code for any lengths."""
         known = known_shapes(self._model, shapes)
         try:
-            variant = self._from_open(shapes, known, options)
+            if self._first_tier is None:
+                return self._compiled(shapes, known, options)
+            variant = self._opened_for(shapes)
             if variant is not None:
                 return variant, True
-            return self._prepare(self._model, known, options), False
+            variant = self._first_tier(self._model, known, options)
         except BadData as error:
             raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
+        cancellation = worker.submit(partial(_compiled, weakref.ref(self), shapes))
+        if cancellation is not None:
+            weakref.finalize(self, cancellation.cancel).atexit = False
+        return variant, False
+
+    def _compiled(
+        self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
+    ) -> tuple[PreparedWithOperands, bool]:
+        """Returns a compiled variant, and whether it is from code for any lengths."""
+        variant = self._from_open(shapes, known, options)
+        if variant is not None:
+            return variant, True
+        return self._prepare(self._model, known, options), False
+
+    def compile_variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> None:
+        """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
+        variant, is_open = self._compiled(shapes, known_shapes(self._model, shapes), options)
+        with self._lock:
+            if shapes in self._variants:
+                self._variants[shapes] = variant
+                if is_open and self._specialize is not None:
+                    self._uses[shapes] = 0
+
+    def _opened_for(self, shapes: tuple[Shape | None, ...]) -> PreparedWithOperands | None:
+        """Returns the model for these shapes from code for any lengths that is there."""
+        for opened, _ in self._opened:
+            variant = opened.for_shapes(shapes)
+            if variant is not None:
+                return variant
+        return None
 
     def replace_variant(self, shapes: tuple[Shape | None, ...], variant: PreparedWithOperands) -> None:
         """Replaces the variant for some shapes by a faster one, if it is still there."""
@@ -405,10 +442,9 @@ class SpecializingModel(InProcessModel):
         }
         while True:
             count = len(self._opened)
-            for opened, _ in self._opened[:count]:
-                variant = opened.for_shapes(shapes)
-                if variant is not None:
-                    return variant
+            variant = self._opened_for(shapes)
+            if variant is not None:
+                return variant
             open_models = self._open_models
             if open_models is None or count >= _MAX_OPEN_MODELS or len(known) < len(shapes) or not positions:
                 return None
@@ -454,3 +490,16 @@ def _specialized(
     found = prepared()
     if found is not None:
         found.replace_variant(shapes, variant)
+
+
+def _compiled(
+    prepared: "weakref.ref[SpecializingModel]", shapes: tuple[Shape | None, ...], cancellation: Cancellation
+) -> None:
+    """Compiles a variant that is of the first tier, which stays if that fails."""
+    found = prepared()
+    if found is None:
+        return
+    try:
+        found.compile_variant(shapes, ExecuteOptions(cancellation=cancellation))
+    except Error as error:
+        _LOG.info("not compiled for shapes %s: %s", shapes, error)

@@ -233,6 +233,17 @@ class NativeModel:
             return instance.short_array_call(binding, (self, keep))
         return partial(self._run_on_arrays, binding, keep)
 
+    def short_array_function(self) -> ArrayFunction | None:
+        """Returns a function that runs a short step on arrays of its inputs; None for other steps."""
+        instance = self._for_short_calls()
+        if instance is None:
+            return None
+        executable = self.executable
+        binding = ArgumentBinding(
+            executable, [None] * len(executable.inputs), [None] * len(executable.outputs)
+        )
+        return instance.short_array_call(binding, (self,))
+
     def _run_on_arrays(self, binding: ArgumentBinding, _: object, *arrays: Array) -> list[Array] | None:
         instance = self._instances.take()
         self._cancellations[instance] = instance.cancellation

@@ -51,6 +51,8 @@ class Call:
         omitted: indexes of graph inputs that this execution omits.
         referenced: the model's other graphs.
         runner: executes the referenced graphs; available only at execution.
+        expects_inputs: True if no graph input of known shape will be omitted. (Executions that omit
+            one do without what is made of this call.)
     """
 
     __slots__ = (
@@ -63,6 +65,7 @@ class Call:
         "_shape_of",
         "_value_of",
         "binding",
+        "expects_inputs",
     )
 
     def __init__(
@@ -74,8 +77,11 @@ class Call:
         omitted: frozenset[int] = frozenset(),
         referenced: Sequence[Subgraph] = (),
         runner: GraphRunner | None = None,
+        *,
+        expects_inputs: bool = False,
     ) -> None:
         self.binding = binding
+        self.expects_inputs = expects_inputs
         self._operands = operands
         self._shape_of = shape_of
         self._value_of = value_of
@@ -182,6 +188,7 @@ class Call:
             self._omitted,
             self._referenced,
             self._runner,
+            expects_inputs=self.expects_inputs,
         )
 
     def with_shapes(self, shape_of: Callable[[int], Shape | None]) -> "Call":
@@ -194,6 +201,7 @@ class Call:
             self._omitted,
             self._referenced,
             self._runner,
+            expects_inputs=self.expects_inputs,
         )
 
     def of_parts(
@@ -219,6 +227,7 @@ class Call:
             self._omitted,
             self._referenced,
             self._runner,
+            expects_inputs=self.expects_inputs,
         )
 
     def scalar(self, name: str) -> Any:

@@ -83,7 +83,10 @@ def is_given(call: Call, name: str) -> bool:
     if not call.has(name):
         return False
     if call.operand(name).lifetime is Lifetime.SUBGRAPH_INPUT and _is_optional(call, name):
-        call.array(name)
+        if call.expects_inputs:
+            call.shape(name)
+        else:
+            call.array(name)
     return True
 
 

@@ -6,11 +6,10 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeAlias
+from queue import SimpleQueue
+from typing import Any, Final
 
 import grpc
 from google.protobuf.message import Message
@@ -30,11 +29,19 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
-from neurald.hal.process.fork import forkable_lock, keep_in_children, require_grpc
+from neurald.hal.process.fork import keep_in_children, require_grpc
 from neurald.hal.process.runtime_directory import in_machine_directory
+from neurald.hal.rpc.client.background_calls import (
+    BACKGROUND_TIMEOUT_S,
+    NO_CALL,
+    BackgroundCall,
+    PendingCalls,
+    run_background_calls,
+)
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
-from neurald.hal.rpc.client.ring_pool import IDLE_S, RingPool
+from neurald.hal.rpc.client.ring_pool import RingPool
+from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.data_chunks import PackedChunk, Packer, Unpacker
 from neurald.hal.rpc.transport.data_message import decode, encode
@@ -55,43 +62,10 @@ from neurald.hal.sync.fence import Fence
 _EXECUTE_WITH_DATA: Final = f"/{device_pb2.DESCRIPTOR.services_by_name['Device'].full_name}/ExecuteWithData"
 #: How long a live daemon may take to open a session. A stopped one is noticed sooner.
 CONNECT_TIMEOUT_S = 10.0
-#: How long background calls may take.
-_BACKGROUND_TIMEOUT_S = 3.0
-#: How long replies that a daemon sent before it stopped may take to arrive.
-_LAST_REPLIES_S = 1.0
 #: How long to wait for the daemon's own error after a deadline.
 _SLACK_S = 0.05
 #: Bytes reserved for other fields of a message than its large one.
 _ENVELOPE_BYTES = 1 << 16
-
-
-@dataclass(slots=True, kw_only=True)
-class Traffic:
-    """Counts gRPC messages, and their sizes without overhead. Thread-safe."""
-
-    messages_sent: int = 0
-    bytes_sent: int = 0
-    bytes_received: int = 0
-    _lock: threading.Lock = field(default_factory=forkable_lock, repr=False, compare=False)
-
-    def sent(self, message: Message) -> None:
-        """Counts a message to the daemon."""
-        self.sent_bytes(message.ByteSize())
-
-    def sent_bytes(self, size_bytes: int) -> None:
-        """Counts a message of that size to the daemon; to encode a large one for its size takes long."""
-        with self._lock:
-            self.messages_sent += 1
-            self.bytes_sent += size_bytes
-
-    def received(self, message: Message) -> None:
-        """Counts a message from the daemon."""
-        self.received_bytes(message.ByteSize())
-
-    def received_bytes(self, size_bytes: int) -> None:
-        """Counts a message of that size from the daemon."""
-        with self._lock:
-            self.bytes_received += size_bytes
 
 
 class Connection:
@@ -142,10 +116,10 @@ class Connection:
         self.bytes_per_s = 0.0
         self._side_channel: ChannelClient | None = None
         self._stream: Any = None
-        self._pending_calls = _PendingCalls()
+        self._pending_calls = PendingCalls()
         self.life = life = ConnectionLife(f"the daemon at {address}")
         # The thread must not refer to this object, since it waits for the end of this object.
-        self._background_calls: SimpleQueue[_BackgroundCall | None] = SimpleQueue()
+        self._background_calls: SimpleQueue[BackgroundCall | None] = SimpleQueue()
         self.rings = RingPool(self)
         with contextlib.ExitStack() as cleanup:
             channel = _channel(address, tls)
@@ -175,7 +149,7 @@ class Connection:
             # gRPC ends waiting calls by itself, except those of a daemon that ended the session.
             life.call_at_end(partial(self._background_calls.put, None))
             thread = threading.Thread(
-                target=_run_background_calls,
+                target=run_background_calls,
                 args=(
                     self._background_calls,
                     self._stub,
@@ -392,7 +366,7 @@ class Connection:
 
     def tidy_soon(self) -> None:
         """Has the other thread close rings once they are idle."""
-        self._background_calls.put(_NO_CALL)
+        self._background_calls.put(NO_CALL)
 
     def send_fence(self, fence: Fence) -> bytes:
         """Sends a fence to a daemon on this host; returns a token for one call.
@@ -507,7 +481,7 @@ class Connection:
         """Ends the session; calls under way end with DeadObject."""
         self._is_closed = True
         self._end()
-        self._thread.join(_BACKGROUND_TIMEOUT_S)
+        self._thread.join(BACKGROUND_TIMEOUT_S)
 
     def _require_sendable(self, message: Message) -> None:
         size = message.ByteSize()
@@ -567,66 +541,3 @@ def _channel(address: Address, tls: TlsContent | None) -> grpc.Channel:
 def _timeout(deadline_s: float | None) -> float | None:
     left = remaining_s(deadline_s)
     return None if left is None else left + _SLACK_S
-
-
-class _PendingCalls:
-    """Counts the calls of a connection whose replies are waited for. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._changed = threading.Condition()
-
-    def __enter__(self) -> None:
-        with self._changed:
-            self._count += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._changed:
-            self._count -= 1
-            if not self._count:
-                self._changed.notify_all()
-
-    def wait_until_none(self, timeout_s: float) -> None:
-        """Waits until no call is pending, or the time is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._count, timeout_s)
-
-
-#: The name of a call of the contract, and its message.
-_BackgroundCall: TypeAlias = tuple[str, Message]
-#: Makes the other thread look at the rings.
-_NO_CALL: Final[_BackgroundCall] = ("", device_pb2.GetStatusRequest())
-
-
-def _run_background_calls(
-    work: "SimpleQueue[_BackgroundCall | None]",
-    stub: Any,
-    metadata: tuple[tuple[str, str], ...],
-    resources: contextlib.ExitStack,
-    life: ConnectionLife,
-    pending_calls: _PendingCalls,
-    rings: RingPool,
-) -> None:
-    """Makes background calls until the connection ends, and then closes its resources.
-
-    Closes idle rings meanwhile.
-    """
-    with resources:
-        has_rings = False
-        while True:
-            try:
-                call = work.get(timeout=IDLE_S / 2 if has_rings else None)
-            except Empty:
-                call = _NO_CALL
-            if call is None:
-                break
-            if call is _NO_CALL:
-                has_rings = rings.close_idle()
-                continue
-            method, message = call
-            with contextlib.suppress(grpc.RpcError, ValueError):
-                getattr(stub, method)(message, timeout=_BACKGROUND_TIMEOUT_S, metadata=metadata)
-        rings.close()
-        if life.was_stopped:
-            # Closing the channel would cancel calls whose replies are already on their way.
-            pending_calls.wait_until_none(_LAST_REPLIES_S)

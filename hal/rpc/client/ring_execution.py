@@ -81,12 +81,16 @@ class RingExecution:
         """See `PendingExecution.wait`.
 
         Raises:
-            BadState: see `Turn.taken`.
+            BadState: see `Turn.take`.
         """
         if self._run is None:
             return True
-        with self._turn.taken(timeout_s) as is_taken:
-            return self._settled(timeout_s) if is_taken else self._run is None
+        if not self._turn.take(timeout_s):
+            return self._run is None
+        try:
+            return self._settled(timeout_s)
+        finally:
+            self._turn.give_back()
 
     def _settled(self, timeout_s: float | None) -> bool:
         if self._run is None:

@@ -35,7 +35,8 @@ from neurald.hal.errors import (
     UnavailableDevice,
     error_for,
 )
-from neurald.hal.rpc.server.handler import DeviceHandler, RunWithData
+from neurald.hal.rpc.server.execution_handler import RunWithData
+from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.certificate import Certificate
 from neurald.hal.rpc.transport.data_message import DataMessage, split
 from neurald.hal.rpc.transport.message_scan import count_parts
@@ -98,23 +99,25 @@ class GrpcService:
                 message, lambda: handler.get_status(self._find_access())
             ),
             "ReleaseMemory": self._in_session(handler.release_memory),
-            "GetSupportedOperations": self._limited(handler.get_supported_operations),
+            "GetSupportedOperations": self._limited(handler.models.get_supported_operations),
             "PrepareModel": lambda message, context: self._limited(
-                lambda session, message: handler.prepare_model(session, message, _cancellation(context))
+                lambda session, message: handler.models.prepare_model(
+                    session, message, _cancellation(context)
+                )
             )(message, context),
-            "GetArtifact": self._limited(handler.get_artifact),
-            "PrepareModelFromCache": self._limited(handler.prepare_model_from_cache),
-            "ReleasePreparedModel": self._in_session(handler.release_prepared_model),
-            "Profile": self._limited(handler.profile),
+            "GetArtifact": self._limited(handler.models.get_artifact),
+            "PrepareModelFromCache": self._limited(handler.models.prepare_model_from_cache),
+            "ReleasePreparedModel": self._in_session(handler.models.release_prepared_model),
+            "Profile": self._limited(handler.executions.profile),
             "Allocate": self._limited(handler.allocate),
             "CopyToBuffer": self._limited(handler.copy_to_buffer),
             "CopyFromBuffer": self._limited(handler.copy_from_buffer),
             "ReleaseBuffer": self._in_session(handler.release_buffer),
             "Execute": lambda message, context: self._limited(
-                lambda session, message: handler.execute(session, message, _cancellation(context))
+                lambda session, message: handler.executions.execute(session, message, _cancellation(context))
             )(message, context),
-            "ExecuteFenced": self._in_session(handler.execute_fenced),
-            "GetFencedExecutionInfo": self._in_session(handler.get_fenced_execution_info),
+            "ExecuteFenced": self._in_session(handler.executions.execute_fenced),
+            "GetFencedExecutionInfo": self._in_session(handler.executions.get_fenced_execution_info),
         }
         methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "OpenSession": grpc.unary_stream_rpc_method_handler(
@@ -198,7 +201,7 @@ class GrpcService:
             session = self.session(context)
             with session.call(), self._handler.admission.interpreter.working(session.token):
                 received = self._receive_with_data(session, parts, context)
-                replies = self._handler.run_with_data(session, received)
+                replies = self._handler.executions.run_with_data(session, received)
                 # The request has run when its first reply is there, and may take long until then.
                 first = next(replies)
                 with self._streams.open(session, context) as stream:
@@ -224,7 +227,9 @@ class GrpcService:
             data = next(parts, b"")
             stream.moves(len(data))
             first = _with_data(data)
-            return self._handler.receive_with_data(session, first, moving(stream), _cancellation(context))
+            return self._handler.executions.receive_with_data(
+                session, first, moving(stream), _cancellation(context)
+            )
 
     def _open_session(
         self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]

@@ -212,6 +212,30 @@ def test_bodies_of_loops_are_compiled() -> None:
     assert all(graph.segments for graph in prepared._referenced)
 
 
+def test_inputs_that_may_be_omitted_are_expected() -> None:
+    """An execution that omits the bias runs on references."""
+    builder = nd.ModelBuilder()
+    shapes = (2, 3), (4, 3), (4, 10), (4,), (2, 40)
+    operands = [builder.add_operand(FLOAT, shape) for shape in shapes]
+    rank, activation = (builder.add_operand(nd.OperandType.INT32) for _ in range(2))
+    for operand, number in ((rank, 1), (activation, 1)):
+        builder.set_operand_value(operand, number)
+    outputs = [builder.add_operand(FLOAT, shape) for shape in ((2, 40), (2, 4))]
+    builder.add_operation(nd.OperationType.SVDF, [*operands, rank, activation], outputs)
+    builder.identify_inputs_and_outputs(operands, outputs)
+    model = builder.finish()
+    compiled, references = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    generator = np.random.default_rng(1)
+    arrays: list[Array | None] = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+    for _ in range(2):
+        expect_close(compiled.run(*arrays), references.run(*arrays), 1e-4)
+        arrays[3] = None
+    (step,) = compiled.profile()
+    assert not any(kernel.is_reference for kernel in step.kernels)
+
+
 def test_control_flow_that_a_mistake_keeps_from_being_compiled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

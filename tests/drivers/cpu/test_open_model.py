@@ -276,6 +276,15 @@ def attention_to_open_keys() -> nd.Model:
     return _attention_of_heads(2, 9, 0)
 
 
+def attention_of_open_batches_and_sequences() -> nd.Model:
+    net = Net()
+    queries, keys, values = (net.input((0, 3, 0, 16)) for _ in range(3))
+    no, yes = net.number(0, nd.OperandType.BOOL), net.number(1, nd.OperandType.BOOL)
+    scores = net.add(Op.BATCH_MATMUL, [queries, keys, no, yes], (0, 3, 0, 0))
+    weights = net.add(Op.SOFTMAX, [scores, net.number(0.25, nd.OperandType.FLOAT32)], (0, 3, 0, 0))
+    return net.finish(net.add(Op.BATCH_MATMUL, [weights, values, no, no], (0, 3, 0, 16)))
+
+
 def quantized_matrices() -> nd.Model:
     net = Net()
     left, right = net.input((0, 5, 20), INT8, 0.5, 3), net.input((0, 20, 24), INT8, 0.25, -7)
@@ -354,6 +363,7 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
         attention_of_open_batches,
         attention_of_open_queries,
         attention_to_open_keys,
+        attention_of_open_batches_and_sequences,
         quantized_matrices,
         quantized_rows,
         reshaped,
@@ -369,6 +379,7 @@ LEAST = {
     "attention": 32,
     "attention_of_open_sequences": 32,
     "attention_to_open_keys": 32,
+    "attention_of_open_batches_and_sequences": 32,
 }
 #: Part of the label of a kernel that open code of a model must have.
 LABELS = {
@@ -377,6 +388,7 @@ LABELS = {
     "attention_of_open_batches": "attention",
     "attention_of_open_queries": "attention",
     "attention_to_open_keys": "attention",
+    "attention_of_open_batches_and_sequences": "attention",
     "quantized_matrices": "int8",
     "quantized_rows": "int8",
 }

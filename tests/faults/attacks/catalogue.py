@@ -13,6 +13,7 @@ from faults.attacks.exhausted_descriptors import ExhaustedDescriptors
 from faults.attacks.foreign_users import ForeignUsers
 from faults.attacks.forks import Forks
 from faults.attacks.hoarded_memory import ManySessions, RepeatedMappings, SwellingModels
+from faults.attacks.hogging_processes import HoggingProcesses
 from faults.attacks.hostile_files import HostileFiles
 from faults.attacks.late_executions import LateExecutions
 from faults.attacks.planted_links import PlantedLinks
@@ -25,6 +26,7 @@ ATTACKS: Mapping[str, type[Attack]] = {
     for attack in (
         Forks,
         CrowdedThreads,
+        HoggingProcesses,
         DeadlineNumbers,
         Submessages,
         StalledReflection,

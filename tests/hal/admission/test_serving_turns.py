@@ -124,7 +124,12 @@ def test_a_turn_that_takes_too_long_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
     stuck = turns.place("u", "stuck")
     stuck.take()
     is_over = threading.Event()
-    thread = threading.Thread(target=lambda: (turns.place("u", 2).take(), is_over.set()))
+
+    def serve() -> None:
+        turns.place("u", 2).take()
+        is_over.set()
+
+    thread = threading.Thread(target=serve)
     thread.start()
     assert is_over.wait(30)
     thread.join()

@@ -183,7 +183,7 @@ def test_who_waits_can_give_up(server: DeviceServer, device: AddingDevice) -> No
         assert started.wait(10)
         with pytest.raises(MissedDeadlineTransient):
             second.prepare_model(model, PrepareOptions(deadline_s=time.monotonic() + 0.3))
-        shared = server.handler._shared
+        shared = server.handler.models._shared
         session = next(s for s in server.handler.sessions.all() if not s.prepared_models)
         cancellation = Cancellation()
         cancellation.cancel()

@@ -246,7 +246,7 @@ def test_a_daemon_that_lies_about_its_artifact(served: Served, monkeypatch: pyte
         lies.append(replace(honest, data=(replace(honest.data[0], size_bytes=size),)))
     seals = [bytes(MAC_BYTES) + msgspec.msgpack.encode(lie) for lie in lies]
     for lie in (b"", b"nonsense", bytes(100), *seals):
-        monkeypatch.setattr("neurald.hal.rpc.server.handler.make_seal", lambda *_, lie=lie: lie)
+        monkeypatch.setattr("neurald.hal.rpc.server.model_handler.make_seal", lambda *_, lie=lie: lie)
         with pytest.raises(Error):
             served.artifact()
 

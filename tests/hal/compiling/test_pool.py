@@ -376,7 +376,7 @@ def test_a_device_that_does_not_compile_apart_prepares_where_it_is(tmp_path: Pat
 
 
 def test_a_client_whose_deadline_passes_leaves_no_process(server: DeviceServer) -> None:
-    pool = server.handler._compilers
+    pool = server.handler.models._compilers
     assert pool is not None
     device = connected(server)
     device.prepare_model(MODEL, doing("echo"))
@@ -389,7 +389,7 @@ def test_a_client_whose_deadline_passes_leaves_no_process(server: DeviceServer) 
 
 
 def test_a_client_that_goes_leaves_no_process(server: DeviceServer, start: Start) -> None:
-    pool = server.handler._compilers
+    pool = server.handler.models._compilers
     assert pool is not None
     device = connected(server)
     with ThreadPoolExecutor(1) as threads:

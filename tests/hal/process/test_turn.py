@@ -13,26 +13,28 @@ def test_a_turn_is_taken_by_one_thread_at_a_time() -> None:
     found: list[bool] = []
 
     def ask() -> None:
-        with turn.taken(0) as is_taken:
-            found.append(is_taken)
-        with turn.taken(0.01) as is_taken:
-            found.append(is_taken)
+        for timeout_s in (0, 0.01):
+            found.append(turn.take(timeout_s))
+            if found[-1]:
+                turn.give_back()
 
-    with turn.taken(None) as is_taken:
-        assert is_taken
-        thread = threading.Thread(target=ask)
-        thread.start()
-        thread.join()
+    assert turn.take(None)
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
     assert found == [False, False]
+    turn.give_back()
     ask()
     assert found[2:] == [True, True]
 
 
 def test_a_thread_cannot_wait_for_itself() -> None:
     turn = Turn()
-    with turn.taken(None), pytest.raises(BadState, match="interrupted"), turn.taken(0):
-        pass
-    with pytest.raises(ValueError, match="x"), turn.taken(-1):
-        raise ValueError("x")
-    with turn.taken(1e300) as is_taken:
-        assert is_taken
+    assert turn.take(None)
+    with pytest.raises(BadState, match="interrupted"):
+        turn.take(0)
+    turn.give_back()
+    assert turn.take(-1)
+    turn.give_back()
+    assert turn.take(1e300)
+    turn.give_back()

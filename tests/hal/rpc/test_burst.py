@@ -33,7 +33,8 @@ from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client import ring
 from neurald.hal.rpc.client.burst import RemoteBurst
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport import ring_end
 from neurald.hal.rpc.transport.ring_packet import MAX_REQUESTS, MAX_SLOTS

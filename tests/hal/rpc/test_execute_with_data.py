@@ -24,8 +24,9 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel
-from neurald.hal.rpc.server.handler import DeviceHandler
+from neurald.hal.rpc.client.device import RemoteDevice
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
+from neurald.hal.rpc.server.execution_handler import ExecutionHandler
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -245,7 +246,7 @@ def test_a_daemon_that_tells_nonsense(
     values = np.full(4, 7, np.float32)
     for each in replies:
         monkeypatch.setattr(
-            DeviceHandler,
+            ExecutionHandler,
             "run_with_data",
             lambda *_, each=each: (message.SerializeToString() for message in each),
         )

@@ -14,7 +14,8 @@ from neurald._proto import device_pb2
 from neurald.hal.device import CACHE_KEY_BYTES, Device, KernelTime, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, OpFailed
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.server.server import DeviceServer
 
@@ -110,7 +111,7 @@ def test_nonsense_is_not_believed(
     kernel: device_pb2.KernelTime, monkeypatch: pytest.MonkeyPatch, remote: RemoteDevice
 ) -> None:
     reply = device_pb2.ProfileReply(kernels=[kernel])
-    monkeypatch.setattr("neurald.hal.rpc.server.handler.profile_to_wire", lambda kernels: reply)
+    monkeypatch.setattr("neurald.hal.rpc.server.execution_handler.profile_to_wire", lambda kernels: reply)
     with pytest.raises(OpFailed, match="invalid reply from the daemon: "):
         prepared_by(remote).profile()
 

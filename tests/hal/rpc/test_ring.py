@@ -33,7 +33,8 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.processors import Processors
 from neurald.hal.rpc.client import ring_pool
 from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.ring import Ring
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
@@ -380,7 +381,7 @@ def test_idle_rings_are_closed(
 def test_the_connection_closes_idle_rings_by_itself(
     prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("neurald.hal.rpc.client.connection.IDLE_S", 0.02)
+    monkeypatch.setattr("neurald.hal.rpc.client.background_calls.IDLE_S", 0.02)
     monkeypatch.setattr(ring_pool.RingPool.close_idle, "__defaults__", (0.02,))
     rings = prepared.connection.rings
     for value in range(3):

@@ -29,13 +29,13 @@ class Host:
     def __init__(self, server: DeviceServer, link: Link) -> None:
         self.link = link
         self.executions = 0
-        run = server.handler.run_with_data
+        run = server.handler.executions.run_with_data
 
         def counted(*arguments: Any) -> Any:
             self.executions += 1
             return run(*arguments)
 
-        server.handler.run_with_data = counted  # type: ignore[method-assign, assignment]
+        server.handler.executions.run_with_data = counted  # type: ignore[method-assign, assignment]
 
 
 @pytest.fixture(params=["plain", "tls"])

@@ -11,7 +11,8 @@ import neurald as nd
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, Model, Request
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 
 CLIENTS = 16
 WIDTH = 1024

@@ -154,7 +154,7 @@ def _search(builder: Builder, lookups: Value, keys: Array) -> Value:
     def place(at: Expression) -> Expression:
         """Returns the number of keys that are smaller."""
         key = load(lookups, (at,))
-        found = constant(0, Scalar.INDEX)
+        found: Expression = constant(0, Scalar.INDEX)
         for power in reversed(range(count.bit_length())):
             following = found + (1 << power)
             is_smaller = load(ordered, (minimum(following, count) - 1,)) < key

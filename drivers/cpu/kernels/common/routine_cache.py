@@ -119,7 +119,7 @@ def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Ha
         tuple(parts),
         roots,
         kernel.output_offset is None,
-        # Routines of products do not read the number of rows.
+        # Not every routine reads the number of rows.
         None if kernel.limit is None else (positions.get(kernel.limit.count), kernel.limit.bound),
     )
 

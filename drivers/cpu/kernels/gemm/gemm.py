@@ -7,6 +7,7 @@ the next panel is prefetched meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct
 
@@ -179,15 +180,28 @@ class GemmWriter:
             tile=multiple(code, number, self._tiles),
         )
 
+    def _needed_positions(self) -> str | None:
+        """Returns how many positions are needed, of which there is one row; None if all are."""
+        limit, positions = self._kernel.limit, self._product.columns.positions
+        if limit is None or self._product.batches or not is_one(self._product.images):
+            return None
+        if isinstance(positions, Extent) or positions % limit.bound:
+            return None
+        count = self._code.load(f"load i32, ptr {self._pointers[limit.count]}")
+        return multiple(self._code, self._code.value(f"sext i32 {count} to i64"), positions // limit.bound)
+
     def _write_unit(self, panel: _Panel, unit: str) -> None:
         if self._is_one_row:
-            rows = tap_segments((self._product.rows.taps_at(0),))
-            write_chosen(
-                self._code,
-                self._column_runs,
-                unit,
-                lambda run, start: self._write_tile(self._shape(1, run, rows), panel, "0", start),
-            )
+            rows, needed = tap_segments((self._product.rows.taps_at(0),)), self._needed_positions()
+
+            def write(run: TileRun, start: str) -> None:
+                is_needed: AbstractContextManager[None] = nullcontext()
+                if needed is not None:
+                    is_needed = self._code.when(self._code.fresh(f"icmp slt i64 {start}, {needed}"))
+                with is_needed:
+                    self._write_tile(self._shape(1, run, rows), panel, "0", start)
+
+            write_chosen(self._code, self._column_runs, unit, write)
         elif self._row_runs:
             (whole,) = self._column_runs
             write_chosen(

@@ -62,7 +62,8 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
     weights_value = operand.value
     if operand.value.constant is not None:
         weights_value = _packed(product, operand.value.constant, tile, target)
-    arguments = arguments_with(kernel, (product.source, weights_value))
+    counts = () if kernel.limit is None else (kernel.limit.count,)
+    arguments = arguments_with(kernel, (product.source, weights_value, *counts))
     return shared_routine(
         kernel,
         arguments,

@@ -8,6 +8,13 @@ from support.compiler.graphs import GraphBuilder
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.verifier import InvalidGraph, verify
+from neurald.drivers.compiler.ir.algorithm import (
+    Algorithm,
+    CombinedRows,
+    HashSums,
+    Sampling,
+    SoftSelection,
+)
 from neurald.drivers.compiler.ir.expression import (
     accumulator,
     apply,
@@ -20,6 +27,8 @@ from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.operations.detection.boxes import BoxSelectionRule, SuppressionKernel
+from neurald.hal.operations.tflite.movement.embedding import Combiner
 from neurald.hal.records import replace
 
 pytestmark = pytest.mark.quick
@@ -170,3 +179,63 @@ NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
 def test_inconsistent_bodies_are_invalid(node: Compute, text: str) -> None:
     with pytest.raises(InvalidGraph, match=text):
         verify(Graph(inputs=[SOURCE], outputs=[node.output], nodes=[node]))
+
+
+_RULE = BoxSelectionRule(
+    kernel=SuppressionKernel.HARD, limit=None, score_limit=0, least=0, iou_limit=0.5, sigma=1
+)
+#: A procedure with valid inputs, each with its shape and type, and its output.
+_PROCEDURES: tuple[tuple[Algorithm, tuple[tuple[tuple[int, ...], Scalar], ...]], ...] = (
+    (
+        CombinedRows(combiner=Combiner.SUM),
+        (
+            ((5,), Scalar.INT32),
+            ((5,), Scalar.INT32),
+            ((5,), Scalar.FLOAT32),
+            ((7, 3), Scalar.FLOAT32),
+            ((4, 3), Scalar.FLOAT32),
+        ),
+    ),
+    (
+        HashSums(),
+        (
+            ((5,), Scalar.UINT32),
+            ((2, 9), Scalar.UINT8),
+            ((2,), Scalar.FLOAT64),
+            ((5,), Scalar.FLOAT64),
+        ),
+    ),
+    (
+        Sampling(),
+        (((2, 9), Scalar.FLOAT64), ((2, 3), Scalar.FLOAT64), ((2, 3), Scalar.INT32)),
+    ),
+    (
+        SoftSelection(rule=_RULE),
+        (
+            ((5, 3, 4), Scalar.FLOAT32),
+            ((5, 3), Scalar.FLOAT32),
+            ((5,), Scalar.INT32),
+            ((31,), Scalar.INT32),
+        ),
+    ),
+)
+
+
+@sweep("number", range(len(_PROCEDURES)))
+def test_procedures_have_inputs_and_outputs_that_fit(number: int) -> None:
+    algorithm, values = _PROCEDURES[number]
+
+    def verify_with(place: int, shape: tuple[int, ...], kind: Scalar) -> None:
+        b = GraphBuilder()
+        given = list(values)
+        given[place] = shape, kind
+        *inputs, (length, output) = given
+        operands = [b.input(*each, type=scalar) for each, scalar in inputs]
+        verify(b.finish(b.procedure(algorithm, *operands, output=length, type=output)))
+
+    for place, (shape, kind) in enumerate(values):
+        verify_with(place, shape, kind)
+        with pytest.raises(InvalidGraph):
+            verify_with(place, shape, Scalar.INT8)
+        with pytest.raises(InvalidGraph):
+            verify_with(place, (*shape, 1), kind)

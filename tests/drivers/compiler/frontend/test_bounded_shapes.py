@@ -146,6 +146,26 @@ def test_what_depends_on_other_rows_is_not_compiled() -> None:
     assert [kernel.operations for kernel in kernels if kernel.is_reference] == [(3,)]
 
 
+def test_what_takes_much_memory_if_all_rows_exist_is_not_compiled() -> None:
+    """A table's rows are much larger than their positions, of which there may be many."""
+    width, rows = 5000, 5000
+
+    def looked_up(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
+        table = graph.tensor(shape=(2, width), type_="FLOAT32", data=np.zeros((2, width), np.float32))
+        result = graph.tensor(shape=(rows, width), type_="FLOAT32", shape_signature=(-1, width))
+        row = _found(graph, inputs[0], rows)
+        graph.operator("GATHER", [table, row], [result], "GatherOptions", Axis=0, BatchDims=0)
+        return [result]
+
+    compiled, _ = _compared(looked_up, rows)
+    with pytest.raises(BadData, match=r"GATHER of up to 5000 rows, .* take 100000000 bytes"):
+        build_graph(compiled.model, has_bounds=True)
+    condition = np.zeros(rows, bool)
+    condition[[0, 1]] = True
+    (found,) = compiled.run(condition, np.zeros((rows, COLUMNS), np.float32))
+    assert found.shape == (2, width)
+
+
 def test_requirements_hold_for_existing_rows_only() -> None:
     """Positions below the table's length are looked up; those of absent rows are not."""
 

@@ -84,6 +84,46 @@ def test_each_set_of_shapes_is_compiled_once_while_cached() -> None:
     assert len(compiler.shapes) == 10
 
 
+def test_the_first_tier_runs_until_the_model_is_compiled() -> None:
+    compiler, first, may_compile = Compiler(), Compiler(), threading.Event()
+
+    def compile_later(model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        assert may_compile.wait(60)
+        return compiler(model, shapes, limits)
+
+    prepared = SpecializingModel(open_model(), compile_later, owner=None, tolerant=False, first_tier=first)
+    for rows in (2, 5, 2, 5):
+        executed(prepared, rows)
+    (index,) = open_model().main.inputs
+    assert first.shapes == [{index: (2, 3)}, {index: (5, 3)}]
+    firsts = list(prepared._variants.values())
+    may_compile.set()
+    end = time.monotonic() + 60
+    while any(each in firsts for each in prepared._variants.values()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert compiler.shapes == first.shapes
+    for rows in (2, 5):
+        executed(prepared, rows)
+    assert len(first.shapes) == 2
+    with pytest.raises(OpFailed, match="13 rows are no good"):
+        executed(prepared, 13)
+
+
+def test_the_first_tier_stays_where_the_model_is_not_compiled() -> None:
+    first, failed = Compiler(), threading.Event()
+
+    def fail(model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        failed.set()
+        raise BadData("there is no code")
+
+    prepared = SpecializingModel(open_model(), fail, owner=None, tolerant=False, first_tier=first)
+    executed(prepared, 2)
+    assert failed.wait(60)
+    executed(prepared, 2)
+    assert len(first.shapes) == 1
+
+
 def test_reusable_executions_use_the_variant_for_their_shapes() -> None:
     prepared = SpecializingModel(open_model(), Compiler(), owner=None, tolerant=False)
     array = np.ones((4, 3), np.float32)

@@ -211,6 +211,9 @@ def test_helpers() -> None:
     assert integer(2.0) == 2
     assert common_divisor(length * 12, 18) == 6
     assert common_divisor(length, length) is length
+    assert common_divisor(length * 3, length) == length
+    assert common_divisor(length, length * 3) == length
+    assert common_divisor(length + 1, length) == 1
     least = at_least(length, 14)
     for known in (2, 13, 14, 15, 1000):
         assert value(least, (known, 0)) == at_least(known, 14)

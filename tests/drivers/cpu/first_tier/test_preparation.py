@@ -1,12 +1,20 @@
 """Models on the first tier: whole, beside references, and on references alone."""
 
+import time
+
 import numpy as np
 import pytest
 from support.cpu.first_tier import prepared, results
+from support.opencl.models import request_of
 
 import neurald as nd
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.hal.compiling.background import BackgroundCompiler
+from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.demo.digits import MODEL
 
 FLOAT = nd.OperandType.TENSOR_FLOAT32
@@ -70,3 +78,48 @@ def test_a_network_gives_the_integers_of_its_references() -> None:
         image = rng.integers(0, 256, (1, 8, 8, 1)).astype(np.uint8)
         expected = results(ReferenceModel(model), model, [image])
         np.testing.assert_array_equal(results(found, model, [image])[0], expected[0])
+
+
+def test_models_with_open_dimensions_are_bound_for_each_size() -> None:
+    builder = nd.ModelBuilder()
+    given, none = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(none, 0)
+    output = builder.add_operand(FLOAT, (0, 5))
+    builder.add_operation(nd.OperationType.MUL, [given, given, none], [output])
+    builder.identify_inputs_and_outputs([given], [output])
+    model, device = builder.finish(), CpuDevice()
+    # While there is no library, on references.
+    first = device.prepare_first_tier(model, PrepareOptions())
+    assert isinstance(first, SpecializingModel)
+    for is_ready in (False, True):
+        assert not is_ready or device.first_tier_library.wait(120)
+        for rows in (2, 7) if is_ready else (3,):
+            array = np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+            request, (result,) = request_of(model, [array], [(rows, 5)])
+            assert first.execute(request, ExecuteOptions()).is_sufficient
+            np.testing.assert_allclose(result, array * array, rtol=1e-6)
+    assert isinstance(first._variants[(7, 5),], CpuPreparedModel)
+
+
+def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> None:
+    builder = nd.ModelBuilder()
+    given, output = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(FLOAT, (0, 5))
+    builder.add_operation(nd.OperationType.TANH, [given], [output])
+    builder.identify_inputs_and_outputs([given], [output])
+    model, device = builder.finish(), CpuDevice()
+    device.first_tier_library.codes(None)
+    assert device.first_tier_library.wait(120)
+    compiler = BackgroundCompiler("cpu", device, model)
+    prepared = device.prepare_model(model, PrepareOptions(compiler=compiler, cancellation=Cancellation()))
+    assert isinstance(prepared, SpecializingModel)
+    array = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    request, (result,) = request_of(model, [array], [(3, 5)])
+    prepared.execute(request, ExecuteOptions())
+    np.testing.assert_allclose(result, np.tanh(array), rtol=1e-5)
+    first, end = prepared._variants[(3, 5),], time.monotonic() + 120
+    assert [each.label for each in first.profile()] == ["first tier"]
+    while prepared._variants[(3, 5),] is first:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    prepared.execute(request, ExecuteOptions())
+    np.testing.assert_allclose(result, np.tanh(array), rtol=1e-5)

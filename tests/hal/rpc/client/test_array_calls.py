@@ -18,7 +18,8 @@ from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.rpc.client import array_calls
 from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server.server import DeviceServer
 
 NOW = PrepareOptions()

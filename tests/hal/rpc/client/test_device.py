@@ -42,7 +42,8 @@ from neurald.hal.model.types import (
 from neurald.hal.process.address import Address
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.server.server import DeviceServer
 
@@ -518,7 +519,7 @@ def test_answers_that_do_not_fit_are_refused(
         device_pb2.ExecuteReply(output_shapes=[shape], results=[bytes(16)]),
     ]
     for reply in replies:
-        monkeypatch.setattr(server.handler, "execute", lambda *_, reply=reply: reply)
+        monkeypatch.setattr(server.handler.executions, "execute", lambda *_, reply=reply: reply)
         with pytest.raises(Error):
             prepared.call(request(values, values), RUN)
     assert values.tolist() == [7, 7]

@@ -30,7 +30,8 @@ from neurald.hal.execution.pending import PendingExecution, may_submit, submitte
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.ring_execution import RingExecution
 from neurald.hal.rpc.client.ring_pool import MAX_RINGS
 from neurald.hal.rpc.server.server import DeviceServer

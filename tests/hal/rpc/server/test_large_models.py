@@ -14,7 +14,7 @@ from neurald.hal.errors import Error
 from neurald.hal.model.types import FeatureLevel, Model
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
-from neurald.hal.rpc.server import handler
+from neurald.hal.rpc.server import model_handler
 from neurald.hal.rpc.server.server import DeviceServer
 
 _CLIENTS = 4
@@ -37,7 +37,7 @@ def test_large_models_are_read_one_at_a_time(
             running -= 1
         return FeatureLevel.LEVEL_1
 
-    monkeypatch.setattr(handler, "validate_model", validate)
+    monkeypatch.setattr(model_handler, "validate_model", validate)
     server = DeviceServer(AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     remotes = [connect(str(server.address)) for _ in range(_CLIENTS)]

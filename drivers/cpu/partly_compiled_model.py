@@ -1,0 +1,61 @@
+"""A model that is compiled in parts, between which operations run on references."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from neurald.hal.device import ExecuteOptions
+from neurald.hal.errors import Error
+from neurald.hal.execution.array_model import ExecutionLimits
+from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.execution.reference_graph import ExecutionState
+from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.memory.pool import Memory
+from neurald.hal.operations.machinery.call import Array
+
+
+class PartlyCompiledModel(ReferenceModel):
+    """Implements `neurald.hal.device.PreparedModel`; see `ReferenceModel`."""
+
+    def create_array_function(
+        self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """See `CallsDirectly.create_array_function`.
+
+        The function spares binding the arguments of a request. It returns None for models with
+        variables, and for arrays that are not stored as operands are.
+        """
+        graph = self._main.graph
+        if variables or len(shapes) != len(graph.inputs):
+            return None
+        expected = [
+            (graph.operands[index].type.dtype, shape)
+            for index, shape in zip(graph.inputs, shapes, strict=True)
+        ]
+        options = ExecuteOptions()
+
+        def run(*arrays: Array) -> list[Array] | None:
+            if len(arrays) != len(expected):
+                return None
+            inputs = []
+            for array, (dtype, shape) in zip(arrays, expected, strict=True):
+                if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                    return None
+                if not array.flags.c_contiguous or (dtype.kind == "O" and not _has_strings(array)):
+                    return None
+                view = array.view()
+                view.flags.writeable = False
+                inputs.append(view)
+            try:
+                results = self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(options)))
+            except (Error, MemoryError):
+                # The execution of a request raises the error.
+                return None
+            # Results may be inputs, constants, or parts of them.
+            return [result.copy() for result in results]
+
+        return run
+
+
+def _has_strings(array: Array) -> bool:
+    return set(map(type, array.reshape(-1).tolist())) <= {bytes}

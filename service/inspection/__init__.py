@@ -1,0 +1,1 @@
+"""Describes what is in a model."""

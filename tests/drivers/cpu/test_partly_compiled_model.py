@@ -1,0 +1,96 @@
+"""Models in parts run on arrays as they do on the memory of requests."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cpu.compiled_parts import FLOAT, Op, in_parts
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
+from neurald.hal.device import PrepareOptions
+from neurald.hal.memory.pool import HostMemory
+
+GIVEN = np.arange(12, dtype=np.float32).reshape(4, 3)
+STRING = nd.OperandType.TENSOR_STRING
+
+
+@pytest.fixture(scope="module")
+def prepared() -> PartlyCompiledModel:
+    found = CpuDevice().prepare_model(in_parts(4), PrepareOptions())
+    assert isinstance(found, PartlyCompiledModel)
+    return found
+
+
+def test_results(prepared: PartlyCompiledModel) -> None:
+    function = prepared.create_array_function([(4, 3)], ())
+    assert function is not None
+    for _ in range(3):
+        found = function(GIVEN)
+        assert found is not None
+        squares, words = found
+        np.testing.assert_array_equal(squares, 4 * GIVEN * GIVEN)
+        assert set(words.reshape(-1).tolist()) == {b"number"}
+    # Results are not overwritten by later runs.
+    squares[:] = 7
+    again = function(GIVEN)
+    assert again is not None
+    np.testing.assert_array_equal(again[0], 4 * GIVEN * GIVEN)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        (),
+        (GIVEN, GIVEN),
+        (None,),
+        (GIVEN.tolist(),),
+        (GIVEN.astype(np.float64),),
+        (GIVEN[:3],),
+        (np.asfortranarray(GIVEN),),
+    ],
+    ids=["none", "two", "omitted", "list", "type", "shape", "layout"],
+)
+def test_other_arrays_are_left_to_executions(prepared: PartlyCompiledModel, arrays: tuple[Any, ...]) -> None:
+    function = prepared.create_array_function([(4, 3)], ())
+    assert function is not None
+    assert function(*arrays) is None
+
+
+def test_models_with_variables_have_no_function(prepared: PartlyCompiledModel) -> None:
+    assert prepared.create_array_function([(4, 3)], (HostMemory(bytes(4)),)) is None
+    assert prepared.create_array_function([], ()) is None
+
+
+def _chosen() -> nd.Model:
+    """Creates a model that doubles numbers and chooses words by an index."""
+    builder = nd.ModelBuilder()
+    source, doubled = (builder.add_operand(FLOAT, (2,)) for _ in range(2))
+    index = builder.add_operand(nd.OperandType.TENSOR_INT64, (1,))
+    words, word = builder.add_operand(STRING, (3,)), builder.add_operand(STRING, (1,))
+    zero = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(zero, 0)
+    builder.add_operation(Op.ADD, [source, source, zero], [doubled])
+    builder.add_operation(Op.TFLITE_GATHER, [words, zero, index, zero], [word])
+    builder.identify_inputs_and_outputs([source, words, index], [doubled, word])
+    return builder.finish()
+
+
+def test_failures_are_reported_by_executions() -> None:
+    model = _chosen()
+    prepared = CpuDevice().prepare_model(model, PrepareOptions())
+    assert isinstance(prepared, PartlyCompiledModel)
+    function = prepared.create_array_function([(2,), (3,), (1,)], ())
+    assert function is not None
+    numbers, words = np.ones(2, np.float32), np.array([b"a", b"", b"c"], object)
+    assert function(numbers, words, np.array([3])) is None
+    assert function(numbers, np.array([b"a", "text", b"c"], object), np.array([1])) is None
+    compilation = nd.CompilationBuilder(model, [CpuDevice()]).finish()
+    for number in (2, 1, 0):
+        found = compilation.run(numbers, words, np.array([number]))
+        assert found[1].tolist() == [words[number]]
+    with pytest.raises(nd.Error, match="indexes from 0 to 2"):
+        compilation.run(numbers, words, np.array([3]))
+    # Text is encoded, which an execution does.
+    assert compilation.run(numbers, np.array(["a", "b", "ü"]), np.array([2]))[1].tolist() == ["ü".encode()]
