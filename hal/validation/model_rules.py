@@ -93,26 +93,34 @@ _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
 _EXTENDED_ZERO_POINTS = {**_ZERO_POINTS, OperandType.TENSOR_QUANT16_SYMM: (-(1 << 15), (1 << 15) - 1)}
 
 
-def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = False) -> None:
+def validate_operand_type(operand: Operand, what: object, *, is_extended: bool = False) -> None:
     """Checks type, dimensions and quantisation parameters of an operand, but not its value.
 
     Args:
         operand: the operand.
-        what: its name for messages.
+        what: its name for messages, or an object that is shown as its name.
         is_extended: whether operations of an extension may use it.
 
     Raises:
         BadData: a rule of the type is violated.
     """
     kind, dimensions = operand.type, operand.dimensions
+    limits = (_EXTENDED_ZERO_POINTS if is_extended else _ZERO_POINTS).get(kind)
     if (
-        kind in _PLAIN_TENSORS
-        and dimensions is not None
-        and len(dimensions) <= MAX_RANK
-        and (not dimensions or min(dimensions) > 0)
-        and byte_size(kind, dimensions) <= MAX_OPERAND_BYTES
-        and operand.scale == 0
-        and operand.zero_point == 0
+        (limits is not None or kind in _PLAIN_TENSORS)
+        and (
+            dimensions is None
+            or (
+                len(dimensions) <= MAX_RANK
+                and (not dimensions or min(dimensions) > 0)
+                and byte_size(kind, dimensions) <= MAX_OPERAND_BYTES
+            )
+        )
+        and (
+            operand.scale == operand.zero_point == 0
+            if limits is None
+            else 0 < operand.scale <= _MAX_SCALE and limits[0] <= operand.zero_point <= limits[1]
+        )
         and operand.channel_quant is None
         and not operand.extension_data
     ):
@@ -132,7 +140,7 @@ def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = Fa
     _validate_channel_quant(operand, what)
 
 
-def _validate_extension_data(operand: Operand, what: str) -> None:
+def _validate_extension_data(operand: Operand, what: object) -> None:
     if not operand.extension_data:
         return
     if extension_of(operand.type) is None:
@@ -146,7 +154,9 @@ def _validate_extension_data(operand: Operand, what: str) -> None:
         )
 
 
-def _validate_scale(operand: Operand, what: str, zero_points: Mapping[OperandType, tuple[int, int]]) -> None:
+def _validate_scale(
+    operand: Operand, what: object, zero_points: Mapping[OperandType, tuple[int, int]]
+) -> None:
     kind, scale, zero_point = operand.type, operand.scale, operand.zero_point
     if not abs(scale) <= _MAX_SCALE:
         raise BadData(f"{what}: scale {scale}; it must be a finite float32")
@@ -173,7 +183,7 @@ def _validate_scale(operand: Operand, what: str, zero_points: Mapping[OperandTyp
         raise BadData(f"{what}: zero point {zero_point}; {kind.name} needs {expected}")
 
 
-def _validate_channel_quant(operand: Operand, what: str) -> None:
+def _validate_channel_quant(operand: Operand, what: object) -> None:
     quant = operand.channel_quant
     if operand.type is not OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
         if quant is not None:

@@ -147,6 +147,8 @@ class Flatbuffer:
         if size_bytes > self.size - start:
             self.vector(position, kind.size)
         self.spend_bytes(size_bytes)
+        if count == 1:
+            return kind.unpack_from(data, start)
         return struct.unpack_from(f"<{count}{kind.format[-1]}", data, start)
 
     def text(self, position: int) -> str:

@@ -166,7 +166,7 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
         location=location,
         name=tensor.name,
     )
-    validate_operand_type(operand, str(tensor), is_extended=True)
+    validate_operand_type(operand, tensor, is_extended=True)
     return operand
 
 

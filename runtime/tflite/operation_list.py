@@ -20,6 +20,10 @@ from neurald.runtime.tflite.operands import UnsupportedFeature
 _MAX_FOLDED_BYTES = 1 << 16
 
 
+#: Lifetimes of operands whose values do not depend on an execution.
+_KNOWN = frozenset((Lifetime.CONSTANT_COPY, Lifetime.CONSTANT_POOL, Lifetime.NO_VALUE))
+
+
 class OperationList(OperandTable):
     """The operands of a graph, and the operations on them.
 
@@ -34,6 +38,8 @@ class OperationList(OperandTable):
         self._operations: list[Operation] = []
         #: The operands of each operation, as its definition accepted them.
         self._accepted_operands: list[tuple[Operand, ...]] = []
+        #: Whether an operation is known to have results without elements.
+        self._has_empty = False
 
     def value(self, index: int) -> Array | None:
         """Returns the value of a constant, None for any other operand."""
@@ -68,9 +74,12 @@ class OperationList(OperandTable):
 
     @property
     def is_accepted(self) -> bool:
-        """True if no operand has changed since the definitions of its operations accepted it."""
+        """True if no operand has changed since the definitions of its operations accepted it.
+
+        And if they knew the shapes of empty results.
+        """
         operands = self._operands
-        return all(
+        return not self._has_empty and all(
             operands[index] is before or is_interchangeable(operands[index], before)
             for operation, accepted in zip(self._operations, self._accepted_operands, strict=True)
             for index, before in zip(operation.inputs + operation.outputs, accepted, strict=True)
@@ -129,19 +138,20 @@ class OperationList(OperandTable):
 
         Shapes that depend on them become known.
         """
-        inputs = [self._operands[index] for index in operation.inputs]
-        outputs = [self._operands[index] for index in operation.outputs]
+        operands = self._operands
+        for index in operation.inputs:
+            if operands[index].lifetime not in _KNOWN:
+                return False  # So it is nearly always.
+        inputs = [operands[index] for index in operation.inputs]
+        outputs = [operands[index] for index in operation.outputs]
+        definition = DEFINITIONS[operation.type]
         if (
-            DEFINITIONS[operation.type].is_random
-            or not all(
-                operand.lifetime.is_constant or operand.lifetime is Lifetime.NO_VALUE for operand in inputs
-            )
+            definition.is_random
             or not all(_is_short(operand) for operand in outputs)
             or not all(operand.lifetime is Lifetime.TEMPORARY_VARIABLE for operand in outputs)
             or not sum(map(_size_bytes, inputs)) <= _MAX_FOLDED_BYTES
         ):
             return False
-        definition = DEFINITIONS[operation.type]
         binding = definition.bind(operation, self._operands)
         try:
             results = definition.reference(Call(binding, self._operands, self._shape, self.value))
@@ -164,6 +174,8 @@ class OperationList(OperandTable):
         shapes: Sequence[Dimensions]
         try:
             shapes = definition.output_shapes(call)
+            # Later operations take a length of 0 for an unknown one; the validation of the model does not.
+            self._has_empty = self._has_empty or any(0 in shape for shape in shapes)
         except UnknownValue:
             shapes = [self._expected[index] for index in operation.outputs]
         if not _takes_ranks(binding, operation, shapes):
@@ -222,12 +234,13 @@ def is_interchangeable(operand: Operand, other: Operand) -> bool:
 def _takes_ranks(binding: Binding, operation: Operation, shapes: Sequence[Dimensions]) -> bool:
     """Returns True if an operation, as bound, accepts outputs of these dimensions."""
     found = dict(zip(operation.outputs, shapes, strict=True))
-    return all(
-        parameter.ranks[0] <= len(shape) <= parameter.ranks[1]
-        for parameter in binding.form.outputs
-        for index in binding.outputs[parameter.name]
-        if (shape := found[index]) is not None
-    )
+    for parameter in binding.form.outputs:
+        low, high = parameter.ranks
+        for index in binding.outputs[parameter.name]:
+            shape = found[index]
+            if shape is not None and not low <= len(shape) <= high:
+                return False
+    return True
 
 
 def _is_short(operand: Operand) -> bool:

@@ -6,13 +6,14 @@ Fields are numbered as in TFLite's schema, version 3.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.flatbuffer import (
     BOOL,
+    FLOAT32,
     INT8,
     INT32,
     INT64,
@@ -56,6 +57,11 @@ _TYPE_NAMES = {**constant_names(TensorType), INT2: "INT2", UINT4: "UINT4"}
 def shown(name: str) -> str:
     """Formats a name from the file for messages: quoted, on one line, truncated."""
     return repr(name if len(name) <= 80 else name[:77] + "...")
+
+
+#: The file, and the fields of a quantisation table: positions of scales and zero points, the kind
+#: and position of its details, and the dimension of the channels.
+_QuantizationFields: TypeAlias = tuple[Flatbuffer, int, int, int, int, int]
 
 
 class Quantization(Struct, frozen=True, kw_only=True):
@@ -108,7 +114,7 @@ class Tensor(Struct, frozen=True, kw_only=True):
     data: tuple[int, int] | None
     is_variable: bool
     sparsity: Table | None
-    _quantization: Table | None
+    _quantization: "_QuantizationFields | None"
     block_scales: int | None = None
 
     @property
@@ -123,10 +129,9 @@ class Tensor(Struct, frozen=True, kw_only=True):
             BadData: the numbers of scales, zero points and indexes differ, or the quantisation is
                 of a custom kind.
         """
-        table = self._quantization
-        if table is None:
+        if self._quantization is None:
             return None
-        kind = table.integer(4, UINT8)
+        file, scales_at, zero_points_at, kind, _, dimension = self._quantization
         if kind == _BLOCKWISE_DETAILS:
             return None
         if kind != _NO_DETAILS:
@@ -135,9 +140,10 @@ class Tensor(Struct, frozen=True, kw_only=True):
                 f"{_BLOCKWISE_DETAILS} "
                 "(by blocks) is expected"
             )
-        scales, zero_points, dimension = table.reals(2), table.integers(3, INT64), table.integer(6, INT32)
+        scales = file.numbers(scales_at, FLOAT32) if scales_at else ()
         if not scales:
             return None
+        zero_points = file.numbers(zero_points_at, INT64) if zero_points_at else ()
         if len(scales) != len(zero_points):
             raise BadData(
                 f"{self} has {len(scales)} scales and {len(zero_points)} zero points; equal numbers are expected"
@@ -157,10 +163,12 @@ class Tensor(Struct, frozen=True, kw_only=True):
         Raises:
             BadData: its description is missing, or the blocks have no length.
         """
-        table = self._quantization
-        if table is None or table.integer(4, UINT8) != _BLOCKWISE_DETAILS:
+        if self._quantization is None:
             return None
-        details = table.table(5)
+        file, _, _, kind, details_at, _ = self._quantization
+        if kind != _BLOCKWISE_DETAILS:
+            return None
+        details = Table(file, details_at) if details_at else None
         if details is None or details.integer(2, INT32) < 1:
             raise BadData(f"{self} is quantised by blocks, but the file does not give their length")
         scales = details.integer(0, INT32) if self.block_scales is None else self.block_scales
@@ -243,6 +251,13 @@ _TENSOR_FIELDS = (
     FieldFormat(number=7),  # shape_signature
     FieldFormat(number=8, kind=BOOL),  # has_rank
 )
+_QUANTIZATION_FIELDS = (
+    FieldFormat(number=2),  # scale
+    FieldFormat(number=3),  # zero_point
+    FieldFormat(number=4, kind=UINT8),  # details_type
+    FieldFormat(number=5),  # details
+    FieldFormat(number=6, kind=INT32),  # quantized_dimension
+)
 _BUFFER_FIELDS = (
     FieldFormat(number=0),  # data
     FieldFormat(number=1, kind=UINT64),  # offset
@@ -284,6 +299,7 @@ class TfliteFile:
         self._size = file.size
         self._tensor_reader = TableReader(file, _TENSOR_FIELDS)
         self._buffer_reader = TableReader(file, _BUFFER_FIELDS)
+        self._quantization_reader = TableReader(file, _QUANTIZATION_FIELDS)
         self._operator_reader = TableReader(file, _OPERATOR_FIELDS)
         self._codes = tuple(_code(table) for table in root.tables(1))
         self._subgraphs = root.tables(2)
@@ -372,7 +388,9 @@ class TfliteFile:
             data=self._buffer(buffer, index, name) if buffer else None,
             is_variable=bool(is_variable),
             sparsity=Table(file, sparsity_at) if sparsity_at else None,
-            _quantization=Table(file, quantization_at) if quantization_at else None,
+            _quantization=(
+                (file, *self._quantization_reader.read(quantization_at)) if quantization_at else None
+            ),
         )
 
     def _buffer(self, buffer: int, index: int, name: str) -> tuple[int, int] | None:

@@ -233,11 +233,11 @@ class SubgraphBuilder(OperationList):
         """Compares the shape of an operand with that of its tensor in the file, if it has one."""
         said = expected_dimensions(self._tensors[index]) if index < len(self._tensors) else None
         found = self._operands[index].dimensions
-        if said is None:
+        if said is None or said == found:
             return
         if found is None or len(found) != len(said):
             self._ranks_hold = False
-        elif any(length not in (0, other) for length, other in zip(said, found, strict=True)):
+        elif any(said) and any(length not in (0, other) for length, other in zip(said, found, strict=True)):
             self._lengths_hold = False
 
     def _dimensions_in_file(self, tensor: Tensor) -> Dimensions:

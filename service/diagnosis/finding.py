@@ -32,3 +32,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     found: str
     severity: Severity = Severity.OK
     advice: str = ""
+
+    @classmethod
+    def judged(
+        cls, subject: str, found: str, *, is_right: bool, severity: Severity, advice: str
+    ) -> "Finding":
+        """Returns a finding that is OK if something is right, or else has a severity and advice."""
+        if is_right:
+            return cls(subject=subject, found=found)
+        return cls(subject=subject, found=found, severity=severity, advice=advice)

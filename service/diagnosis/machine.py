@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from neurald.drivers.cpu.target.target import TARGETS, runs_here
+from neurald.hal.model.types import counted
 from neurald.hal.process.machine import descriptors, memory_bytes
 from neurald.hal.process.time_slices import time_slice_ns
 from neurald.service.diagnosis.finding import Finding, Severity
@@ -32,13 +33,11 @@ def examine_machine() -> Iterator[Finding]:
 
 def _processor() -> Finding:
     target = next(each for each in TARGETS.values() if runs_here(each))
-    cores = len(os.sched_getaffinity(0))
-    found = f"{platform.machine()}, {cores} usable core{'s' * (cores != 1)}, code for {target.name}"
-    if target.name != "generic":
-        return Finding(subject="processor", found=found)
-    return Finding(
-        subject="processor",
-        found=found,
+    cores = counted(len(os.sched_getaffinity(0)), "usable core")
+    return Finding.judged(
+        "processor",
+        f"{platform.machine()}, {cores}, code for {target.name}",
+        is_right=target.name != "generic",
         severity=Severity.WARNING,
         advice="the CPU device is fast with AVX2 or better; a virtual machine may hide what its host has",
     )
@@ -46,12 +45,10 @@ def _processor() -> Finding:
 
 def _memory() -> Finding:
     size = memory_bytes()
-    found = f"{size / _GIB:.1f} GiB for this process"
-    if size >= _LITTLE_MEMORY_BYTES:
-        return Finding(subject="memory", found=found)
-    return Finding(
-        subject="memory",
-        found=found,
+    return Finding.judged(
+        "memory",
+        f"{size / _GIB:.1f} GiB for this process",
+        is_right=size >= _LITTLE_MEMORY_BYTES,
         severity=Severity.WARNING,
         advice="raise the limit of the control group or container; compiling large models needs about 1 GiB",
     )
@@ -59,12 +56,10 @@ def _memory() -> Finding:
 
 def _descriptors() -> Finding:
     count = descriptors()
-    found = f"up to {count} in a process"
-    if count >= _FEW_DESCRIPTORS:
-        return Finding(subject="descriptors", found=found)
-    return Finding(
-        subject="descriptors",
-        found=found,
+    return Finding.judged(
+        "descriptors",
+        f"up to {count} in a process",
+        is_right=count >= _FEW_DESCRIPTORS,
         severity=Severity.WARNING,
         advice=f"raise the hard limit (`ulimit -Hn`, LimitNOFILE= of a unit) to {_FEW_DESCRIPTORS} or more",
     )
@@ -75,11 +70,11 @@ def _sandbox() -> Finding:
     missing = [name for since, name in LANDLOCK_PARTS if supported < since]
     if not seccomp.is_available():
         missing.append("seccomp")
-    if not missing:
-        return Finding(subject="sandbox", found="the kernel supports all parts")
-    return Finding(
-        subject="sandbox",
-        found=f"the kernel does not support {', '.join(missing)}",
+    lacks = f"the kernel does not support {', '.join(missing)}"
+    return Finding.judged(
+        "sandbox",
+        lacks if missing else "the kernel supports all parts",
+        is_right=not missing,
         severity=Severity.NOTE,
         advice="drivers run with the other parts (--sandbox auto); all of them need Linux 6.12 with Landlock "
         "and seccomp",
@@ -89,11 +84,11 @@ def _sandbox() -> Finding:
 def _scheduler() -> Finding:
     release = platform.release()
     numbers = tuple(int(each) for each in release.replace("-", ".").split(".")[:2] if each.isdigit())
-    if time_slice_ns() is not None and numbers >= _SHORT_SLICES:
-        return Finding(subject="scheduler", found=f"Linux {release}, with short time slices")
-    return Finding(
-        subject="scheduler",
-        found=f"Linux {release}, without short time slices",
+    has_short = time_slice_ns() is not None and numbers >= _SHORT_SLICES
+    return Finding.judged(
+        "scheduler",
+        f"Linux {release}, {'with' if has_short else 'without'} short time slices",
+        is_right=has_short,
         severity=Severity.NOTE,
         advice="since Linux 6.12 drivers answer sooner while executions of others use all cores",
     )

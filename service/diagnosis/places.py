@@ -77,14 +77,13 @@ def _secret() -> Finding:
         there = _existing(path)
         if there == path:
             status = path.stat()
-            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                return Finding(
-                    subject=subject,
-                    found=f"{path} belongs to user {status.st_uid} and has mode {status.st_mode & 0o777:04o}",
-                    severity=Severity.PROBLEM,
-                    advice=f"it must be yours alone (`chmod 600`); {advice}",
-                )
-            return Finding(subject=subject, found=str(path))
+            return Finding.judged(
+                subject,
+                f"{path}, of user {status.st_uid}, mode {status.st_mode & 0o777:04o}",
+                is_right=status.st_uid == os.geteuid() and not status.st_mode & 0o077,
+                severity=Severity.PROBLEM,
+                advice=f"it must be yours alone (`chmod 600`); {advice}",
+            )
         _require_writable(there, path)
     except (BadState, OSError) as error:
         return Finding(subject=subject, found=_text(error), severity=Severity.PROBLEM, advice=advice)
@@ -107,14 +106,13 @@ def _cache() -> Finding:
         f"{directory}, {len(entries)} entries, {size / _MIB:.0f} of {limit / _MIB:.0f} MiB; "
         f"{free / _MIB:.0f} MiB free on the disk"
     )
-    if free < _LITTLE_SPACE_BYTES:
-        return Finding(
-            subject=subject,
-            found=found,
-            severity=Severity.WARNING,
-            advice="make room, or set NEURALD_CACHE_MAX_BYTES or XDG_CACHE_HOME; `neurald cache prune` removes entries",
-        )
-    return Finding(subject=subject, found=found)
+    return Finding.judged(
+        subject,
+        found,
+        is_right=free >= _LITTLE_SPACE_BYTES,
+        severity=Severity.WARNING,
+        advice="make room, or set NEURALD_CACHE_MAX_BYTES or XDG_CACHE_HOME; `neurald cache prune` removes entries",
+    )
 
 
 def _existing(path: Path) -> Path:

@@ -202,8 +202,8 @@ _SERVING = (
     Mutant(
         name="arena-lifetimes",
         file="hal/memory/arena_planner.py",
-        text="return self.first <= other.last and other.first <= self.last",
-        replacement="return self.first < other.last and other.first < self.last",
+        text="range(first, last + 1):\n                found.update",
+        replacement="range(first, last):\n                found.update",
         breaks="An operation's input and its output may share bytes.",
         tests=("tests/hal/memory/test_arena_planner.py",),
     ),

@@ -25,7 +25,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     index,
 )
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extent import Extent, estimate, may_be_zero
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -525,7 +525,7 @@ class Statements:
             self._names[axis] = "0"
             return self._nested(expression, rest, total, element)
         carried = [(self._lanes.v.type(element), total)]
-        with self._code.loop("0", str(axis.extent), carried) as loop:
+        with self._code.loop("0", str(axis.extent), carried, may_be_empty=may_be_zero(axis.extent)) as loop:
             self._names[axis] = loop.index
             loop.results.append(self._nested(expression, rest, loop.carried[0], element))
         del self._names[axis]
@@ -572,7 +572,10 @@ class Statements:
             if axis.extent == 1:
                 self._names[axis] = "0"
                 return self._reduce_rows(expression, rest, total, element)
-            with self._code.loop("0", str(axis.extent), [(lanes.v.type(element), total)]) as loop:
+            carried = [(lanes.v.type(element), total)]
+            with self._code.loop(
+                "0", str(axis.extent), carried, may_be_empty=may_be_zero(axis.extent)
+            ) as loop:
                 self._names[axis] = loop.index
                 loop.results.append(self._reduce_rows(expression, rest, loop.carried[0], element))
             del self._names[axis]

@@ -107,7 +107,7 @@ class Definition(Struct, frozen=True, kw_only=True):
 def _symmetric16(call: Call) -> None:
     """Checks that TENSOR_QUANT16_SYMM has a zero point only if the row of types allows it."""
     binding = call.binding
-    if binding.row.zero_points16:
+    if not binding.forbids_zero_points:
         return
     for names in (binding.inputs, binding.outputs):
         for name, indexes in names.items():

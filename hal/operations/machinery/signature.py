@@ -202,12 +202,15 @@ class Match(Struct, frozen=True, kw_only=True):
 
     Attributes:
         level: the feature level that a device needs for them.
+        forbids_zero_points: whether there are operands of TENSOR_QUANT16_SYMM that must not have
+            zero points.
         inputs, outputs: parameter name → positions among the operands, inputs first.
     """
 
     form: Form
     row: Row
     level: FeatureLevel
+    forbids_zero_points: bool
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -223,6 +226,7 @@ class Binding(Struct, frozen=True, kw_only=True):
     Attributes:
         level: the feature level that a device needs for this form with these types.
         inputs, outputs: operand indexes by parameter name; several only for variadic parameters.
+        forbids_zero_points: see `Match`.
     """
 
     type: OperationType
@@ -231,6 +235,7 @@ class Binding(Struct, frozen=True, kw_only=True):
     level: FeatureLevel
     inputs: Mapping[str, tuple[int, ...]]
     outputs: Mapping[str, tuple[int, ...]]
+    forbids_zero_points: bool = False
 
 
 def bind(
@@ -276,6 +281,7 @@ def bind(
         level=match.level,
         inputs=_at(match.inputs, indexes),
         outputs=_at(match.outputs, indexes),
+        forbids_zero_points=match.forbids_zero_points,
     )
 
 
@@ -414,6 +420,11 @@ def _found(
         form=form,
         row=row,
         level=level,
+        forbids_zero_points=not row.zero_points16
+        and any(
+            operands[index].type is OperandType.TENSOR_QUANT16_SYMM
+            for index in operation.inputs + operation.outputs
+        ),
         inputs=tuple(assignment.inputs.items()),
         outputs=tuple(assignment.outputs.items()),
     )

@@ -225,19 +225,18 @@ def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]
     """Binds arithmetic on bytes, whose addends or factors are in tables."""
     first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
     if function == "multiply":
-        kernel, largest = "byte_product", 1 << 16
+        kernel = "byte_product"
         rescale = single_ratio(first.scale, second.scale, output.scale)
         tables = tuple(_factors(scope, each) for each in (first, second))
     elif function in ("add", "subtract", "squared_difference"):
-        # An addend is at most half of 255, shifted.
         if function == "squared_difference":
             from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIFT
 
-            kernel, shift, largest = "byte_square", DIFFERENCE_SHIFT, 1 << 30
+            kernel, shift = "byte_square", DIFFERENCE_SHIFT
         else:
             from neurald.hal.operations.elementwise.arithmetic import addend_shift
 
-            kernel, shift, largest = "byte_sum", addend_shift(output), 1 << 29
+            kernel, shift = "byte_sum", addend_shift(output)
         unit = 2.0 * max(first.scale, second.scale)
         tables = (
             _addends(scope, first, shift, unit, 1),
@@ -251,7 +250,7 @@ def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]
         raise NotBound("the types have no kernel")
     activation = call.activation if "activation" in call.binding.inputs else FusedActivation.NONE
     words = (
-        *single_requantization(*quantize_multiplier(rescale), largest),
+        *single_requantization(*quantize_multiplier(rescale)),
         output.zero_point,
         *quantized_limits(output, activation),
     )

@@ -72,7 +72,7 @@ def moving_call(
     """
     if itemsize not in (1, 2, 4, 8):
         raise NotBound("the type has no kernel")
-    words, work_items = nest(shape, (output_strides, strides), count)
+    words, work_items = nest(shape, (output_strides, strides), count, any_order=count is None)
     return BoundCall(
         function=f"first_move_{itemsize}",
         arguments=(output, given),

@@ -16,6 +16,8 @@ from neurald.hal.operations.machinery.call import Shape
 #: Length, and stride of each operand.
 _Loop = tuple[int, tuple[int, ...]]
 _FLAT: Final = 2
+#: Number of elements below which a loop of single elements takes as long as one of vectors.
+_FEW: Final = 8
 
 
 def strides_of(shape: Shape) -> list[int]:
@@ -35,7 +37,7 @@ def repeated_strides(given: Shape, shape: Shape) -> list[int]:
 
 
 def nest(
-    shape: Shape, strides: Sequence[Sequence[int]], count: int | None = None
+    shape: Shape, strides: Sequence[Sequence[int]], count: int | None = None, *, any_order: bool = False
 ) -> tuple[tuple[int, ...], int]:
     """Returns the words of a nest, and the number of work items.
 
@@ -43,6 +45,7 @@ def nest(
         shape: the lengths of loops; none is 0.
         strides: of each operand.
         count: of elements, if the last line has fewer; else None.
+        any_order: True if the loops may be in any order.
 
     Raises:
         NotBound: too many loops cannot be merged.
@@ -58,13 +61,29 @@ def nest(
                 loops[-1] = outer * length, step
                 continue
         loops.append((length, step))
-    count = math.prod(shape) if count is None else count
     if len(loops) > NEST:
         raise NotBound("there are too many dimensions")
+    if any_order:
+        _move_longest_inside(loops)
+    count = math.prod(shape) if count is None else count
     loops = _divided(loops, len(strides))
     lengths = [length for length, _ in loops]
     columns = [[step[number] for _, step in loops] for number in range(len(strides))]
     return (count, *lengths, *(word for column in columns for word in column)), math.prod(lengths[:-2])
+
+
+def _move_longest_inside(loops: list[_Loop]) -> None:
+    """Makes the inner loop one with neighbours in all operands, or a long one with some in any."""
+
+    def preference(loop: _Loop) -> tuple[bool, bool, int]:
+        length, step = loop
+        is_dense = all(each == 1 for each in step)
+        return is_dense and length >= _FEW, any(each == 1 for each in step), length
+
+    if len(loops) > 1:
+        inner = max(loops, key=preference)
+        loops.remove(inner)
+        loops.append(inner)
 
 
 def _divided(loops: list[_Loop], operands: int) -> list[_Loop]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from neurald.drivers.cpu.first_tier.binding import factors
 from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of, source
+from neurald.drivers.cpu.first_tier.binding.movement import moving_call
 from neurald.drivers.cpu.first_tier.binding.requantization import requantization
 from neurald.drivers.cpu.first_tier.binding.scope import (
     PRODUCTS_PER_NS,
@@ -18,7 +19,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
 )
 from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, window_table
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
-from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS
+from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS, BLOCK
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
@@ -29,6 +30,8 @@ MAX_INT32: Final = (1 << 31) - 1
 #: The largest magnitude of an 8-bit weight or value without its zero point, and of usual biases.
 MAX_WEIGHT: Final = 255
 _MAX_BIAS: Final = 1 << 29
+#: Number of channels up to which the taps of a line of pixels are joined.
+_FEW_CHANNELS: Final = 8
 #: Maximum number of batches, which have offsets in a table.
 _MAX_BATCHES: Final = 1 << 16
 
@@ -223,8 +226,13 @@ def windowed(
         asymmetric=len(scales) > 1,
     )
     width = width_of(scope, positions)
-    panels, terms = -(-own // width), depth if kind.is_float else -(-depth // 2)
     weights = filter_.reshape(groups, own, taps, depth)
+    epilogue = epilogue_of(scope, call, kind, filter_, width, groups=groups)
+    pixel = given.padded
+    if groups == 1 and _can_join_taps(axes[-1], depth):
+        given, axes, weights = _with_joined_taps(scope, call, kind, given, axes, filter_)
+        taps, depth = weights.shape[2:]
+    panels, terms = -(-own // width), depth if kind.is_float else -(-depth // 2)
     offsets = tuple(
         (group * depth, group * panels * taps * terms * width, group * own, group * panels * width, 0)
         for group in range(groups)
@@ -235,8 +243,76 @@ def windowed(
         (positions, own, taps, depth),
         given,
         factors.packed(kind, weights, call, width),
-        epilogue_of(scope, call, kind, filter_, width, groups=groups),
-        window_table(scope, images, axes, given.padded),
+        epilogue,
+        window_table(scope, images, axes, pixel),
         Batches(offsets=offsets, stride=channels),
         call.index("output"),
+    )
+
+
+def _can_join_taps(axis: WindowAxis, depth: int) -> bool:
+    """Returns True if the taps of a line, which are neighbours, are joined to one with more terms."""
+    return axis.taps > 1 and axis.dilation == 1 and depth <= _FEW_CHANNELS
+
+
+def _with_joined_taps(
+    scope: BindingScope,
+    call: Call,
+    kind: Products,
+    given: FirstFactor,
+    axes: tuple[WindowAxis, ...],
+    filter_: Array,
+) -> tuple[FirstFactor, tuple[WindowAxis, ...], Array]:
+    """Returns the input, the window and the weights of a convolution that reads lines of pixels.
+
+    Args:
+        scope: of the operation.
+        call: the operation.
+        kind: of the products.
+        given: the input.
+        axes: of the window.
+        filter_: the weights as they are stored.
+    """
+    *outer, line = axes
+    channels, *kernel, depth = filter_.shape
+    pixel, zero_point = given.padded, call.operand("filter").zero_point if kind is Products.INT else 0
+    weights = filter_
+    if pixel != depth:
+        weights = np.full((*filter_.shape[:-1], pixel), zero_point, filter_.dtype)
+        weights[..., :depth] = filter_
+    weights = weights.reshape(1, channels, math.prod(kernel[:-1]), kernel[-1] * pixel)
+    length = (line.positions - 1) * line.stride + line.taps
+    if line.before or length > line.length:
+        # Borders are copied, so that all taps of a line exist.
+        length = max(length, line.before + line.length)
+        lines = call.shape("input")[0] * math.prod(axis.length for axis in outer)
+        given = _with_borders(scope, given, lines, line, length, 4 if kind.is_float else 2)
+    joined = WindowAxis(max(length, line.length), line.positions, 1, line.stride, 1, 0)
+    return given, (*outer, joined), weights
+
+
+def _with_borders(
+    scope: BindingScope, given: FirstFactor, lines: int, line: WindowAxis, length: int, itemsize: int
+) -> FirstFactor:
+    """Returns an input whose lines of pixels have zeros before and after them.
+
+    Args:
+        scope: of the operation.
+        given: the input.
+        lines: number of lines of all images.
+        line: the window along a line.
+        length: of a line of the result, in pixels.
+        itemsize: size of an element.
+    """
+    pixel, count = given.padded, lines * length * given.padded
+    result = BoundTemporary(size_bytes=itemsize * count)
+    block = min(count, BLOCK)
+    zeros = scope.zeros(np.uint32 if itemsize == np.uint32().itemsize else np.uint16, block)
+    fill = moving_call(result, zeros, itemsize, (-(-count // block), block), (block, 1), (0, 1), count=count)
+    run = line.length * pixel
+    copy = moving_call(
+        result, given.argument, itemsize, (lines, run), (length * pixel, 1), (run, 1), line.before * pixel
+    )
+    return FirstFactor(
+        calls=(*given.calls, fill, copy), argument=result, padded=given.padded, rows=given.rows
     )

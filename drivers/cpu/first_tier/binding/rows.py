@@ -108,7 +108,7 @@ def _parameters(call: Call, name: str, count: int) -> tuple[str, tuple[int, ...]
     if name == "mean":
         from neurald.hal.operations.reduction.reduction import mean_multiplier
 
-        requantized = single_requantization(*mean_multiplier(count, operand, output), count * 255)
+        requantized = single_requantization(*mean_multiplier(count, operand, output))
         return f"mean_{sign_of(operand)}", (-operand.zero_point * count, *requantized, *ends)
     if name == "sum":
         from neurald.hal.operations.tflite.reduction.reduction import sum_scaling

@@ -65,3 +65,17 @@ def test_slices(load: Load) -> None:
     check(strided([0, 0, 1], [0, 0, 3], [1, 1, 1], EllipsisMask=1, NewAxisMask=2), x[..., None, 1:3], x)
     lists32 = [1, 0, 2], [3, 4, 3], [1, 2, 1]
     check(strided(*lists32, is_fed=True), x[1:, ::2, 2:3], x, *lists32)
+
+
+def test_an_empty_slice_is_no_slice_of_unknown_size(tmp_path: Path) -> None:
+    """The operation after it must accept its shape, which nothing but the constants tells."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((3, 4))
+    lists = [graph.tensor((2,), "INT32", data=values) for values in ([2, 0], [2, 0], [1, 1])]
+    empty, result = graph.tensor((0, 0)), graph.tensor((3, 4))
+    graph.operator("STRIDED_SLICE", (x, *lists), (empty,), "StridedSliceOptions")
+    graph.operator("MUL", (x, empty), (result,), "MulOptions")
+    graph.inputs, graph.outputs = (x,), (result,)
+    with pytest.raises(BadData, match=r"cannot broadcast input1 \[3, 4\], input2 \[0, 0\]"):
+        load_tflite(file.write(tmp_path / "empty.tflite"))
