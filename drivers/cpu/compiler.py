@@ -207,7 +207,7 @@ class _Compiler:
         """Compiles the model of a block."""
         names = _StructuredNames(structured, block.operations)
         with self._assuming():
-            graph = self._graph(part.model, None, charges_constants=False, lengths=part.lengths)
+            graph = self._graph(part.model, part.empty, charges_constants=False, lengths=part.lengths)
             fused, calls = self._fused(graph, names)
         return CompiledBlock(graph=fused, calls=calls, guards=self._guards())
 

@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from neurald.drivers.cpu.native.growing_instance import GrowingBinding, LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
+from neurald.hal.errors import Error
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request, byte_size
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 
 
@@ -129,5 +132,22 @@ class GrowingModel(CpuPreparedModel):
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
     ) -> ArrayFunction | None:
-        """See `CallsDirectly.create_array_function`. Returns None: outputs have no fixed size."""
-        return None
+        """See `CallsDirectly.create_array_function`.
+
+        The function creates outputs of the sizes that it finds, so that nothing is executed twice.
+        """
+        if variables or list(shapes) != self._input_shapes:
+            return None
+        ports = self.native.executable.inputs
+        expected = [(port.operand.type.dtype, shape) for port, shape in zip(ports, shapes, strict=True)]
+
+        def run(*arrays: Array) -> list[Array] | None:
+            if not stored_like(arrays, expected):
+                return None
+            try:
+                return self.native.run_arrays(arrays)
+            except (Error, LengthsRefused, MemoryError):
+                # The execution of a request raises the error, or runs on references.
+                return None
+
+        return run

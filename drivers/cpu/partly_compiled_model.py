@@ -1,6 +1,7 @@
 """A model that is compiled in parts, between which operations run on references."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -35,14 +36,10 @@ class PartlyCompiledModel(ReferenceModel):
         options = ExecuteOptions()
 
         def run(*arrays: Array) -> list[Array] | None:
-            if len(arrays) != len(expected):
+            if not stored_like(arrays, expected):
                 return None
             inputs = []
-            for array, (dtype, shape) in zip(arrays, expected, strict=True):
-                if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
-                    return None
-                if not array.flags.c_contiguous or (dtype.kind == "O" and not _has_strings(array)):
-                    return None
+            for array in arrays:
                 view = array.view()
                 view.flags.writeable = False
                 inputs.append(view)
@@ -55,6 +52,20 @@ class PartlyCompiledModel(ReferenceModel):
             return [result.copy() for result in results]
 
         return run
+
+
+def stored_like(
+    arrays: Sequence[object], expected: Sequence[tuple["np.dtype[Any]", tuple[int, ...]]]
+) -> bool:
+    """Returns True if arrays are stored as operands of these types and shapes are."""
+    return len(arrays) == len(expected) and all(
+        type(array) is np.ndarray
+        and array.dtype == dtype
+        and array.shape == shape
+        and array.flags.c_contiguous
+        and (dtype.kind != "O" or _has_strings(array))
+        for array, (dtype, shape) in zip(arrays, expected, strict=True)
+    )
 
 
 def _has_strings(array: Array) -> bool:

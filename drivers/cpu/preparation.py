@@ -232,14 +232,15 @@ class Preparation:
     def _is_compiled(self, model: Model, position: int) -> bool:
         """Returns True if IF or WHILE, and everything in its graphs, can be compiled."""
         try:
-            part = sub_model(model, model.main, (position,))
-            if not is_specified(part):
+            own = sub_model(model, model.main, (position,))
+            if not is_specified(own):
                 return False
-            structured = self._structured(part)
+            structured = self._structured(own)
             blocks = BlockModels(structured)
             for item in each_item(structured.items):
                 if isinstance(item, BasicBlock):
-                    build_graph(blocks.of(item).model, charges_constants=False)
+                    part = blocks.of(item)
+                    build_graph(part.model, part.empty, charges_constants=False)
         except BadData as error:
             _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)
             return False

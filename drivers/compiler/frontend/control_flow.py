@@ -351,7 +351,7 @@ class _Structurer:
                 if not holds:
                     return values
                 results = self._inline(call.graph_index("body"), values, origin)
-                values[: len(results)] = results
+                values[: len(results)] = [self._lengths.realized(each) for each in results]
                 if len(self._flat.operations) - first > max_operations:
                     raise _NotUnrolled("a loop has too many operations to be unrolled")
             raise _NotUnrolled("a loop has too many turns to be unrolled")

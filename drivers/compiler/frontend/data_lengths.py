@@ -5,7 +5,7 @@ reads the integers before it (`LengthUpdate`). Lengths that a kernel reads as in
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, count, repeat
+from itertools import chain, count, product, repeat
 from math import prod
 from typing import Any
 
@@ -21,6 +21,7 @@ from neurald.drivers.compiler.frontend.flat_graph import (
 )
 from neurald.drivers.compiler.frontend.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.structured_model import (
+    Copy,
     Element,
     LengthUpdate,
 )
@@ -34,6 +35,7 @@ from neurald.drivers.compiler.ir.extent import (
     Relation,
     has_extents,
     number_of,
+    same_length,
 )
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
@@ -117,21 +119,23 @@ class DataLengths:
 
     def add(self, operation: Operation, graph: int, origin: int) -> None:
         """Adds an operation whose shape follows from integers that are data."""
-        self._with_hints(lambda: self._with_symbols(operation, graph, origin))
+        self._with_hints([lambda: self._with_symbols(operation, graph, origin)])
 
-    def _with_hints(self, add: Callable[[], None]) -> None:
-        """Adds operations with lengths from data, for which several hints are tried."""
-        for hint in _DATA_HINTS:
+    def _with_hints(self, ways: Sequence[Callable[[], None]]) -> None:
+        """Adds operations with lengths from data, for which several hints are tried in several ways."""
+        failed: BadData | None = None
+        for add, hint in product(ways, _DATA_HINTS):
             self._data_hint = hint
             try:
                 with self._flat.attempt():
                     add()
                     return
-            except BadData:
-                if hint == _DATA_HINTS[-1]:
-                    raise
+            except BadData as error:
+                failed = error if failed is None else failed
             finally:
                 self._data_hint = _DATA_HINTS[0]
+        assert failed is not None  # noqa: S101 - there is a way
+        raise failed
 
     def _with_symbols(self, operation: Operation, graph: int, origin: int) -> None:
         operation = replace(operation, inputs=tuple(self.realized(each) for each in operation.inputs))
@@ -213,19 +217,69 @@ class DataLengths:
         output = self._flat.add_operand(
             replace(self._flat.operands[index], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=None)
         )
-        self._with_hints(lambda: self._add_part(part, output))
+        self._with_hints(
+            [lambda: self._add_part(part, output), lambda: self._add_part(part, output, opens=True)]
+        )
         return output
 
-    def _add_part(self, part: Part, output: int) -> None:
+    def _add_part(self, part: Part, output: int, *, opens: bool = False) -> None:
+        """Adds a slice.
+
+        Args:
+            part: the slice.
+            output: its result.
+            opens: True to slice a copy with lengths that are not known. Else no hints may exist for
+                which the slice is valid: those of two lengths that are at most 3 together.
+        """
         begins, lengths = ([self._extent_of(each) for each in sums] for sums in (part.begins, part.lengths))
+        source = part.source
+        if opens:
+            source = self._opened(source, [has_extents(each) for each in zip(begins, lengths, strict=True)])
+            before, after = self._flat.shape(part.source), self._flat.shape(source)
+            for d, (known, length) in enumerate(zip(before, after, strict=True)):
+                rest = Sum(known) - part.begins[d]
+                if part.lengths[d].terms == rest.terms and same_length(
+                    part.lengths[d].constant, rest.constant
+                ):
+                    lengths[d] = length - begins[d]
+        lengths = [self._own_symbol(each) for each in lengths]
         operation = Operation(
             type=OperationType.TFLITE_SLICE,
-            inputs=(part.source, self._flat.integers(begins), self._flat.integers(lengths)),
+            inputs=(source, self._flat.integers(begins), self._flat.integers(lengths)),
             outputs=(output,),
             number=part.operation.number,
         )
         shapes = DEFINITIONS[operation.type].output_shapes(self._flat.call(operation))
         self.append(operation, shapes, *part.place)
+
+    def _own_symbol(self, length: Any) -> Any:
+        """Returns a length as a symbol, which is set here if it is none: code for symbols is valid for 0.
+
+        Raises:
+            BadData: its hint cannot be that of a symbol.
+        """
+        if not isinstance(length, Extent) or any(length is each for each in self._flat.scope.symbols):
+            return length
+        if length.hint < MIN_LENGTH:
+            raise BadData(f"a length has the hint {length.hint}; at least {MIN_LENGTH} is expected")
+        symbol = self._flat.scope.add_symbol(length.hint, 0)
+        self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1
+        self._flat.regions[-1].items.append(LengthUpdate(lengths=((number_of(symbol), length),)))
+        return symbol
+
+    def _opened(self, index: int, opens: Sequence[bool]) -> int:
+        """Returns a copy of an operand; some of its lengths are symbols, which are set here."""
+        index = self.stored(index)
+        shape = self._flat.shape(index)
+        opened = tuple(self.symbol() if each else length for each, length in zip(opens, shape, strict=True))
+        copy = self._flat.variable(index, opened)
+        lengths = tuple(
+            (number_of(symbol), length)
+            for each, symbol, length in zip(opens, opened, shape, strict=True)
+            if each
+        )
+        self._flat.regions[-1].items += [LengthUpdate(lengths=lengths), Copy(target=copy, source=index)]
+        return copy
 
 
 class _Values(Mapping[int, Array]):

@@ -193,6 +193,8 @@ class FlatGraph:
                 value=b"",
             )
         )
+        # A length of 0 is known here, while operands of models leave it open.
+        self.shapes[index] = shape
         self.levels[index] = len(self.regions) - 1
         return index
 

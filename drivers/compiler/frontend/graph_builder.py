@@ -290,10 +290,13 @@ def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[
 
 
 def _is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
-    """Returns True if an operation is deterministic and all of its inputs are known."""
+    """Returns True if an operation is deterministic and all of its inputs are known numbers."""
     binding = call.binding
     return not DEFINITIONS[binding.type].is_random and all(
-        index in known for name, indexes in binding.inputs.items() if call.has(name) for index in indexes
+        index in known and known[index].dtype != object
+        for name, indexes in binding.inputs.items()
+        if call.has(name)
+        for index in indexes
     )
 
 

@@ -40,6 +40,8 @@ _MOVING = frozenset(
         _T.TFLITE_UNPACK,
     )
 )
+#: The inputs whose elements they move.
+_MOVED = frozenset(("input", "inputs", "values"))
 _ARITHMETIC: Mapping[OperationType, Callable[[Any, Any], Any]] = {
     _T.ADD: operator.add,
     _T.TFLITE_ADD: operator.add,
@@ -74,6 +76,8 @@ def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None
     if not any(known[index].dtype == object for index in indexes):
         return None
     if kind in _MOVING:
+        if any(known[index].dtype == object for index in _arguments(call)):
+            return None
         results = DEFINITIONS[kind].reference(call)
     elif kind in _ARITHMETIC and call.activation is FusedActivation.NONE:
         combine = np.frompyfunc(_ARITHMETIC[kind], 2, 1)
@@ -88,6 +92,11 @@ def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None
         return None
     arrays = tuple(each if isinstance(each, np.ndarray) else as_objects(each) for each in results)
     return arrays if all(each.size <= _MAX_ELEMENTS for each in arrays) else None
+
+
+def _arguments(call: Call) -> list[int]:
+    """Returns the inputs that say which elements an operation moves."""
+    return [index for name, indexes in call.binding.inputs.items() if name not in _MOVED for index in indexes]
 
 
 def as_objects(values: Any) -> Array:

@@ -39,7 +39,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extent import Extent, highest, larger, least, lowest, most, smaller
 from neurald.drivers.compiler.ir.index_arithmetic import has_one_value, sum_of
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -138,7 +138,7 @@ def select(condition: Expression, first: ExpressionLike, second: ExpressionLike)
         return one if condition.value else other
     if one is other:
         return one
-    low, high = min(one.low, other.low), max(one.high, other.high)
+    low, high = least(one.low, other.low), most(one.high, other.high)
     return apply(Op.SELECT, condition, one, other, low=low, high=high)
 
 
@@ -147,11 +147,13 @@ def minimum(first: Expression, second: ExpressionLike) -> Expression:
     other = as_expression(second, first.type)
     if first.type is not Scalar.INDEX:
         return apply(Op.MINIMUM, first, other)
-    if first.high <= other.low:
+    if highest(first.high - other.low) <= 0:
         return first
-    if other.high <= first.low:
+    if highest(other.high - first.low) <= 0:
         return other
-    return apply(Op.MINIMUM, first, other, low=min(first.low, other.low), high=min(first.high, other.high))
+    return apply(
+        Op.MINIMUM, first, other, low=least(first.low, other.low), high=smaller(first.high, other.high)
+    )
 
 
 def maximum(first: Expression, second: ExpressionLike) -> Expression:
@@ -159,11 +161,13 @@ def maximum(first: Expression, second: ExpressionLike) -> Expression:
     other = as_expression(second, first.type)
     if first.type is not Scalar.INDEX:
         return apply(Op.MAXIMUM, first, other)
-    if first.low >= other.high:
+    if lowest(first.low - other.high) >= 0:
         return first
-    if other.low >= first.high:
+    if lowest(other.low - first.high) >= 0:
         return other
-    return apply(Op.MAXIMUM, first, other, low=max(first.low, other.low), high=max(first.high, other.high))
+    return apply(
+        Op.MAXIMUM, first, other, low=larger(first.low, other.low), high=most(first.high, other.high)
+    )
 
 
 def clamp(value: Expression, low: ExpressionLike, high: ExpressionLike) -> Expression:

@@ -541,6 +541,59 @@ def at_least(number: int, least: int) -> int:
     return 2 * whole // (whole + 1)
 
 
+def lowest(number: _N) -> _N:
+    """Returns a number, or a number that an extent is never less than. Guards nothing."""
+    return number.range()[0] if isinstance(number, Extent) else number
+
+
+def highest(number: _N) -> _N:
+    """Returns a number, or a number that an extent never exceeds. Guards nothing."""
+    return number.range()[1] if isinstance(number, Extent) else number
+
+
+def may_be_zero(length: int) -> bool:
+    """Returns True if a length is 0 for some sizes, whatever is assumed. Guards nothing."""
+    if not isinstance(length, Extent):
+        return length == 0
+    with length.scope.assuming(0):
+        return lowest(length) <= 0
+
+
+def smaller(one: _N, other: _N) -> _N:
+    """Returns the smaller of two numbers; one of them if that is not known. Guards nothing."""
+    difference = _range_of_difference(one, other)
+    return other if difference[0] >= 0 else one
+
+
+def larger(one: _N, other: _N) -> _N:
+    """Returns the larger of two numbers; one of them if that is not known. Guards nothing."""
+    difference = _range_of_difference(one, other)
+    return other if difference[1] <= 0 else one
+
+
+def least(one: _N, other: _N) -> _N:
+    """Returns a number that neither of two numbers is less than. Guards nothing."""
+    low, high = _range_of_difference(one, other)
+    if low < 0 < high:
+        return min(lowest(one), lowest(other))
+    return smaller(one, other)
+
+
+def most(one: _N, other: _N) -> _N:
+    """Returns a number that neither of two numbers exceeds. Guards nothing."""
+    low, high = _range_of_difference(one, other)
+    if low < 0 < high:
+        return max(highest(one), highest(other))
+    return larger(one, other)
+
+
+def _range_of_difference(one: Any, other: Any) -> tuple[Any, Any]:
+    if isinstance(one, Extent) or isinstance(other, Extent):
+        difference = one - other
+        return lowest(difference), highest(difference)
+    return (0, 0) if one == other else (1, 1) if one > other else (-1, -1)
+
+
 def integer(number: float) -> int:
     """Returns a number as an int; an extent stays what it is."""
     return number if isinstance(number, Extent) else int(number)

@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import common_divisor, estimate, has_extents
+from neurald.drivers.compiler.ir.extent import common_divisor, estimate, has_extents, same_length
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 
@@ -74,7 +74,7 @@ def sum_of(terms: Mapping[Expression, int], offset: int) -> Expression:
 
 def has_one_value(value: Expression) -> bool:
     """Returns True for an INDEX with one possible value: a constant, or an axis of length 1."""
-    return value.type is Scalar.INDEX and value.low == value.high
+    return value.type is Scalar.INDEX and same_length(value.low, value.high)
 
 
 def _terms_and_offset(value: Expression) -> tuple[Mapping[Expression, int], int]:

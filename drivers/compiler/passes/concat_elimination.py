@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, index
-from neurald.drivers.compiler.ir.extent import Extent, integer
+from neurald.drivers.compiler.ir.extent import Extent, integer, same_length
 from neurald.drivers.compiler.ir.graph import linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import substitute
@@ -111,7 +111,7 @@ class _ConcatElimination:
         )
 
     def _is_aligned(self, part: ConcatPart, start: int, kernel: Kernel) -> bool:
-        if isinstance(start, Extent) or start % self._alignment.written_elements:
+        if start % self._alignment.written_elements:
             return False
         is_read = not self._readers.get(part.value, set()) <= {kernel.output, *self._eliminated}
         return not is_read or start * part.value.type.size_bytes % self._alignment.read_bytes == 0
@@ -130,25 +130,32 @@ def concat_parts(kernel: Kernel) -> tuple[ConcatPart, ...]:
     ones: dict[Expression, Expression] = {axis: index(0) for axis in kernel.axes if axis.extent == 1}
     offset = substitute(linearize(kernel.axes, kernel.shape), ones)
     parts: list[ConcatPart] = []
+    guards: list[Expression] = []
     body: Expression | None = kernel.body
     while isinstance(body, Load) and body.guard is not None:
         value = body.value
         start = offset - substitute(linearize(body.index, value.shape), ones)
         if value.type is not kernel.output.type or not isinstance(start, Constant):
             return ()
-        # The guard must hold for exactly the value's elements.
-        first, lengths = integer(start.value), {*strides(kernel.shape), *strides(value.shape)}
-        if substitute(body.guard, ones) not in _possible_guards(offset, first, first + value.count, lengths):
+        first = integer(start.value)
+        if isinstance(first, Extent):
             return ()
         parts.append(ConcatPart(value, first))
+        guards.append(body.guard)
         body = body.otherwise
+    for part, guard in zip(parts, guards, strict=True):
+        # The guard must hold for exactly the value's elements.
+        lengths = {*strides(kernel.shape), *strides(part.value.shape)}
+        end = part.start + part.value.count
+        if substitute(guard, ones) not in _possible_guards(offset, part.start, end, lengths):
+            return ()
     parts.sort(key=lambda part: part.start)
     end = 0
     for part in parts:
-        if part.start != end:
+        if not same_length(part.start, end):
             return ()
         end += part.value.count
-    return tuple(parts) if end == kernel.output.count and len(parts) > 1 else ()
+    return tuple(parts) if same_length(end, kernel.output.count) and len(parts) > 1 else ()
 
 
 def _possible_guards(

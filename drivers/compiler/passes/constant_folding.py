@@ -6,6 +6,7 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, Evaluate, RequirementFailed, evaluate_node
 from neurald.drivers.compiler.ir.expression import Axis, Constant, Load, Reduce
+from neurald.drivers.compiler.ir.extent import has_extents
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import walk
 
@@ -43,7 +44,7 @@ def fold_constants(graph: Graph, evaluate: Evaluate = evaluate_node) -> bool:
 def _constant_result(node: Compute, evaluate: Evaluate) -> Array | None:
     """Returns the value of a node, or None if it is not constant or too expensive."""
     inputs = {value: value.constant for value in node.inputs if value.constant is not None}
-    if not inputs or len(inputs) < len(node.inputs):
+    if not inputs or len(inputs) < len(node.inputs) or has_extents(node.output.shape):
         return None
     source = node.aliased_input
     if source is not None:

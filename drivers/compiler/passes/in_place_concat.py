@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extent import has_extents
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
@@ -238,12 +238,12 @@ def _match_concatenation(kernel: Kernel) -> _Concatenation | None:
         if found is None or found[0] not in kernel.axes:
             return None
         along, first, last = found
+        if has_extents((along.extent, first, last)):
+            return None
         cuts.setdefault(along, set()).update(each for each in (first, last + 1) if 0 < each < along.extent)
     if len(cuts) != 1:
         return None
     ((along, points),) = cuts.items()
-    if any(isinstance(each, Extent) for each in (along.extent, *points)):
-        return None
     if not 0 < len(points) < _MAX_PARTS:
         return None
     dimension, slices = kernel.axes.index(along), []

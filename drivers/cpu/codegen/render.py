@@ -72,6 +72,7 @@ def render(kernel: Kernel, target: Target) -> Routine:
         declarations=frozenset(code.declarations),
         label=label,
         operations=kernel.operations,
+        may_reduce_nothing=True,
     )
 
 

@@ -16,6 +16,8 @@ from neurald.drivers.compiler.frontend.structured_model import (
     WhileLoop,
     each_item,
 )
+from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
@@ -30,12 +32,14 @@ class BlockModel(Struct, frozen=True, kw_only=True):
         model: its main graph has the operations of the block.
         inputs, outputs: the operands of the flat graph that are those of the model.
         lengths: the elements of operands of the model that are lengths.
+        empty: the shapes of inputs that have no elements, which a model leaves open.
     """
 
     model: Model
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     lengths: Mapping[int, Array]
+    empty: Mapping[int, Shape]
 
 
 class BlockModels:
@@ -122,7 +126,16 @@ class BlockModels:
                 for index in local
                 if index in self._structured.values
             },
+            empty={
+                local[index]: shape
+                for index in inputs
+                if (shape := graph.operands[index].dimensions) and any(_is_zero(each) for each in shape)
+            },
         )
+
+
+def _is_zero(length: int) -> bool:
+    return not isinstance(length, Extent) and length == 0
 
 
 def _controlling(item: Copy | Append | Update | LengthUpdate | WhileLoop | Branch) -> Iterator[int]:

@@ -6,8 +6,9 @@ step: the extents that kernels read, the numbers of work items, the addresses of
 the numbers of bytes that copies move. It may then set new lengths.
 
 Kernels are generated as if no length were 0 or 1. They are right for 1. Of an empty output nothing
-is computed, and where a kernel would read or divide by what is empty, the function refuses. It also
-refuses if a guard does not hold. If a length exceeds its capacity, so that values might not fit into
+is computed, and where a kernel would read or divide by what is empty, the function refuses. A sum
+over nothing is 0, though, if the kernel can compute it. The function also refuses if a guard does not
+hold. If a length exceeds its capacity, so that values might not fit into
 the arena, it sets nothing, but stores the lengths that are wanted.
 """
 
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from neurald.drivers.compiler.ir.expression import Load, Reduce
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import (
     MAX_LENGTH,
     Atom,
@@ -31,7 +32,8 @@ from neurald.drivers.compiler.ir.extent import (
 )
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.executable import (
     EXCEEDS_CAPACITY,
@@ -44,6 +46,7 @@ from neurald.drivers.cpu.target.routine import NAME, Routine
 #: A divisor in the text of a function that reads extents.
 _DIVISOR: Final = re.compile(r"\b[us](?:div|rem) i64 [^ ]+, %e(\d+)\b")
 _NS_PER_NUMBER: Final = 2.0
+_DIVISIONS: Final = frozenset((Op.DIVIDE, Op.FLOOR_DIVIDE, Op.TRUNCATE_DIVIDE, Op.MODULO))
 
 
 class ElementOf(Struct, frozen=True):
@@ -294,10 +297,13 @@ class _Code:
             items = self._new(f"select i1 {is_empty}, i64 0, i64 {items}")
         else:
             is_empty = "false"
-        for needed in _needed(kernel, routine):
-            is_there = self._new(f"icmp sgt i64 {self.number(needed)}, 0")
+        for needed, skipping in _needed(kernel, routine).items():
+            holds = self._new(f"icmp sgt i64 {self.number(needed)}, 0")
+            for each in skipping:
+                is_skipped = self._new(f"icmp eq i64 {self.number(each)}, 0")
+                holds = self._new(f"or i1 {holds}, {is_skipped}")
             reason = f"{needed.key} is 0, and {routine.label} computes a result that is not empty"
-            self._check(self._new(f"or i1 {is_empty}, {is_there}"), reason)
+            self._check(self._new(f"or i1 {is_empty}, {holds}"), reason)
         self._check(self._new(f"icmp sge i64 {items}, 0"), "a number of work items is negative")
         if isinstance(routine.work_items, Extent) or is_empty != "false":
             self._set_items(call.record, items)
@@ -373,17 +379,46 @@ def _symbol(scope: ExtentScope, number: int) -> Atom:
     return found
 
 
-def _needed(kernel: Kernel, routine: Routine) -> list[Extent]:
-    """Returns the extents that a kernel takes to be at least 1, unless its output is empty."""
+def _needed(kernel: Kernel, routine: Routine) -> Mapping[Extent, Sequence[Extent]]:
+    """Returns the extents that a kernel takes to be at least 1, unless its output is empty.
+
+    Each is mapped to the extents of reductions over nothing that skip what needs it.
+    """
     node = kernel.contraction
     roots = (*kernel.roots, *node.roots) if isinstance(node, Attention) else kernel.roots
-    lengths: list[Any] = [*kernel.shape]
+    expressions = [*walk(*roots)]
+    reduced = {along for each in expressions if isinstance(each, Reduce) for along in each.axes}
+    may_reduce_nothing = routine.may_reduce_nothing and not any(map(_depends_on_elements, expressions))
+    always: list[Any] = [*kernel.shape]
     if node is not None:
-        lengths += [length for value in (*node.inputs, node.output) for length in value.shape]
-    for each in walk(*roots):
-        if isinstance(each, Reduce):
-            lengths += [along.extent for along in each.axes]
-        elif isinstance(each, Load) and each.guard is None:
-            lengths += each.value.shape
-    lengths += [routine.extents[int(number)] for number in _DIVISOR.findall(routine.text)]
-    return list(dict.fromkeys(each for each in lengths if isinstance(each, Extent)))
+        always += [length for value in (*node.inputs, node.output) for length in value.shape]
+    always += [routine.extents[int(number)] for number in _DIVISOR.findall(routine.text)]
+    if not may_reduce_nothing:
+        always += [along.extent for along in reduced]
+    found: dict[Extent, list[Extent]] = {each: [] for each in always if isinstance(each, Extent)}
+    for each in expressions:
+        if not isinstance(each, Load) or each.guard is not None:
+            continue
+        # A load at an index of a reduction is inside of it.
+        around = {along.extent for along in free_axes(each) & reduced} if may_reduce_nothing else set()
+        skipping = [length for length in around if isinstance(length, Extent)]
+        for length in each.value.shape:
+            if not isinstance(length, Extent) or length in skipping:
+                continue
+            known = found.setdefault(length, skipping)
+            found[length] = [one for one in known if one in skipping]
+    return found
+
+
+def _depends_on_elements(expression: Expression) -> bool:
+    """Returns True if an expression has no result for a reduction over nothing.
+
+    References refuse the largest element of nothing, and a division by the number of elements.
+    """
+    if isinstance(expression, Reduce):
+        return expression.reduction in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
+    if not isinstance(expression, Apply) or expression.op not in _DIVISIONS:
+        return False
+    return not isinstance(expression.arguments[1], Constant) or isinstance(
+        expression.arguments[1].value, Extent
+    )

@@ -68,6 +68,8 @@ class Routine(Struct, frozen=True, kw_only=True):
             them follows those of the arguments.
         reads_program: True if a pointer to the memory of the step follows those of the arguments,
             which it writes like all arguments.
+        may_reduce_nothing: True if a reduction over no elements yields its identity, although lengths
+            that are not known are taken to be at least 1.
     """
 
     text: str
@@ -81,6 +83,7 @@ class Routine(Struct, frozen=True, kw_only=True):
     subroutines: frozenset[Subroutine] = frozenset()
     extents: "tuple[Extent, ...]" = ()
     reads_program: bool = False
+    may_reduce_nothing: bool = False
 
     @property
     def pointers(self) -> int:

@@ -38,7 +38,7 @@ def _slice_shape(call: Call) -> tuple[Shape, ...]:
     except UnknownValue:
         shape = call.shape("input")
         sizes = integers(call, "size", (len(shape),)).tolist()
-        if min(sizes, default=0) < 0:
+        if any(size < 0 for size in sizes):
             raise
         if any(size > length for size, length in zip(sizes, shape, strict=True)):
             raise BadData(f"{call.name('size')} is {sizes}; it exceeds {list(shape)}") from None

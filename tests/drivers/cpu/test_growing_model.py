@@ -106,6 +106,18 @@ def pushed(graph: Graph, _: int, value: int) -> int:
     return longer
 
 
+def divided_sum(graph: Graph, value: int) -> int:
+    """Removes the first row, and adds quotients of the sum of all elements to each other row."""
+    shorter, total = graph.value(shape=(0, WIDTH)), graph.value(shape=(1, 1))
+    limits = [graph.constant(each, INT) for each in ((1, 0), (-1, -1))]
+    graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [shorter])
+    flag = graph.builder.add_operand(nd.OperandType.BOOL)
+    graph.builder.set_operand_value(flag, value=True)
+    graph.builder.add_operation(Op.TFLITE_SUM, [shorter, graph.constant([0, 1], INT), flag], [total])
+    parts = graph.binary(Op.DIV, total, graph.constant([2.0, 4.0, 8.0]), graph.value(shape=(1, WIDTH)))
+    return graph.binary(ADD, shorter, parts, graph.value(shape=(0, WIDTH)))
+
+
 def unchanged(graph: Graph, value: int) -> int:
     """Copies a value."""
     result = graph.value(shape=(0, WIDTH))
@@ -121,21 +133,28 @@ def turns(count: int) -> Array:
     return np.array([count], np.int32)
 
 
-@sweep("appends", [False, True])
-@sweep("seed", range(10))
-def test_random_programs(seed: int, *, appends: bool) -> None:
+#: Random programs with each of the forms that have been refused once: slices of a row of which the
+#: length follows from data, lists that are empty at first, slices of constants, and sums of no rows.
+_SEEDS = [(seed, False) for seed in (4, 33, 54, 57, 60, 62, 141, 162)]
+
+
+@sweep("seed,appends", [*_SEEDS, *((seed, True) for seed in range(6))])
+def test_random_programs(seed: int, *, appends: bool, caplog: pytest.LogCaptureFixture) -> None:
     model, executions = random_loops(seed, grows=True, appends=appends)
-    compiled, reference = (
-        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
-    )
-    for arrays in executions:
-        try:
-            wanted = reference.run(*arrays)
-        except Error:
-            # Compiled code does not compute what nothing reads.
-            continue
-        for found, result in zip(compiled.run(*arrays), wanted, strict=True):
-            np.testing.assert_array_equal(found, result)
+    with caplog.at_level(logging.INFO, "neurald"):
+        compiled, reference = (
+            nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+        )
+        for arrays in executions:
+            try:
+                wanted = reference.run(*arrays)
+            except Error:
+                # Compiled code does not compute what nothing reads.
+                continue
+            for found, result in zip(compiled.run(*arrays), wanted, strict=True):
+                np.testing.assert_array_equal(found, result)
+    assert "not compiled as a whole" not in caplog.text
+    assert "runs on references" not in caplog.text
 
 
 @sweep("count", [0, 1, 2, 31, 400])
@@ -336,18 +355,8 @@ def test_attention_over_rows_that_grow() -> None:
 def test_lengths_for_which_the_code_is_not_valid_run_on_references(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The sum of no rows is one of them."""
-
-    def summed(graph: Graph, _: int, value: int) -> int:
-        shorter, total = graph.value(shape=(0, WIDTH)), graph.value(shape=(WIDTH,))
-        limits = [graph.constant(each, INT) for each in ((1, 0), (-1, -1))]
-        graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [shorter])
-        flag = graph.builder.add_operand(nd.OperandType.BOOL)
-        graph.builder.set_operand_value(flag, value=False)
-        graph.builder.add_operation(Op.TFLITE_SUM, [shorter, graph.constant([0], INT), flag], [total])
-        return graph.binary(ADD, shorter, total, graph.value(shape=(0, WIDTH)))
-
-    model = over(summed, first=6)
+    """A sum of no rows that is divided is one of them."""
+    model = over(lambda graph, _, value: divided_sum(graph, value), first=6)
     with caplog.at_level(logging.INFO, "neurald"):
         assert_same(model, rows(6), turns(3))
         assert "runs on references" not in caplog.text
@@ -355,7 +364,6 @@ def test_lengths_for_which_the_code_is_not_valid_run_on_references(
         assert "runs on references" in caplog.text
 
 
-@pytest.mark.timed
 def test_time_outs_and_deadlines_end_loops_that_grow() -> None:
     model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
     assert isinstance(model, GrowingModel)
@@ -465,8 +473,8 @@ def test_open_lengths_of_models_with_loops() -> None:
         assert compilation.run(rows(length), turns(3))[1].shape == (length + 3, WIDTH)
 
 
-def test_another_run_with_as_many_results_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one is repeated, because its outputs do not fit."""
+def test_each_run_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs get the sizes that the execution finds."""
     executed: list[NativeModel] = []
     run = NativeModel.run
 
@@ -476,13 +484,10 @@ def test_another_run_with_as_many_results_executes_once(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(NativeModel, "run", counted)
     compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
-    counts = []
-    for count in (50, 50, 49, 70, 2):
+    for number, count in enumerate((50, 50, 49, 70, 2), start=1):
         _, found = compilation.run(rows(), turns(count))
         assert found.shape == (2 + count, WIDTH)
-        assert found.base is None or 2 * found.nbytes >= found.base.nbytes
-        counts.append(len(executed))
-    assert counts == [2, 3, 4, 6, 7]
+        assert len(executed) == number
 
 
 def test_descriptions_of_operands() -> None:

@@ -12,6 +12,7 @@ from support.models.addition import addition
 import neurald as nd
 from neurald.hal.compiling import background
 from neurald.hal.memory import mapped_file
+from neurald.hal.model.constants import seal_constants
 from neurald.runtime.plan import preparer
 
 _PROGRAM = """
@@ -70,11 +71,10 @@ def test_the_process_starts_before_constants_that_nobody_has_read_are_read(
     monkeypatch.setattr(
         background, "start_ahead", lambda name, device, *, is_awaited: events.append((name, is_awaited))
     )
-    sealed = preparer.seal_constants
 
     def seal(model: nd.Model) -> nd.Model:
         events.append("reads constants")
-        return sealed(model)
+        return seal_constants(model)
 
     monkeypatch.setattr(preparer, "seal_constants", seal)
     values = np.arange(7, dtype=np.float32)

@@ -32,7 +32,7 @@ class Kernel:
 
 def test_a_family_counts_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, meter, now = Kernel(tmp_path), UsageMeter(tmp_path), [50.0]
-    monkeypatch.setattr(process_usage.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     kernel.has(7, 5.0, 10, "8 9 ")
     kernel.has(8, 1.0, 20, "11")
     kernel.has(11, 4.0, 30)

@@ -14,7 +14,7 @@ from neurald.service.diagnosis.finding import Finding, Severity
 
 
 def examined(monkeypatch: pytest.MonkeyPatch, *found: nd.Device) -> list[Finding]:
-    monkeypatch.setattr(devices.nd, "devices", lambda: found)
+    monkeypatch.setattr(nd, "devices", lambda: found)
     monkeypatch.setattr(devices, "failures", lambda: {"unix:///run/gpu.sock": "there is no GPU"})
     return list(examine_devices())
 
@@ -23,7 +23,7 @@ class Wrong(SampleDevice):
     """A device whose sums are wrong by one."""
 
     def prepare_model(self, model: nd.Model, options: Any) -> Any:
-        prepared = super().prepare_model(model, options)
+        prepared: Any = super().prepare_model(model, options)
         execute = prepared.execute
 
         def wrong(request: Any, options: Any) -> Any:

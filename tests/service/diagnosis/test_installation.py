@@ -30,12 +30,12 @@ def test_a_package_that_cannot_be_imported_is_a_problem(monkeypatch: pytest.Monk
             raise OSError("libfoo.so: cannot open shared object file")
         return actual(name)
 
-    monkeypatch.setattr(installation.importlib, "import_module", broken)
+    monkeypatch.setattr(importlib, "import_module", broken)
     (finding,) = found("llvmlite")
     assert finding.severity is Severity.PROBLEM
     assert "libfoo.so" in finding.found
     assert "pip install" in finding.advice
-    monkeypatch.setattr(installation.metadata, "version", lambda name: "1.0")
+    monkeypatch.setattr(metadata, "version", lambda name: "1.0")
     (finding,) = found("cryptography")
     assert (finding.severity, "1.0 cannot be imported" in finding.found) == (Severity.PROBLEM, True)
 
@@ -48,7 +48,7 @@ def test_an_extra_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
             raise metadata.PackageNotFoundError(name)
         return actual(name)
 
-    monkeypatch.setattr(installation.metadata, "version", version)
+    monkeypatch.setattr(metadata, "version", version)
     (finding,) = found("pyopencl")
     assert finding.severity is Severity.NOTE
     assert "'neurald[opencl]'" in finding.advice

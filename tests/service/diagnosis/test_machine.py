@@ -1,10 +1,13 @@
 """What a diagnosis says of processors, memory and kernels."""
 
+import platform
+
 import pytest
 
 from neurald.service.diagnosis import machine
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.diagnosis.machine import examine_machine
+from neurald.service.sandbox import seccomp
 
 
 def found(subject: str) -> Finding:
@@ -22,7 +25,7 @@ def test_advice_comes_with_everything_that_is_not_as_it_should_be(monkeypatch: p
     monkeypatch.setattr(machine, "memory_bytes", lambda: 100 << 20)
     monkeypatch.setattr(machine, "descriptors", lambda: 256)
     monkeypatch.setattr(machine, "version", lambda: 3)
-    monkeypatch.setattr(machine.seccomp, "is_available", lambda: False)
+    monkeypatch.setattr(seccomp, "is_available", lambda: False)
     monkeypatch.setattr(machine, "time_slice_ns", lambda: None)
     for finding in examine_machine():
         assert finding.severity is not Severity.OK, finding
@@ -37,6 +40,6 @@ def test_advice_comes_with_everything_that_is_not_as_it_should_be(monkeypatch: p
 def test_releases_of_linux_are_compared_as_numbers(
     release: str, is_short: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine.platform, "release", lambda: release)
+    monkeypatch.setattr(platform, "release", lambda: release)
     monkeypatch.setattr(machine, "time_slice_ns", lambda: 100_000)
     assert (found("scheduler").severity is Severity.OK) is is_short
