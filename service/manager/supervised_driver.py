@@ -31,7 +31,7 @@ _LOG: Final = logging.getLogger(__name__)
 _MAX_WAIT_S: Final = 0.5
 #: A spare process is started so long after the driver has become ready, when its clients have done
 #: the first of their work, and is kept so long after the driver has ended.
-_SPARE_AFTER_S: Final = 0.5
+_SPARE_AFTER_S: Final = 0.1
 _SPARE_KEPT_S: Final = 60.0
 #: Time after the drain time in which a process that stops must have ended.
 _STOP_SLACK_S: Final = 5.0

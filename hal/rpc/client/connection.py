@@ -44,6 +44,7 @@ from neurald.hal.rpc.client.ring_pool import RingPool
 from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.data_chunks import PackedChunk, Packer, Unpacker
+from neurald.hal.rpc.transport.data_message import decode, encode
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,
@@ -125,11 +126,8 @@ class Connection:
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
             # A stream of one message is a message, which needs no thread here.
-            self._execute_at_once = channel.unary_unary(
-                _EXECUTE_WITH_DATA,
-                request_serializer=device_pb2.ExecuteWithDataRequest.SerializeToString,
-                response_deserializer=device_pb2.ExecuteWithDataReply.FromString,
-            )
+            self._execute_at_once = channel.unary_unary(_EXECUTE_WITH_DATA)
+            self._execute_in_parts = channel.stream_stream(_EXECUTE_WITH_DATA)
             if not is_of_machine:
                 # gRPC finds out whether the daemon answers, before the side channel waits for its
                 # greeting.
@@ -296,25 +294,26 @@ class Connection:
         reply: device_pb2.ExecuteReply | None = None
         try:
             with self._failures("Execute"):
-                for part in self._exchange(first, chunks, contents, results, deadline_s, cancellation):
-                    if part is None:  # the daemon ended the call without a message
+                for data in self._exchange(first, chunks, contents, results, deadline_s, cancellation):
+                    if data is None:  # the daemon ended the call without a message
                         break
-                    self._unpack(part, unpacker)
-                    if reply is None:
-                        reply = part.reply
-                        self._traffic.received(reply)
+                    self._traffic.received_bytes(len(data))
+                    part = self._unpack(data, unpacker)
+                    reply = part.reply if reply is None else reply
         except grpc.FutureCancelledError:
             raise Cancelled("the execution was cancelled while it was under way") from None
         if reply is None or (not unpacker.is_complete and _is_sufficient(reply)):
             raise OpFailed(f"invalid reply from the daemon at {self._address}: results are missing")
         return reply
 
-    def _unpack(self, part: device_pb2.ExecuteWithDataReply, unpacker: Unpacker) -> None:
+    def _unpack(self, data: bytes, unpacker: Unpacker) -> device_pb2.ExecuteWithDataReply:
+        """Writes the chunks of a message to the results; returns the rest of the message."""
         try:
-            for chunk in part.chunks:
-                self._traffic.received_bytes(len(chunk.content))
+            message = decode(device_pb2.ExecuteWithDataReply, data)
+            for chunk in message.chunks:
                 unpacker.add(chunk)
-        except BadData as error:
+            return message.head
+        except (BadData, ResourceExhaustedPersistent) as error:
             raise OpFailed(f"invalid reply from the daemon at {self._address}: {error}") from None
 
     def _exchange(
@@ -325,35 +324,33 @@ class Connection:
         results: Sequence[Memory],
         deadline_s: float | None,
         cancellation: Cancellation | None,
-    ) -> Iterator[device_pb2.ExecuteWithDataReply | None]:
+    ) -> Iterator[bytes | None]:
         """Sends a request with its data, and yields the replies."""
         timeout_s = _timeout(deadline_s)
         is_short = all(sum(pool.size for pool in pools) <= CHUNK_BYTES for pools in (contents, results))
         self._require_sendable(first)
         if is_short:
-            size = first.ByteSize()
-            for chunk in chunks:
-                first.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
-                size += len(chunk.content)
-            self._traffic.sent_bytes(size)
+            data = encode(first, chunks)
+            self._traffic.sent_bytes(len(data))
             if cancellation is None:
-                yield self._execute_at_once(first, timeout=timeout_s, metadata=self._metadata)
+                yield self._execute_at_once(data, timeout=timeout_s, metadata=self._metadata)
                 return
-            future = self._execute_at_once.future(first, timeout=timeout_s, metadata=self._metadata)
+            future = self._execute_at_once.future(data, timeout=timeout_s, metadata=self._metadata)
             cancellation.call_on_cancel(future.cancel)
             yield future.result()
             return
 
-        def messages() -> Iterator[device_pb2.ExecuteWithDataRequest]:
-            self._traffic.sent(first)
-            yield first
+        def messages() -> Iterator[bytes]:
+            data = encode(first, ())
+            self._traffic.sent_bytes(len(data))
+            yield data
+            nothing = device_pb2.ExecuteWithDataRequest()
             for chunk in chunks:
-                message = device_pb2.ExecuteWithDataRequest()
-                message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
-                self._traffic.sent_bytes(len(chunk.content))
-                yield message
+                data = encode(nothing, (chunk,))
+                self._traffic.sent_bytes(len(data))
+                yield data
 
-        call = self._stub.ExecuteWithData(messages(), timeout=timeout_s, metadata=self._metadata)
+        call = self._execute_in_parts(messages(), timeout=timeout_s, metadata=self._metadata)
         if cancellation is not None:
             cancellation.call_on_cancel(call.cancel)
         try:

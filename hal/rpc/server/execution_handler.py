@@ -21,6 +21,7 @@ from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import Request
 from neurald.hal.records import replace
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker
+from neurald.hal.rpc.transport.data_message import DataMessage, encode
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.rpc.wire.device import execute_options_from_wire
 from neurald.hal.rpc.wire.model import outcome_to_wire, request_from_wire, result_to_wire
@@ -65,8 +66,8 @@ class ExecutionHandler:
     def receive_with_data(
         self,
         session: Session,
-        first: device_pb2.ExecuteWithDataRequest,
-        parts: Iterator[device_pb2.ExecuteWithDataRequest],
+        first: DataMessage[device_pb2.ExecuteWithDataRequest],
+        parts: Iterator[DataMessage[device_pb2.ExecuteWithDataRequest]],
         cancellation: Cancellation,
     ) -> "RunWithData":
         """Receives a valid request whose messages carry the content of its memories.
@@ -79,21 +80,19 @@ class ExecutionHandler:
         """
         contents: list[Memory] = []
         results: list[Memory] = []
-        message = first.request
+        message = first.head.request
         pools = [self._carried_pool(session, pool, contents, results) for pool in message.request.pools]
         run = self._validated(session, message, pools, cancellation)
         unpacker = Unpacker(contents)
-        part: device_pb2.ExecuteWithDataRequest | None = first
+        part: DataMessage[device_pb2.ExecuteWithDataRequest] | None = first
         while part is not None:
             for chunk in part.chunks:
                 unpacker.add(chunk)
             part = None if unpacker.is_complete else next(parts, None)
         unpacker.require_complete()
-        return RunWithData(run, results, first.bytes_per_s)
+        return RunWithData(run, results, first.head.bytes_per_s)
 
-    def run_with_data(
-        self, session: Session, received: "RunWithData"
-    ) -> Iterator[device_pb2.ExecuteWithDataReply]:
+    def run_with_data(self, session: Session, received: "RunWithData") -> Iterator[bytes]:
         """Runs a request that was received; yields the reply, with results that fit, and the others.
 
         Args:
@@ -106,15 +105,12 @@ class ExecutionHandler:
         chunks = Packer(received.bytes_per_s).chunks(results)
         with self._admission.track():
             if sum(memory.size for memory in results) <= CHUNK_BYTES:
-                for chunk in chunks:
-                    message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
-                yield message
+                yield encode(message, chunks)
                 return
-            yield message
+            yield encode(message, ())
+            nothing = device_pb2.ExecuteWithDataReply()
             for chunk in chunks:
-                message = device_pb2.ExecuteWithDataReply()
-                message.chunks.add(content=chunk.content, unpacked_bytes=chunk.unpacked_bytes)
-                yield message
+                yield encode(nothing, (chunk,))
 
     def _validated(
         self,

@@ -38,6 +38,7 @@ from neurald.hal.errors import (
 from neurald.hal.rpc.server.execution_handler import RunWithData
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.certificate import Certificate
+from neurald.hal.rpc.transport.data_message import DataMessage, split
 from neurald.hal.rpc.transport.message_scan import count_parts
 from neurald.hal.rpc.transport.status import CHUNK_BYTES, abort, parse, set_status, token_of
 from neurald.hal.rpc.wire.device import Access
@@ -125,7 +126,7 @@ class GrpcService:
             "Watch": grpc.unary_stream_rpc_method_handler(_without_thread(self._watch), None, _encode),
             "WriteMemory": grpc.stream_unary_rpc_method_handler(self._write_memory, None, _encode),
             "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
-            "ExecuteWithData": grpc.stream_stream_rpc_method_handler(self._execute_with_data, None, _encode),
+            "ExecuteWithData": grpc.stream_stream_rpc_method_handler(self._execute_with_data),
         }
         contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
         for name, answer in unary.items():
@@ -195,7 +196,7 @@ class GrpcService:
             return
         abort(context, failure)
 
-    def _execute_with_data(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Message]:
+    def _execute_with_data(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         try:
             session = self.session(context)
             with session.call(), self._handler.admission.interpreter.working(session.token):
@@ -204,12 +205,7 @@ class GrpcService:
                 # The request has run when its first reply is there, and may take long until then.
                 first = next(replies)
                 with self._streams.open(session, context) as stream:
-                    # `ByteSize` would encode the message.
-                    yield from _paced(
-                        itertools.chain((first,), replies),
-                        stream,
-                        lambda reply: sum(len(chunk.content) for chunk in reply.chunks),
-                    )
+                    yield from _paced(itertools.chain((first,), replies), stream, len)
         except Exception as error:
             failure = _failure(error)
         else:
@@ -221,7 +217,7 @@ class GrpcService:
     ) -> RunWithData:
         """Receives a request with its data."""
 
-        def moving(stream: Stream) -> Iterator[device_pb2.ExecuteWithDataRequest]:
+        def moving(stream: Stream) -> Iterator[DataMessage[device_pb2.ExecuteWithDataRequest]]:
             for part in parts:
                 stream.moves(len(part))
                 yield _with_data(part)
@@ -352,7 +348,7 @@ def _paced(messages: Iterable[_T], stream: Stream, size_of: Callable[[_T], int])
         step(is_interpreted=True, beside_s=size * _BYTE_S)
 
 
-def _with_data(data: bytes) -> device_pb2.ExecuteWithDataRequest:
+def _with_data(data: bytes) -> DataMessage[device_pb2.ExecuteWithDataRequest]:
     """Decodes a message of an execution with data, whose size is that of its chunks.
 
     Raises:
@@ -363,10 +359,11 @@ def _with_data(data: bytes) -> device_pb2.ExecuteWithDataRequest:
         raise ResourceExhaustedPersistent(
             f"a message of ExecuteWithData has {len(data)} bytes; at most {_MAX_DATA_MESSAGE_BYTES} are allowed"
         )
+    head, chunks = split(device_pb2.ExecuteWithDataRequest, data, is_strict=True)
     # This refuses unknown fields, too.
-    count_parts(device_pb2.ExecuteWithDataRequest, data, _MAX_REQUEST_PARTS)
+    count_parts(device_pb2.ExecuteWithDataRequest, head, _MAX_REQUEST_PARTS)
     try:
-        return device_pb2.ExecuteWithDataRequest.FromString(data)
+        return DataMessage(device_pb2.ExecuteWithDataRequest.FromString(head), chunks)
     except DecodeError:
         raise BadData(f"ExecuteWithData: the {len(data)} bytes received are not a valid message") from None
 

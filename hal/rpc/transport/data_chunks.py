@@ -58,7 +58,7 @@ class Packer:
             packed = zlib.compress(content, _LEVEL)
             if len(packed) < len(content):
                 return PackedChunk(packed, len(content))
-        return PackedChunk(content.tobytes(), 0)
+        return PackedChunk(content, 0)
 
     def _is_worthwhile(self, content: memoryview) -> bool:
         """Returns whether compressing makes a chunk arrive earlier."""
@@ -81,15 +81,20 @@ class Packer:
 
 
 class PackedChunk(NamedTuple):
-    """The fields of a message `DataChunk`, since copying a message takes several copies of its bytes."""
+    """The fields of a message `DataChunk`, since a message has a copy of its bytes.
 
-    content: bytes
+    Attributes:
+        content: may be the memory that it is from.
+        unpacked_bytes: size of the content before zlib; 0 if it is not compressed.
+    """
+
+    content: bytes | memoryview
     unpacked_bytes: int
 
     @property
     def message(self) -> device_pb2.DataChunk:
         """The chunk as a message."""
-        return device_pb2.DataChunk(content=self.content, unpacked_bytes=self.unpacked_bytes)
+        return device_pb2.DataChunk(content=bytes(self.content), unpacked_bytes=self.unpacked_bytes)
 
 
 class Unpacker:
@@ -109,7 +114,7 @@ class Unpacker:
         """True once all memories are full."""
         return self._number >= len(self._memories)
 
-    def add(self, chunk: device_pb2.DataChunk) -> int:
+    def add(self, chunk: device_pb2.DataChunk | PackedChunk) -> int:
         """Writes a chunk; returns how many bytes it has written.
 
         Raises:
@@ -133,7 +138,7 @@ class Unpacker:
             raise BadData(f"the content ended {missing} bytes too early")
 
 
-def unpacked(chunk: device_pb2.DataChunk, max_bytes: int) -> bytes:
+def unpacked(chunk: device_pb2.DataChunk | PackedChunk, max_bytes: int) -> bytes | memoryview:
     """Returns the content of a chunk.
 
     Args:
@@ -143,7 +148,7 @@ def unpacked(chunk: device_pb2.DataChunk, max_bytes: int) -> bytes:
     Raises:
         BadData: it is empty or damaged, or has more bytes.
     """
-    content = chunk.content  # every access copies
+    content = chunk.content  # of a message: every access copies
     size = chunk.unpacked_bytes or len(content)
     if not 0 < size <= max_bytes:
         raise BadData(f"a chunk has {size} bytes; 1 to {max_bytes} are expected")

@@ -245,7 +245,11 @@ def test_a_daemon_that_tells_nonsense(
     ]
     values = np.full(4, 7, np.float32)
     for each in replies:
-        monkeypatch.setattr(ExecutionHandler, "run_with_data", lambda *_, each=each: iter(each))
+        monkeypatch.setattr(
+            ExecutionHandler,
+            "run_with_data",
+            lambda *_, each=each: (message.SerializeToString() for message in each),
+        )
         with pytest.raises(Error) as caught:
             model.execute(request(values, values), ExecuteOptions(deadline_s=time.monotonic() + 5))
         assert isinstance(caught.value, OpFailed) or each == []

@@ -251,7 +251,7 @@ class Binder:
 
     def _operation(self, position: int) -> list[BoundCall] | None:
         operation, operands = self._graph.operations[position], self._graph.operands
-        bind = _BINDINGS.get(operation.type)
+        bind: _Bind | None = _BINDINGS.get(operation.type)
         if bind is None or any(
             not operands[index].is_fully_specified
             for index in (*operation.inputs, *operation.outputs)

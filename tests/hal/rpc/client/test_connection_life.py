@@ -31,8 +31,10 @@ class _Call:
         if result is None:
             return ()
 
+        number = str(int(result))
+
         class Item:
-            key, value = "neurald-code", str(int(result))
+            key, value = "neurald-code", number
 
         return (Item,)
 

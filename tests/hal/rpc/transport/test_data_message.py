@@ -1,0 +1,88 @@
+"""Messages with data on the wire: the same as protobuf's, and safe from hostile bytes."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neurald._proto import device_pb2
+from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.rpc.transport.data_chunks import PackedChunk
+from neurald.hal.rpc.transport.data_message import decode, encode, split
+
+REQUEST = device_pb2.ExecuteWithDataRequest
+REPLY = device_pb2.ExecuteWithDataReply
+
+chunks = st.lists(
+    st.tuples(st.binary(max_size=300), st.sampled_from([0, 1, 127, 128, 1 << 20, (1 << 32) - 1])), max_size=4
+)
+
+
+def whole(found: list[tuple[bytes, int]], rate: float = 0.0) -> device_pb2.ExecuteWithDataRequest:
+    """Returns a message as protobuf holds it."""
+    return REQUEST(
+        request=device_pb2.ExecuteRequest(prepared_model=7),
+        bytes_per_s=rate,
+        chunks=[device_pb2.DataChunk(content=content, unpacked_bytes=size) for content, size in found],
+    )
+
+
+@given(chunks, st.sampled_from([0.0, 1e6]))
+@settings(deadline=None)
+def test_protobuf_reads_what_is_written(found: list[tuple[bytes, int]], rate: float) -> None:
+    packed = [PackedChunk(memoryview(content), size) for content, size in found]
+    assert REQUEST.FromString(encode(whole([], rate), packed)) == whole(found, rate)
+
+
+@given(chunks, st.sampled_from([0.0, 1e6]))
+@settings(deadline=None)
+def test_what_protobuf_writes_is_read(found: list[tuple[bytes, int]], rate: float) -> None:
+    message = decode(REQUEST, whole(found, rate).SerializeToString())
+    assert message.head == whole([], rate)
+    assert [(bytes(each.content), each.unpacked_bytes) for each in message.chunks] == found
+
+
+@given(chunks, st.data())
+@settings(deadline=None)
+def test_damaged_messages_are_refused_or_read(found: list[tuple[bytes, int]], data: st.DataObject) -> None:
+    content = bytearray(whole(found, 1.0).SerializeToString())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(content[: data.draw(st.integers(0, len(content)))])
+    try:
+        message = decode(REQUEST, cut)
+    except BadData:
+        return
+    assert sum(len(each.content) for each in message.chunks) <= len(cut)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x12",  # no size
+        b"\x12\x05\x0a",  # a size beyond the end
+        b"\x12\x03\x0a\x05x",  # content beyond its chunk
+        b"\x12\x02\x0a\x09" + bytes(20),  # content beyond its chunk, but not beyond the end
+        b"\x80" * 11,  # a number that is too long
+        b"\x00\x00",  # field 0
+        b"\x1b",  # a group
+        b"\x19\x00",  # a fixed64 that is cut off
+    ],
+)
+def test_malformed_messages(content: bytes) -> None:
+    with pytest.raises(BadData, match=r"ExecuteWithDataRequest: the \d+ bytes received are not a valid"):
+        split(REQUEST, content)
+
+
+def test_fields_of_newer_versions_are_skipped() -> None:
+    chunk = b"\x0a\x01x\x7a\x01y\x78\x01"
+    content = REPLY().SerializeToString() + b"\x12" + bytes([len(chunk)]) + chunk + b"\xfa\x01\x01z"
+    message = decode(REPLY, content)
+    assert [(bytes(each.content), each.unpacked_bytes) for each in message.chunks] == [(b"x", 0)]
+    with pytest.raises(BadData):
+        split(REPLY, content, is_strict=True)
+
+
+def test_the_number_of_chunks_is_limited() -> None:
+    with pytest.raises(ResourceExhaustedPersistent, match="more than 16384 chunks"):
+        split(REQUEST, b"\x12\x00" * 16385)
+    assert len(split(REQUEST, b"\x12\x00" * 16384)[1]) == 16384
