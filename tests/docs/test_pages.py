@@ -4,7 +4,9 @@ import configparser
 import os
 import shutil
 import sys
+import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -90,20 +92,20 @@ def _training() -> TfliteModel:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Creates a working directory with the files that pages name, and one for sockets."""
     demo = ROOT / "service" / "demo"
     shutil.copy(demo / "digits.tflite", tmp_path)
     _assistant().write(tmp_path / "assistant.tflite")
     _training().write(tmp_path / "model.tflite")
     np.savez(tmp_path / "inputs.npz", image=np.zeros((1, 8, 8, 1), np.uint8))
-    runtime = tmp_path / "run"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    # Paths of sockets are limited, and pytest's are long.
+    with tempfile.TemporaryDirectory(prefix="nd") as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        yield tmp_path
 
 
 @pytest.mark.slow

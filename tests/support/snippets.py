@@ -87,6 +87,8 @@ class Page:
 
     def __exit__(self, *_: object) -> None:
         for process in self._staying:
+            if process.poll() is not None:
+                continue
             os.killpg(process.pid, signal.SIGTERM)
             try:
                 process.wait(30)
