@@ -15,7 +15,8 @@ from msgspec import Struct
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
 from neurald.drivers.compiler.ir.expression import Expression, Load
-from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope, Guard, estimate
+from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.frontend.control_flow import CONTROL_FLOW, structu
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, each_item
-from neurald.drivers.compiler.ir.extent import ExtentScope
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model

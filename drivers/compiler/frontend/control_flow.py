@@ -46,11 +46,8 @@ from neurald.drivers.compiler.frontend.symbolic_integers import (
     INTEGER_TYPES,
     sums_of_result,
 )
-from neurald.drivers.compiler.ir.extent import (
-    ExtentScope,
-    number_of,
-    same_length,
-)
+from neurald.drivers.compiler.ir.extent import number_of, same_length
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name, operation_number

@@ -28,15 +28,9 @@ from neurald.drivers.compiler.frontend.structured_model import (
 from neurald.drivers.compiler.frontend.symbolic_integers import (
     Sum,
 )
-from neurald.drivers.compiler.ir.extent import (
-    MIN_LENGTH,
-    Extent,
-    Guard,
-    Relation,
-    has_extents,
-    number_of,
-    same_length,
-)
+from neurald.drivers.compiler.ir.extent import Extent, has_extents, number_of, same_length
+from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, Guard
+from neurald.drivers.compiler.ir.extent_terms import Relation
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -30,13 +30,8 @@ from neurald.drivers.compiler.frontend.symbolic_integers import (
     constant_sums,
     unknown_sums,
 )
-from neurald.drivers.compiler.ir.extent import (
-    Extent,
-    ExtentScope,
-    has_extents,
-    same_shape,
-    symbols_of,
-)
+from neurald.drivers.compiler.ir.extent import Extent, has_extents, same_shape, symbols_of
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name

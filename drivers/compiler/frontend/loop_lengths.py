@@ -11,11 +11,7 @@ from neurald.drivers.compiler.frontend.flat_graph import (
 from neurald.drivers.compiler.frontend.structured_model import (
     LengthUpdate,
 )
-from neurald.drivers.compiler.ir.extent import (
-    Extent,
-    number_of,
-    same_length,
-)
+from neurald.drivers.compiler.ir.extent import Extent, number_of, same_length
 from neurald.drivers.compiler.ir.value import Shape
 
 #: Limit on the dimensions of a loop's values that change.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from neurald.drivers.compiler.ir.extent import MIN_LENGTH, ExtentScope
+from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, ExtentScope
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.background import worker

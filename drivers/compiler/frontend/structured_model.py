@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, ExtentScope, Guard, has_extents
+from neurald.drivers.compiler.ir.extent import Extent, has_extents
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 

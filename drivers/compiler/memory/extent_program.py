@@ -13,7 +13,9 @@ from neurald.hal.errors import BadData
 
 if TYPE_CHECKING:
     # Running a cached step must not import the compiler.
-    from neurald.drivers.compiler.ir.extent import Atom, Extent, ExtentScope
+    from neurald.drivers.compiler.ir.extent import Extent
+    from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+    from neurald.drivers.compiler.ir.extent_terms import Atom
 
 #: A sum of products: factors, each with the numbers of the atoms that it multiplies.
 Sum: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]

@@ -3,8 +3,8 @@
 Every expression is computed once, hoisted as far out of loops as possible. The lanes of a vector
 are consecutive elements along one axis. Expressions that depend on this axis are vectors, all
 others are scalars, which are broadcast where they are combined with vectors. Loads with consecutive
-addresses along the lanes load a vector, others gather. Reductions that do not depend on the lanes'
-axis are vectorised along one of their own axes.
+addresses along the lanes load a vector, loads of every other element two, and all others gather.
+Reductions that do not depend on the lanes' axis are vectorised along one of their own axes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +62,8 @@ from neurald.drivers.cpu.target.target import Target
 #: prefetchers are too late if there is much computation between loads.
 _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
+#: Maximum distance of elements that are loaded with those between them, instead of gathered.
+_MAX_LOADED_STRIDE = 2
 
 
 class _Lanes(Struct, eq=False):
@@ -392,6 +394,9 @@ class Statements:
             found = self._row.row_load(load)
             if found is not None:
                 return self._row_load(load, found)
+        is_short = isinstance(stride, int) and 1 < stride <= _MAX_LOADED_STRIDE <= v.lanes
+        if is_short and stride is not None and guard is None and lanes.mask is None:
+            return from_stored(v, kind, self._strided(load.value, self._scalar(offset), stride))
         mask = self._mask(guard)
         if stride == 0 and guard is not None:
             safe = self._single.select(v.any_lane(mask), "i64", self._scalar(offset), "0")
@@ -405,6 +410,17 @@ class Statements:
         if guard is None or load.otherwise is None:
             return value
         return v.select(self._vector(guard), element, value, self._vector(load.otherwise))
+
+    def _strided(self, value: Value, first: str, stride: int) -> str:
+        """Loads elements at equal distances, with those between them."""
+        v = self._lanes.v
+        starts = [number * v.lanes for number in range(stride - 1)]
+        # The last vector ends with the last element, so that nothing behind it is read.
+        starts.append((stride - 1) * (v.lanes - 1))
+        at = [lane * stride for lane in range(v.lanes)]
+        return vector_memory.permuted_load(
+            v, stored(value.type), self._pointers[value], first, v.lanes, starts, at
+        )
 
     def _gathers(self, offset: Expression) -> bool:
         """Returns True if an offset depends on values computed per lane."""

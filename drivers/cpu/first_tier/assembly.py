@@ -12,7 +12,7 @@ from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, Kernel
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
-from neurald.hal.model.types import Model, Operand, byte_size
+from neurald.hal.model.types import Model, Operand, Subgraph, byte_size
 
 #: Describes the kernels, for profiles.
 _LABEL: Final = "first tier"
@@ -23,6 +23,7 @@ class BoundPart(Struct, frozen=True, kw_only=True):
 
     Attributes:
         model: the model.
+        graph: one of its graphs.
         inputs, outputs: operands that other operations, or the client, compute or need.
         calls: the kernels in order, each with the position of its operation. All operands that they
             access are fully specified.
@@ -30,6 +31,7 @@ class BoundPart(Struct, frozen=True, kw_only=True):
     """
 
     model: Model
+    graph: Subgraph
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     calls: Sequence[tuple[int, BoundCall]]
@@ -38,7 +40,7 @@ class BoundPart(Struct, frozen=True, kw_only=True):
     def constant(self, index: int) -> np.ndarray | None:
         """Returns the value of an operand that is known."""
         found = self.known.get(index)
-        return self.model.constant(self.model.main.operands[index]) if found is None else found
+        return self.model.constant(self.graph.operands[index]) if found is None else found
 
 
 def assemble(part: BoundPart, target: str) -> tuple[Executable, np.ndarray]:
@@ -55,9 +57,9 @@ class _Assembly:
     """The memory of a part, and its calls."""
 
     def __init__(self, part: BoundPart) -> None:
-        self._part, self._model = part, part.model
+        self._part = part
         self._calls = [call for _, call in part.calls]
-        operands = part.model.main.operands
+        operands = part.graph.operands
         #: Values in the arena, by what is read or written, with their sizes.
         self._sizes: dict[int | BoundTemporary, int] = {
             index: _size(operands[index]) for index in (*part.inputs, *part.outputs)
@@ -78,7 +80,7 @@ class _Assembly:
         elif (value := self._part.constant(argument)) is not None:
             self._add_constant(argument, value.nbytes)
         else:
-            self._sizes[argument] = _size(self._model.main.operands[argument])
+            self._sizes[argument] = _size(self._part.graph.operands[argument])
 
     def _add_constant(self, key: int | BoundConstant, size_bytes: int) -> None:
         if key not in self._constants:
@@ -182,7 +184,7 @@ class _Assembly:
         return contents
 
     def _port(self, index: int) -> Port:
-        operand = self._model.main.operands[index]
+        operand = self._part.graph.operands[index]
         assert operand.dimensions is not None  # noqa: S101 - checked
         return Port(
             offset=self._offsets[index],

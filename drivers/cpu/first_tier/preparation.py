@@ -39,44 +39,83 @@ def prepare(
         codes: the code of the library.
         team: the threads that run the model.
     """
-    main = model.main
-    binder = Binder(model, main, tiles_of(target))
-    bound = binder.bound()
-    folded = set(binder.folded)
-    is_native = [calls is not None for calls in bound]
-    if len(folded) == sum(is_native):
+    whole = _Bound(model, model.main, target, codes, team)
+    if whole.is_complete:
+        main = model.main
+        native = whole.native(range(len(main.operations)), main.inputs, main.outputs)
+        return whole_model(native, lambda: ReferenceModel(model))
+    # Graphs that control flow refers to.
+    others = [_Bound(model, graph, target, codes, team) for graph in model.referenced]
+    if not any(each.has_kernels for each in (whole, *others)):
         return ReferenceModel(model)
+    return ReferenceModel(model, [each.steps() for each in (whole, *others)])
 
-    def native(operations: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> NativeModel:
-        calls = [(position, call) for position in operations for call in bound[position] or ()]
+
+class _Bound:
+    """A graph whose operations are bound to kernels.
+
+    Args:
+        model: the model.
+        graph: one of its graphs.
+        target: the target of the code.
+        codes: the code of the library.
+        team: the threads that run the model.
+    """
+
+    def __init__(
+        self, model: Model, graph: Subgraph, target: Target, codes: Sequence[bytes], team: Team
+    ) -> None:
+        self._model, self._graph = model, graph
+        self._target, self._codes, self._team = target, codes, team
+        self._binder = Binder(model, graph, tiles_of(target))
+        self._calls = self._binder.bound()
+
+    @property
+    def has_kernels(self) -> bool:
+        """True if any operation has a kernel."""
+        return any(self._calls)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if kernels compute all outputs."""
+        is_computed = self._binder.known.keys().isdisjoint(self._graph.outputs)
+        return self.has_kernels and is_computed and all(calls is not None for calls in self._calls)
+
+    def native(self, operations: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> NativeModel:
+        """Returns the step of some operations.
+
+        Args:
+            operations: their positions.
+            inputs, outputs: operands that other operations, or the client, compute or need.
+        """
         part = BoundPart(
-            model=model, inputs=tuple(inputs), outputs=tuple(outputs), calls=calls, known=binder.known
+            model=self._model,
+            graph=self._graph,
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            calls=[(position, call) for position in operations for call in self._calls[position] or ()],
+            known=self._binder.known,
         )
-        executable, constants = assemble(part, target.name)
-        return NativeModel(executable, codes, constants, team)
+        executable, constants = assemble(part, self._target.name)
+        return NativeModel(executable, self._codes, constants, self._team)
 
-    if all(is_native) and binder.known.keys().isdisjoint(main.outputs):
-        whole = native(range(len(main.operations)), main.inputs, main.outputs)
-        return whole_model(whole, lambda: ReferenceModel(model))
-    consumers = _consumers(main)
-    steps: list[Step] = [_constants(main, binder)] if folded else []
-    # Where operations on constants are does not matter, since nothing is computed there.
-    for each in segments(main, is_native):
-        operations = tuple(position for position in each.operations if position not in folded)
-        if not each.is_native or not operations:
-            steps += operations
-            continue
-        inputs, outputs = _boundary(main, operations, consumers, binder.known)
-        steps.append(
-            NativeSegment(
-                operations=operations,
-                inputs=inputs,
-                outputs=outputs,
-                native=native(operations, inputs, outputs),
-            )
-        )
-    _LOG.debug("%d of %d operations have kernels of the first tier", sum(is_native), len(is_native))
-    return ReferenceModel(model, [steps, *[None] * len(model.referenced)])
+    def steps(self) -> list[Step]:
+        """Returns the steps of the graph: on kernels where there are any, else on references."""
+        graph, known, folded = self._graph, self._binder.known, set(self._binder.folded)
+        is_native = [calls is not None for calls in self._calls]
+        consumers = _consumers(graph)
+        steps: list[Step] = [_constants(graph, self._binder)] if folded else []
+        # Where operations on constants are does not matter, since nothing is computed there.
+        for each in segments(graph, is_native):
+            operations = tuple(position for position in each.operations if position not in folded)
+            if not each.is_native or not operations:
+                steps += operations
+                continue
+            inputs, outputs = _boundary(graph, operations, consumers, known)
+            native = self.native(operations, inputs, outputs)
+            steps.append(NativeSegment(operations=operations, inputs=inputs, outputs=outputs, native=native))
+        _LOG.debug("%d of %d operations have kernels of the first tier", sum(is_native), len(is_native))
+        return steps
 
 
 def _constants(graph: Subgraph, binder: Binder) -> "_ConstantSegment":

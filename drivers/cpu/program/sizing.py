@@ -20,16 +20,9 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.extent import (
-    MAX_LENGTH,
-    Atom,
-    AtomKind,
-    Extent,
-    ExtentScope,
-    Guard,
-    Relation,
-    symbols_of,
-)
+from neurald.drivers.compiler.ir.extent import Extent, symbols_of
+from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, ExtentScope, Guard
+from neurald.drivers.compiler.ir.extent_terms import Atom, AtomKind, Relation
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp

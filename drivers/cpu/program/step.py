@@ -17,7 +17,8 @@ from neurald.drivers.compiler.frontend.structured_model import (
 from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_pairs, value_shape
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, index, load
-from neurald.drivers.compiler.ir.extent import Extent, ExtentScope, Guard, estimate, has_extents
+from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

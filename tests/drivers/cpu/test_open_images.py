@@ -52,7 +52,9 @@ class Images:
         self.builder.set_operand_value(index, values)
         return index
 
-    def _model(self, operation: nd.OperationType, inputs: list[int], numbers: tuple[int, ...], channels: int):
+    def _model(
+        self, operation: nd.OperationType, inputs: list[int], numbers: tuple[int, ...], channels: int
+    ) -> nd.Model:
         for value in numbers:
             inputs.append(self.builder.add_operand(nd.OperandType.INT32))
             self.builder.set_operand_value(inputs[-1], value)

@@ -122,16 +122,16 @@ class QuantizedSums:
         )
         return self._case(graph, (tail or self.rescaled())(builder, sums))
 
-    def product_of_computed(
-        self, left: Shape, right: Shape, tail: Tail | None = None, **layout: bool
-    ) -> Case:
+    def product_of_computed(self, left: Shape, right: Shape, tail: Tail | None = None, **layout: Any) -> Case:
         """Creates a matrix product without constants; see `MatrixProduct` for shapes and layout."""
         graph = self._graph = Graph(
             inputs=[Value(left, self._source), Value(right, self._weights)], outputs=[]
         )
         builder = Builder(graph, lambda index: graph.inputs[index])
+        first, second = graph.inputs
         sums = builder.matrix_product(
-            *graph.inputs,
+            first,
+            second,
             type=Scalar.INT32,
             left_zero=self._zeros[0],
             right_zero=self._zeros[1],

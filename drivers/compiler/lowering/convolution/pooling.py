@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
     axis,
-    clamp,
+    index,
     load,
     maximum,
     minimum,
@@ -144,8 +144,11 @@ def _count(window: Window, at: tuple[Expression, ...], shape: Shape) -> Expressi
         begin = _begin(window, at, dimension)
         taps = window.kernel[dimension - 1]
         count = minimum(begin + taps, shape[dimension]) - maximum(begin, 0)
-        # Images of open size have no known bounds.
-        counts.append(clamp(count, 1, taps) if has_extents((count.low, count.high)) else count)
+        if has_extents((count.low, count.high)):
+            # It is not less than 1 and not more than the taps anyway, but its bounds do not tell.
+            least = apply(Op.MAXIMUM, count, index(1), low=1, high=count.high)
+            count = apply(Op.MINIMUM, least, index(taps), low=1, high=taps)
+        counts.append(count)
     return counts[0] * counts[1]
 
 

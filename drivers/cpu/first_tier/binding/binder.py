@@ -41,6 +41,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.AVERAGE_POOL_2D,
         T.TFLITE_AVERAGE_POOL_2D,
     ),
+    "resizing": (T.RESIZE_BILINEAR, T.TFLITE_RESIZE_BILINEAR),
     "rows": (
         T.MEAN,
         T.TFLITE_MEAN,
@@ -251,7 +252,7 @@ class Binder:
 
     def _operation(self, position: int) -> list[BoundCall] | None:
         operation, operands = self._graph.operations[position], self._graph.operands
-        bind = _BINDINGS.get(operation.type)
+        bind: _Bind | None = _BINDINGS.get(operation.type)
         if bind is None or any(
             not operands[index].is_fully_specified
             for index in (*operation.inputs, *operation.outputs)

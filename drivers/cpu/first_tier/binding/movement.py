@@ -8,7 +8,7 @@ their values, which element goes where.
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -222,7 +222,7 @@ def bind_pad(scope: BindingScope, call: Call) -> list[BoundCall]:
     return calls
 
 
-def _padding(scope: BindingScope, call: Call) -> int | float:
+def _padding(scope: BindingScope, call: Call) -> Any:
     """Returns the raw value of padding."""
     if call.binding.type is OperationType.PAD_V2:
         from neurald.hal.operations.movement.padding import padding_value
@@ -312,7 +312,7 @@ def bind_nearest(scope: BindingScope, call: Call) -> list[BoundCall]:
     if is_nchw(call):
         raise NotBound("the layout is NCHW")
     given, shape = call.shape("input"), output_shape(call)
-    indexes = [np.arange(length, dtype=np.int32) for length in shape]
+    indexes: list[Array] = [np.arange(length, dtype=np.int32) for length in shape]
     for axis in (1, 2):
         indexes[axis] = nearest_indexes(call, given[axis], shape[axis]).astype(np.int32)
     return _by_axes(call, indexes)
@@ -331,7 +331,7 @@ def _by_axes(call: Call, indexes: Sequence[Array]) -> list[BoundCall]:
     rows = math.prod(len(each) for each in indexes[:outer])
 
     def fill(target: Array) -> None:
-        sources = np.zeros(1, np.int32)
+        sources: Array = np.zeros(1, np.int32)
         for each, stride in zip(indexes[:outer], strides, strict=False):
             sources = (sources[:, None] + each * np.int32(stride)).reshape(-1)
         target[:, 0] = np.arange(rows, dtype=np.int32) * np.int32(run)

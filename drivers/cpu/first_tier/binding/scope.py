@@ -3,7 +3,7 @@
 import math
 import struct
 from collections.abc import Callable, Hashable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -38,17 +38,16 @@ class BindingScope:
         self.operands = graph.operands
         self.tiles = tiles
         self.known: dict[int, Array] = {}
-        self._values: dict[int, Any] = {}
+        self._values: dict[int, Array | None] = {}
         self._constants: dict[Hashable, BoundConstant] = {}
         #: What was found out about operations that others are equal to.
         self.bound: dict[Hashable, tuple[tuple[int, ...], list[BoundCall]]] = {}
 
     def value(self, index: int) -> Array | None:
         """Returns the value of an operand that is known."""
-        found = self._values.get(index, self)
-        if found is self:
-            found = self._values[index] = self._model.constant(self.operands[index])
-        return found
+        if index not in self._values:
+            self._values[index] = self._model.constant(self.operands[index])
+        return self._values[index]
 
     def set_value(self, index: int, value: Array) -> None:
         """Makes the value of an operand known that is computed from constants."""

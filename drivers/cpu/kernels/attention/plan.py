@@ -3,7 +3,8 @@
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, load
-from neurald.drivers.compiler.ir.extent import MIN_LENGTH, Extent, estimate, has_extents
+from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents
+from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

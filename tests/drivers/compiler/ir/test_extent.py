@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neurald.drivers.compiler.ir.extent import (
-    MAX_LENGTH,
-    AtomKind,
-    Extent,
-    ExtentScope,
-    Relation,
-    at_least,
-    common_divisor,
-    estimate,
-    integer,
-    is_one,
-)
+from neurald.drivers.compiler.ir.extent import Extent, at_least, common_divisor, estimate, integer, is_one
+from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, ExtentScope
+from neurald.drivers.compiler.ir.extent_terms import AtomKind, Relation
 
 pytestmark = pytest.mark.quick
 

@@ -45,6 +45,8 @@ def _text(kernel: Kernel) -> str:
 LOADS: dict[str, tuple[tuple[int, ...], tuple[int, int], _Body]] = {
     "one after another": ((9, 70), (9, 64), lambda v, y, x: load(v, (y, x + 6))),
     "the same for all": ((9, 3), (9, 64), lambda v, y, x: load(v, (y, y * 0 + 2))),
+    "every other": ((9, 127), (9, 64), lambda v, y, x: load(v, (y, x * 2))),
+    "every other, to the last one": ((9, 200), (9, 100), lambda v, y, x: load(v, (y, x * 2 + 1))),
     "every third": ((9, 192), (9, 64), lambda v, y, x: load(v, (y, x * 3))),
     "backwards": ((9, 64), (9, 64), lambda v, y, x: load(v, (y, index(63) - x))),
     "each twice": ((9, 32), (9, 64), lambda v, y, x: load(v, (y, x // 2))),
@@ -117,7 +119,7 @@ def test_consecutive_elements_are_loaded_as_vectors() -> None:
         shape, result, body = LOADS[name]
         return _text(_kernel(result, Value(shape, Scalar.FLOAT32), body))
 
-    for name in ("one after another", "the same for all", "rows that are there"):
+    for name in ("one after another", "every other", "the same for all", "rows that are there"):
         assert "masked" not in text(name)
     assert "masked.load" in text("columns that are there")
     assert "masked.gather" in text("every third")

@@ -5,11 +5,13 @@ import time
 import numpy as np
 import pytest
 from support.cpu.first_tier import prepared, results
+from support.models.control_flow import Graph, below
 from support.opencl.models import request_of
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.compiling.background import BackgroundCompiler
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -78,6 +80,29 @@ def test_a_network_gives_the_integers_of_its_references() -> None:
         image = rng.integers(0, 256, (1, 8, 8, 1)).astype(np.uint8)
         expected = results(ReferenceModel(model), model, [image])
         np.testing.assert_array_equal(results(found, model, [image])[0], expected[0])
+
+
+def test_graphs_of_loops_have_kernels() -> None:
+    body, condition, main = Graph(), below(5, extra=2), Graph()
+    count, value, factor = body.value(shape=(1,)), body.value(), body.value()
+    next_count = body.binary(nd.OperationType.ADD, count, body.constant([1]), body.value(shape=(1,)))
+    product = body.binary(nd.OperationType.MUL, value, factor, body.value())
+    same = body.binary(nd.OperationType.MUL, factor, body.constant([1]), body.value())
+    loop = body.finish([count, value, factor], [next_count, product, same])
+    shapes = ((1,), (2,), (2,))
+    given, made = ([main.value(shape=shape) for shape in shapes] for _ in range(2))
+    inputs = [main.model(condition), main.model(loop), *given]
+    main.builder.add_operation(nd.OperationType.WHILE, inputs, made)
+    model = main.finish(given, made)
+    found = prepared(model)
+    assert isinstance(found, ReferenceModel)
+    _, *steps = found.steps
+    assert [len(each) for each in steps] == [1, 1]
+    assert all(isinstance(each, NativeSegment) for (each,) in steps)
+    arrays = [np.zeros(1, np.float32), np.array([1.5, -2], np.float32), np.array([2, 3], np.float32)]
+    last, power, _ = results(found, model, arrays)
+    np.testing.assert_array_equal(last, [5])
+    np.testing.assert_array_equal(power, arrays[1] * arrays[2] ** 5)
 
 
 def test_models_with_open_dimensions_are_bound_for_each_size() -> None:

@@ -1,0 +1,167 @@
+"""What extents consist of: symbols, and quotients and remainders; and the bounds that follow."""
+
+import math
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+
+class AtomKind(IntEnum):
+    """What an `Atom` is: an open dimension, or a quotient or remainder of two extents."""
+
+    SYMBOL = 0
+    QUOTIENT = 1
+    REMAINDER = 2
+
+
+class Relation(IntEnum):
+    """A relation of an extent to 0."""
+
+    NEGATIVE = 0
+    ZERO = 1
+
+
+class Atom(Struct, eq=False):
+    """A factor of extents.
+
+    Attributes:
+        key: distinguishes it from others, the same in every process.
+        number: of a symbol; -1 for others.
+        dividend, divisor: of a quotient or remainder, ints or extents.
+        hint: its value for the sizes of the compilation.
+    """
+
+    key: str
+    kind: AtomKind
+    hint: int
+    number: int = -1
+    dividend: Any = 0
+    divisor: Any = 1
+
+
+#: Products of atoms, sorted by key, with their factors; the empty product is the constant.
+Terms = Mapping[tuple[Atom, ...], int]
+
+
+class TermScope(Protocol):
+    """What arithmetic needs of an `ExtentScope`."""
+
+    @property
+    def least(self) -> int:
+        """See `ExtentScope.least`."""
+
+    def extent(self, terms: Terms) -> Any:
+        """See `ExtentScope.extent`."""
+
+    def atom(self, kind: AtomKind, key: str, make: Callable[[], Atom]) -> Atom:
+        """See `ExtentScope.atom`."""
+
+    def range_of(self, symbol: int) -> tuple[int, int]:
+        """See `ExtentScope.range_of`."""
+
+    def guarded(self, extent: Any, relation: Relation) -> bool:
+        """See `ExtentScope.guarded`."""
+
+
+class Polynomial:
+    """The terms of an `Extent`, which adds the operators of numbers.
+
+    Attributes:
+        scope: where its symbols are from, an `ExtentScope`.
+        key: the same for equal extents, in every process.
+        terms: see `Terms`.
+        hint: its value for the sizes of the compilation.
+    """
+
+    __slots__ = ("_ranges", "hint", "key", "scope", "terms")
+
+    def __init__(self, scope: Any, key: str, terms: Terms) -> None:
+        self.scope = scope
+        self.key = key
+        self.terms = terms
+        self.hint = sum(
+            factor * math.prod(atom.hint for atom in product) for product, factor in terms.items()
+        )
+        #: By the least length that is assumed: version and bounds.
+        self._ranges: dict[int, tuple[int, int, int]] = {}
+
+    def range(self) -> tuple[int, int]:
+        """Returns bounds of its value for all sizes that pass the guards so far."""
+        scope = self.scope
+        version, low, high = self._ranges.get(scope.least, (-1, 0, 0))
+        if version != scope.version:
+            low, high = _range_of(self)
+            if scope.least:
+                # Lengths that are shorter than assumed make differences larger.
+                with scope.assuming(0):
+                    high = self.range()[1]
+            self._ranges[scope.least] = scope.version, low, high
+        return low, high
+
+
+def terms_of(number: Any) -> Terms:
+    """Returns the terms of an int or an extent."""
+    return number.terms if isinstance(number, Polynomial) else {(): int(number)}
+
+
+def without(atoms: tuple[Atom, ...], product: tuple[Atom, ...]) -> tuple[Atom, ...] | None:
+    """Returns a product divided by another; None if it is not divisible."""
+    left = list(atoms)
+    for atom in product:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _range_of(extent: Polynomial) -> tuple[int, int]:
+    # Bounds of n · n - n are those of n, times those of n - 1.
+    common = _common_atoms(extent.terms)
+    scope = extent.scope
+    low, high = _range_of_sum(scope, {without(each, common): n for each, n in extent.terms.items()})
+    for atom in common:
+        corners = [one * other for one in (low, high) for other in _atom_range(scope, atom)]
+        low, high = min(corners), max(corners)
+    return low, high
+
+
+def _common_atoms(terms: Terms) -> tuple[Atom, ...]:
+    """Returns a product that divides all products."""
+    first, *others = terms
+    if not others:
+        return ()
+    common: list[Atom] = []
+    for atom in first:
+        if all(each.count(atom) > common.count(atom) for each in others):
+            common.append(atom)
+    return tuple(common)
+
+
+def _range_of_sum(scope: TermScope, terms: Mapping[Any, int]) -> tuple[int, int]:
+    low = high = 0
+    for product, factor in terms.items():
+        smallest = largest = 1
+        for atom in product:
+            ends = _atom_range(scope, atom)
+            corners = [one * other for one in (smallest, largest) for other in ends]
+            smallest, largest = min(corners), max(corners)
+        low += min(factor * smallest, factor * largest)
+        high += max(factor * smallest, factor * largest)
+    return low, high
+
+
+def _atom_range(scope: TermScope, atom: Atom) -> tuple[int, int]:
+    if atom.kind is AtomKind.SYMBOL:
+        return scope.range_of(atom.number)
+    (low, high), (least, most) = (
+        each.range() if isinstance(each, Polynomial) else (each, each)
+        for each in (atom.dividend, atom.divisor)
+    )
+    # Divisors are positive.
+    least = max(1, least)
+    if atom.kind is AtomKind.REMAINDER:
+        return 0, most - 1
+    corners = [one // other for one in (low, high) for other in (least, most)]
+    return min(corners), max(corners)
