@@ -126,8 +126,8 @@ class Connection:
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
             # A stream of one message is a message, which needs no thread here.
-            self._execute_at_once = channel.unary_unary(_EXECUTE_WITH_DATA)
-            self._execute_in_parts = channel.stream_stream(_EXECUTE_WITH_DATA)
+            self._execute_at_once: Any = channel.unary_unary(_EXECUTE_WITH_DATA)
+            self._execute_in_parts: Any = channel.stream_stream(_EXECUTE_WITH_DATA)
             if not is_of_machine:
                 # gRPC finds out whether the daemon answers, before the side channel waits for its
                 # greeting.

@@ -41,6 +41,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.AVERAGE_POOL_2D,
         T.TFLITE_AVERAGE_POOL_2D,
     ),
+    "resizing": (T.RESIZE_BILINEAR, T.TFLITE_RESIZE_BILINEAR),
     "rows": (
         T.MEAN,
         T.TFLITE_MEAN,

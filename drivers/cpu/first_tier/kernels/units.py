@@ -5,6 +5,7 @@ from neurald.drivers.cpu.first_tier.kernels.factors import factor_units
 from neurald.drivers.cpu.first_tier.kernels.movement import movement_units
 from neurald.drivers.cpu.first_tier.kernels.pooling import pooling_units
 from neurald.drivers.cpu.first_tier.kernels.products import product_units
+from neurald.drivers.cpu.first_tier.kernels.resizing import resizing_units
 from neurald.drivers.cpu.first_tier.kernels.rows import row_units
 from neurald.drivers.cpu.native.object_code import callers_unit
 from neurald.drivers.cpu.native.unit_queue import Unit
@@ -22,6 +23,7 @@ def library_units(target: Target) -> list[Unit]:
         *element_units(target),
         *row_units(target),
         *pooling_units(target),
+        *resizing_units(target),
         *movement_units(target),
         callers_unit(set(_POINTERS)),
     ]

@@ -196,7 +196,7 @@ def test_groups_of_channels(target: str, kinds: tuple[nd.OperandType, nd.Operand
 def test_transposed_convolutions(target: str, kinds: Any, kernel: Any, strides: Any) -> None:
     build = LayerBuilder(0)
     given = build.given(kinds[0], (2, 4, 5, 9))
-    weights = build.weights(*kinds, (7, *kernel, 9), 0)
+    weights = build.weights(kinds[0], kinds[1], (7, *kernel, 9), 0)
     lengths = [n * stride for n, stride in zip((4, 5), strides, strict=True)]
     output = build.operand(kinds[0], (2, *lengths, 7), **_scale(kinds[0], 0.4, 3))
     shape = build.constant(INT32, np.array([2, *lengths, 7], np.int32))

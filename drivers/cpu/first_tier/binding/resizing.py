@@ -1,0 +1,73 @@
+"""Binds interpolation between pixels."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from neurald.drivers.cpu.first_tier.binding.scope import (
+    ELEMENTS_PER_NS,
+    FLOAT,
+    SIGNED,
+    BindingScope,
+    output_shape,
+)
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.layout import is_nchw
+
+#: Maximum number of positions, which have four offsets and two weights.
+_MAX_POSITIONS: Final = 1 << 20
+_MAX_INT32: Final = (1 << 31) - 1
+_PIXELS: Final = 4
+
+
+def bind_bilinear(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds RESIZE_BILINEAR of floats, and of signed bytes with TFLite's weights."""
+    kind = call.operand("input").type
+    is_tflite = call.binding.type is OperationType.TFLITE_RESIZE_BILINEAR
+    if (
+        is_nchw(call)
+        or call.operand("output").type is not kind
+        or not (kind is FLOAT or (is_tflite and kind is SIGNED))
+    ):
+        raise NotBound("the layout is NCHW, or the types have no kernel")
+    if kind is FLOAT:
+        from neurald.hal.operations.movement.resizing import neighbours
+    else:
+        from neurald.hal.operations.tflite.movement.resizing import fixed_point_neighbours as neighbours
+
+    (images, height, width, channels), shape = call.shape("input"), output_shape(call)
+    positions = math.prod(shape[:3])
+    if positions > _MAX_POSITIONS or math.prod(call.shape("input")) > _MAX_INT32:
+        raise NotBound("there are too many positions")
+    upper, lower, below = neighbours(call, height, shape[1])
+    left, right, beside = neighbours(call, width, shape[2])
+    first = np.arange(images)[:, None, None] * (height * width)
+
+    def fill(target: Array) -> None:
+        pairs = ((upper, left), (lower, left), (upper, right), (lower, right))
+        for number, (row, column) in enumerate(pairs):
+            pixels = first + (row * width)[:, None] + column
+            target[..., number] = pixels * channels
+
+    weights = np.empty((images, *shape[1:3], 2), np.float32 if kind is FLOAT else np.int32)
+    weights[..., 0], weights[..., 1] = below[:, None], beside
+    table = BoundConstant(dtype=np.dtype(np.int32), shape=(images, *shape[1:3], _PIXELS), fill=fill)
+    return [
+        BoundCall(
+            function=f"first_bilinear_{'float' if kind is FLOAT else 'signed'}",
+            arguments=(call.index("output"), call.index("input"), table, BoundConstant.of(weights)),
+            words=(channels,),
+            work_items=positions,
+            cost_ns=positions * channels / ELEMENTS_PER_NS,
+        )
+    ]
+
+
+BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+    OperationType.RESIZE_BILINEAR: bind_bilinear,
+    OperationType.TFLITE_RESIZE_BILINEAR: bind_bilinear,
+}
