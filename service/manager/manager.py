@@ -161,8 +161,16 @@ class Manager:
         self._stops.set()
 
     def _end_when_idle(self) -> None:
-        """Ends the manager once it has been idle for long enough; calls itself until then."""
+        """Ends the manager once it has been idle for long enough; calls itself until then.
+
+        It also ends if its directory was removed, such as that of a user who has logged out: nobody
+        can find it any more, and applications start another.
+        """
         if self._exit_when_idle_s is None or self._stops.is_set():
+            return
+        if not (self._directory / MANAGER_SOCKET).exists():
+            _LOG.warning("the sockets in %s have been removed", self._directory)
+            self._stops.set()
             return
         loop = asyncio.get_running_loop()
         if not all(driver.is_idle for driver in self._drivers.values()):

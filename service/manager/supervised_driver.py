@@ -346,6 +346,8 @@ class SupervisedDriver:
         elif (
             self.settings.idle_s and not self.settings.listen and now_s - self._used_s >= self.settings.idle_s
         ):
+            # If the socket cannot be opened, the driver goes on, and this is tried again later.
+            self._used_s = now_s
             self._run(self._retire("it had no clients"))
         self._sessions = count
 
@@ -353,7 +355,10 @@ class SupervisedDriver:
         """Listens in place of its process, which then ends when it has drained."""
         if self._process is None and self._next is None:
             return
-        await self._standby.open()
+        if self._is_closing:
+            await self._stand_in()
+        else:
+            await self._standby.open()
         self._cancel_timer("watchdog")
         self._cancel_timer("spare")
         self._spare.drop()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -322,6 +323,16 @@ def test_the_end_leaves_nothing_behind(managed: Managed) -> None:
     assert managed.stop() == 0
     assert not any(is_alive(process) for process in managed.starts)
     assert [path.name for path in managed.directory.iterdir()] == []
+
+
+@pytest.mark.slow
+def test_a_manager_whose_directory_was_removed_ends(folder: Path) -> None:
+    with Managed(folder, "--exit-when-idle", "2") as managed:
+        assert add(connected(managed), 1) == 2
+        shutil.rmtree(managed.directory)
+        assert managed.process.wait(_NOTICED_S) == 0, managed.log
+        assert not any(is_alive(process) for process in managed.starts)
+        assert "have been removed" in managed.log
 
 
 def test_the_end_is_also_that_of_a_spare_process(managed: Managed) -> None:
