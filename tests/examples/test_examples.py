@@ -32,11 +32,11 @@ def test_every_example_is_listed() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_an_example(name: str, tmp_path: Path) -> None:
+def test_an_example(name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     if name == "use_another_host":
         pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
-    runtime = tmp_path / "run"
-    runtime.mkdir(mode=0o700)
+    # Paths of sockets are limited, so the name is short.
+    runtime = tmp_path_factory.mktemp("e")
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),

@@ -75,7 +75,9 @@ class ConnectionLife:
         """Ends the connection when a gRPC call ends that stays open while the daemon serves it."""
 
         def over(call: Any) -> None:
-            if call.code() is not grpc.StatusCode.UNIMPLEMENTED:  # a daemon of an older version
+            if call.code() is grpc.StatusCode.UNIMPLEMENTED:  # a daemon of an older version
+                self._is_watched = False
+            else:
                 self.end_with(call)
 
         self._is_watched = True
@@ -124,13 +126,16 @@ class ConnectionLife:
 
         `Watch` ends as well, and knows more of the cause.
         """
-        if self._is_watched:
-            self._over.wait(_CAUSE_WAIT_S)
+        self._await_end()
         if isinstance(error_of_status(failure), Withdrawn) and not self.is_over:
             self.was_stopped = True
             self.end("was replaced by another one, which does not know the session", is_innocent=True)
         else:
             self.end_with(failure)
+
+    def _await_end(self) -> bool:
+        """Waits for the cause, if something will tell it; returns whether the connection is over."""
+        return self._over.wait(_CAUSE_WAIT_S if self._is_watched else 0)
 
     def end_with(self, failure: Any) -> None:
         """Ends the connection for the status of a gRPC call that shows that it is lost."""
@@ -148,14 +153,17 @@ class ConnectionLife:
         else:
             self.end("is gone: it died, or its connection was cut")
 
-    def death(self, method: str = "", otherwise: str = "closed the connection") -> DeadObject:
+    def death(
+        self, method: str = "", otherwise: str = "closed the connection", *, is_told: bool = True
+    ) -> DeadObject:
         """Returns the error of a call that ended with the connection.
 
         Args:
             method: name of the call, if it is one of the contract.
             otherwise: the cause if the connection as a whole has not ended.
+            is_told: whether to wait for the cause.
         """
-        is_known = self._over.wait(_CAUSE_WAIT_S)
+        is_known = self._await_end() if is_told else self.is_over
         activity = _ACTIVITIES.get(method, "")
         cause = self._cause if is_known else otherwise
         innocent = Withdrawn if self.was_stopped else Unreachable

@@ -41,8 +41,13 @@ from neurald.hal.sync.fence import Fence
 _ANSWER_TIMEOUT_S = 60.0
 #: How long to wait for the daemon's own error after a deadline or a cancellation.
 _SLACK_S = 0.05
+#: If the connection is still open so long after its ring has ended, the ring ended alone; and how
+#: often that is looked at.
+_ALONE_S = 0.5
+_LOOK_S = 0.005
 _FOREVER_S = float("inf")
 _UNKNOWN = Timing()
+_ENDED = "the ring has ended"
 
 
 class RingConnection(Protocol):
@@ -105,6 +110,7 @@ class RingPeer:
         self._answer: bytes | None = None
         self._outcome: RingOutcome | None = None
         self._is_over = False
+        self._was_shut_down = False
         self._wake: Fence | None = None
         at_fork(self)
 
@@ -115,6 +121,7 @@ class RingPeer:
 
     def shut_down(self) -> None:
         """Ends the ring for the daemon and for a waiting thread. May be called by any thread."""
+        self._was_shut_down = True
         shut_down(self.socket)
 
     def close(self) -> None:
@@ -387,7 +394,7 @@ class RingPeer:
     def require_open(self) -> None:
         """Raises DeadObject if the ring has ended."""
         if self._is_over:
-            raise self._life.death() if self._life.is_over else DeadObject("the ring has ended")
+            raise self._life.death() if self._life.is_over else DeadObject(_ENDED)
 
     @property
     def is_open(self) -> bool:
@@ -399,7 +406,13 @@ class RingPeer:
 
     def _dead(self, otherwise: str) -> Error:
         """Ends the ring; returns an error with the cause if it is known, or else `otherwise`."""
-        return self._over(self._life.death("Execute", f"is gone: {otherwise}"))
+        if self._was_shut_down and not self._life.is_over:
+            return self._over(DeadObject(_ENDED))  # it is this side that ended it
+        connection, limit_s = self._daemon(), time.monotonic() + _ALONE_S
+        while connection is not None and connection.is_open and time.monotonic() < limit_s:
+            time.sleep(_LOOK_S)
+        is_alone = connection is not None and connection.is_open
+        return self._over(self._life.death("Execute", f"is gone: {otherwise}", is_told=not is_alone))
 
     def _over(self, error: Error) -> Error:
         """Ends the ring and returns `error`."""

@@ -16,7 +16,7 @@ from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import DeadObject, MissedDeadlineTransient
-from neurald.hal.rpc.client import ring_peer
+from neurald.hal.rpc.client import connection_life, ring_peer
 from neurald.hal.rpc.client.device import connect
 
 NOW = PrepareOptions()
@@ -52,6 +52,26 @@ def test_a_daemon_that_is_killed(is_under_way: bool) -> None:
         with pytest.raises(DeadObject):
             burst.execute(wanted, RUN)
         burst.close()
+        remote.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_an_execution_ends_at_once_when_its_client_closes_the_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection goes on, so that nothing will tell a cause."""
+    monkeypatch.setattr(connection_life, "_CAUSE_WAIT_S", 1000.0)
+    with daemon_process("support.models.addition:create_slow") as (_, address):
+        remote = connect(address)
+        prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
+        burst = prepared.create_burst()
+        values, result = np.full(3, -1, np.float32), np.zeros(3, np.float32)
+        closer = threading.Timer(0.2, burst.close)
+        closer.start()
+        with pytest.raises(DeadObject, match="the ring has ended"):
+            burst.execute(request(values, result), RUN)
+        closer.join()
+        prepared.execute(request(values, result), RUN)
+        assert result.tolist() == [-1, -1, -1]
         remote.close()
 
 

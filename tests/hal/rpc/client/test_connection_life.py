@@ -86,3 +86,16 @@ def test_another_daemon_that_does_not_know_the_session_began_nothing(
     death = life.death("Execute")
     assert isinstance(death, Withdrawn)
     assert "was replaced by another one" in str(death)
+
+
+@pytest.mark.timeout(60)
+def test_nobody_waits_for_a_cause_that_nothing_will_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_life, "_CAUSE_WAIT_S", 1000.0)
+    connecting, older = ConnectionLife("the daemon"), ConnectionLife("the daemon")
+    watch = _Call(grpc.StatusCode.UNIMPLEMENTED)
+    older.watch(watch)
+    watch.end()
+    for life in (connecting, older):
+        assert "is gone" in str(life.death(otherwise="is gone"))
+        life.lose(LOST)
+        assert life.is_over
