@@ -56,7 +56,8 @@ def test_outliers_do_not_change_a_slope() -> None:
 
 @pytest.mark.slow
 def test_a_short_soak() -> None:
-    report = soak(3.0, clients=2, most_per_hour=math.inf, flat=24)
+    # Within three seconds sessions come and go by chance, with dozens of descriptors each.
+    report = soak(3.0, clients=2, most_per_hour=math.inf, flat=60)
     assert not report["wrong"], report["wrong"]
     outcomes = report["outcomes"]
     assert all(outcomes[name] for name in ("call", "burst", "fenced", "prepared")), outcomes
