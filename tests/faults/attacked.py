@@ -79,7 +79,10 @@ def play(
     intensity: float,
     cores: Collection[int] = (),
 ) -> Played:
-    """Measures an honest client for this many seconds without the attack, then under it.
+    """Measures an honest client for this many seconds before the attack, under it, and after it.
+
+    What other programs of the machine do meanwhile changes, so that one time without the attack
+    would tell little.
 
     Args:
         attack: the attack.
@@ -91,8 +94,7 @@ def play(
     said = len(daemon.log)
     honest = Honest(daemon.address, daemon.token_file)
     try:
-        with contextlib.nullcontext() if cores else busy_cores():
-            alone = honest.measure(seconds)
+        alone = _measure_alone(honest, seconds, cores)
         status, before = honest.device.status(), Held.by(daemon.process.pid)
         with _Watch(daemon.process.pid) as watch, tempfile.TemporaryDirectory(prefix="na") as folder:
             child = Child(
@@ -115,7 +117,8 @@ def play(
             report = report or _no_report(child, Path(folder))
         wrong = list(report["wrong"])
         wrong += _left(honest, status, before, daemon)
-        honest.measure(0.1)
+        again = _measure_alone(honest, seconds, cores)
+        alone = {way: each.with_those_of(again[way]) for way, each in alone.items()}
         wrong += honest.failures
     finally:
         honest.close()
@@ -144,6 +147,12 @@ def play(
             if not ratio <= attack.most_ratio
         ],
     )
+
+
+def _measure_alone(honest: Honest, seconds: float, cores: Collection[int]) -> dict[str, Latencies]:
+    """Measures an honest client without an attack, beside other programs if all share the cores."""
+    with contextlib.nullcontext() if cores else busy_cores():
+        return honest.measure(seconds)
 
 
 def _no_report(child: Child, folder: Path) -> dict[str, Any]:

@@ -40,6 +40,10 @@ class Latencies:
         position = min(len(self._sorted) - 1, int(len(self._sorted) * share / 100))
         return 1e3 * self._sorted[position]
 
+    def with_those_of(self, other: "Latencies") -> "Latencies":
+        """Returns these and the other latencies together."""
+        return Latencies(self._sorted + other._sorted)
+
     def __len__(self) -> int:
         return len(self._sorted)
 
