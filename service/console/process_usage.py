@@ -16,7 +16,7 @@ _RESIDENT: Final = 21
 
 
 class ProcessUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process and its children use.
+    """The processors and the memory that a process and its children use.
 
     Attributes:
         cores: the processors that they used since the measurement before, on average; 1.0 is a

@@ -1,4 +1,4 @@
-"""What a diagnosis has found."""
+"""Findings of a diagnosis, and how much they matter."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What extents consist of: symbols, and quotients and remainders; and the bounds that follow."""
+"""The terms of extents: symbols, quotients and remainders; and the bounds that follow."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class AtomKind(IntEnum):
-    """What an `Atom` is: an open dimension, or a quotient or remainder of two extents."""
+    """Kinds of an `Atom`: an open dimension, or a quotient or remainder of two extents."""
 
     SYMBOL = 0
     QUOTIENT = 1
@@ -46,7 +46,7 @@ Terms = Mapping[tuple[Atom, ...], int]
 
 
 class TermScope(Protocol):
-    """What arithmetic needs of an `ExtentScope`."""
+    """The part of an `ExtentScope` that arithmetic needs."""
 
     @property
     def least(self) -> int:

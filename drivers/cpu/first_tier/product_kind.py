@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Products(Enum):
-    """What is multiplied, and what becomes of the sums."""
+    """Kinds of factors, and of what their sums are converted to."""
 
     #: Floats.
     FLOAT = "float"

@@ -33,7 +33,7 @@ _OUTPUTS = ("scores_out", "boxes_out", "classes_out", "counts_out")
 
 
 class _Slots(Struct, frozen=True, kw_only=True):
-    """What is known of each place of the results, (images, places).
+    """The facts that are known of each place of the results, (images, places).
 
     Attributes:
         exists: BOOL.

@@ -23,7 +23,7 @@ from neurald.hal.operations.machinery.call import Array, Call
 
 
 class FirstFactor(Struct, frozen=True, kw_only=True):
-    """What a product reads as its input.
+    """The input of a product, as its kernel reads it.
 
     Attributes:
         calls: they compute it.

@@ -1,4 +1,4 @@
-"""What the bindings of a model's operations share: values that are known, and constants of kernels."""
+"""The state that bindings of a model's operations share: known values, and constants of kernels."""
 
 import math
 import struct
@@ -22,7 +22,7 @@ ELEMENTS_PER_NS: Final = 1
 
 
 class BindingScope:
-    """What the bindings of a graph's operations share.
+    """The state that bindings of a graph's operations share.
 
     Attributes:
         known: values that operations compute from constants, by operand.
