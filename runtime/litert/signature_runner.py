@@ -1,13 +1,23 @@
 """LiteRT's SignatureRunner: calls an entry point of a file by names."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.litert.tensor_details import Details
+from neurald.runtime.tflite.schema import TfliteSignature
 
-if TYPE_CHECKING:
-    from neurald.runtime.litert.interpreter import Interpreter
+
+class EntryPoints(Protocol):
+    """What a signature runner needs of an interpreter."""
+
+    def entry_point(self, signature_key: str) -> tuple[TfliteSignature, SubgraphRunner]:
+        """Returns a signature, and what runs it.
+
+        Raises:
+            ValueError: there is no such signature.
+        """
 
 
 class SignatureRunner:
@@ -21,7 +31,7 @@ class SignatureRunner:
         ValueError: an argument is missing, or there is no such signature.
     """
 
-    def __init__(self, interpreter: "Interpreter | None" = None, signature_key: str | None = None) -> None:
+    def __init__(self, interpreter: EntryPoints | None = None, signature_key: str | None = None) -> None:
         if not interpreter:
             raise ValueError("None interpreter provided.")
         if not signature_key:
