@@ -340,6 +340,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tflite/legalization/control_flow.py": "tests/runtime/tflite/test_importer.py",
     "runtime/tflite/legalization/custom.py": "tests/runtime/tflite/legalization/detection/test_detection.py",
     "runtime/tflite/legalization/elementwise/unary.py": "tests/runtime/tflite/legalization/elementwise/test_elementwise.py",
+    "runtime/tflite/legalization/machinery/steps.py": "tests/runtime/tflite/legalization/convolution/test_mediapipe.py",
     "runtime/tflite/legalization/machinery/rule.py": "tests/runtime/tflite/legalization/test_legalization.py",
     "runtime/tflite/legalization/movement/densify.py": "tests/runtime/tflite/legalization/test_legalization.py",
     "runtime/tflite/legalization/movement/matrix_diagonals.py": "tests/runtime/tflite/legalization/movement/test_movement.py",
