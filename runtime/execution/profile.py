@@ -8,6 +8,7 @@ from msgspec import Struct
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.records import replace
+from neurald.runtime.costs.refinement import refine_kernels
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.plan.plan import ExecutionStep
 
@@ -61,6 +62,8 @@ def _step_profile(number: int, step: ExecutionStep, recovery: Recovery) -> StepP
     kernels: tuple[KernelTime, ...] = ()
     try:
         device, reported = recovery.step(step).profile()
+        if device == step.device.name:
+            refine_kernels(step.device, step.model, reported)
         kernels = tuple(_in_graph(step, kernel) for kernel in reported)
         reason = "" if kernels else f"{device} does not report kernel times"
     except Error as error:
