@@ -75,12 +75,9 @@ def show_costs(described: Mapping[str, Any]) -> None:
         rows = [(operation, operand, ", ".join(texts)) for (operation, operand), texts in by_kind.items()]
         write_table(("operation", "of", "time for multiplications, or what takes as long"), rows)
         write_line()
-    rows = [
-        (each["source"], each["target"], *_link_texts(each))
-        for each in described["links"]
-        if each["is_measured"]
-    ]
-    if rows:
+    measured = [each for each in described["links"] if each["is_measured"]]
+    links = [(str(each["source"]), str(each["target"]), *_link_texts(each)) for each in measured]
+    if links:
         columns = ("from", "to", "latency", "speed", "memory")
         write_table(columns, links, right=("latency", "speed"))
 
