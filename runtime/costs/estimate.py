@@ -1,6 +1,6 @@
 """Estimates what operations, launches and transfers cost on a device, from what is known about it.
 
-The better source counts, see `neurald.runtime.costs.table.Source`: what was measured of this type
+The better source counts, see `neurald.runtime.costs.table.CostSource`: what was measured of this type
 and size; what was measured of this type; a roofline by the device's measured speeds; and for a
 device that was never measured, the speed of this host times what its driver declares. Launches and
 links of such a device are those that devices of its sort usually have.
@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from neurald.hal.device import Capabilities, Link, Performance
 from neurald.hal.model.types import Model, OperandType, Operation, Subgraph
-from neurald.runtime.costs.table import CostTable, DeviceLink, Source
+from neurald.runtime.costs.table import CostSource, CostTable, DeviceLink
 from neurald.runtime.costs.work import (
     OperationKind,
     host_multiplications_per_s,
@@ -42,7 +42,7 @@ class OperationCost(Struct, frozen=True, kw_only=True):
     """
 
     seconds: float
-    source: Source
+    source: CostSource
     energy: float = 0.0
 
 
@@ -80,16 +80,18 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
         declared = self._declared(operand, relaxed=relaxed)
         host_s = work / host_multiplications_per_s()
         if declared is None:
-            return OperationCost(seconds=math.inf, source=Source.DECLARED, energy=math.inf)
+            return OperationCost(seconds=math.inf, source=CostSource.DECLARED, energy=math.inf)
         energy = host_s * declared.power_usage
         measured = self.table.seconds(kind, work)
         if measured is not None:
             return OperationCost(seconds=measured[0] * self.weight, source=measured[1], energy=energy)
         unit_s = self._roofline(kind)
         if unit_s is not None:
-            return OperationCost(seconds=unit_s * work * self.weight, source=Source.ROOFLINE, energy=energy)
+            return OperationCost(
+                seconds=unit_s * work * self.weight, source=CostSource.ROOFLINE, energy=energy
+            )
         return OperationCost(
-            seconds=host_s * declared.exec_time * self.weight, source=Source.DECLARED, energy=energy
+            seconds=host_s * declared.exec_time * self.weight, source=CostSource.DECLARED, energy=energy
         )
 
     def _roofline(self, kind: OperationKind) -> float | None:

@@ -26,7 +26,7 @@ _MAX_BANDS: Final = 128
 _MAX_SECONDS: Final = 1e6
 
 
-class Source(Enum):
+class CostSource(Enum):
     """Where a cost comes from, best first."""
 
     #: An operation of this type and size was measured on the device.
@@ -97,7 +97,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
     link: DeviceLink | None = None
     rates: Mapping[OperationKind, Mapping[int, Average]] = field(default_factory=dict)
 
-    def seconds(self, kind: OperationKind, work: float) -> tuple[float, Source] | None:
+    def seconds(self, kind: OperationKind, work: float) -> tuple[float, CostSource] | None:
         """Returns the time of an operation of a type that was measured; None for others."""
         bands = self.rates.get(kind)
         if not bands:
@@ -105,15 +105,15 @@ class CostTable(Struct, frozen=True, kw_only=True):
         band = band_of(work)
         found = bands.get(band)
         if found is not None:
-            return found.seconds * work, Source.MEASURED
+            return found.seconds * work, CostSource.MEASURED
         below = max((each for each in bands if each < band), default=None)
         above = min((each for each in bands if each > band), default=None)
         if below is None or above is None:
             nearest = bands[above if below is None else below]  # type: ignore[index]
-            return nearest.seconds * work, Source.SCALED
+            return nearest.seconds * work, CostSource.SCALED
         share = (band - below) / (above - below)
         low, high = math.log(bands[below].seconds), math.log(bands[above].seconds)
-        return math.exp(low + share * (high - low)) * work, Source.SCALED
+        return math.exp(low + share * (high - low)) * work, CostSource.SCALED
 
     def unit_seconds(self, operand: str, *, is_product: bool) -> float | None:
         """Returns the roofline: the time of a unit of work of any operation on a type of operand.

@@ -9,7 +9,7 @@ import neurald as nd
 from neurald.hal.device import Capabilities, Link, Performance
 from neurald.runtime.costs import estimate
 from neurald.runtime.costs.estimate import ModelWork, device_costs
-from neurald.runtime.costs.table import Average, CostTable, DeviceLink, Source
+from neurald.runtime.costs.table import Average, CostSource, CostTable, DeviceLink
 from neurald.runtime.costs.work import OperationKind
 
 MODEL = add_model((64, 64))
@@ -41,17 +41,17 @@ def cost(table: CostTable, **options: object) -> estimate.OperationCost:
 
 def test_sources_from_best_to_worst() -> None:
     declared = cost(CostTable())
-    assert declared.source is Source.DECLARED
+    assert declared.source is CostSource.DECLARED
     assert declared.seconds == pytest.approx(0.5 * WORK / 1e9)
     assert declared.energy == pytest.approx(0.25 * WORK / 1e9)
     roofline = cost(CostTable().observed(MUL, 1000.0, 1e-3))
-    assert roofline.source is Source.ROOFLINE
+    assert roofline.source is CostSource.ROOFLINE
     assert roofline.seconds == pytest.approx(1e-6 * WORK)
     scaled = cost(CostTable().observed(ADD, 1000.0, 1e-2))
-    assert scaled.source is Source.SCALED
+    assert scaled.source is CostSource.SCALED
     assert scaled.seconds == pytest.approx(1e-5 * WORK)
     measured = cost(CostTable().observed(ADD, WORK, 7.0))
-    assert measured.source is Source.MEASURED
+    assert measured.source is CostSource.MEASURED
     assert measured.seconds == pytest.approx(7.0)
     assert cost(CostTable().observed(ADD, WORK, 7.0), weight=2.0).seconds == pytest.approx(14.0)
 

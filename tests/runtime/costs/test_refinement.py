@@ -9,7 +9,7 @@ import neurald as nd
 from neurald.hal.device import KernelTime
 from neurald.runtime.costs import store
 from neurald.runtime.costs.refinement import refine_kernels, refine_step
-from neurald.runtime.costs.table import CostTable, Source
+from neurald.runtime.costs.table import CostSource, CostTable
 from neurald.runtime.costs.work import OperationKind
 
 ADD = OperationKind(operation="ADD", operand="TENSOR_FLOAT32")
@@ -17,7 +17,7 @@ WORK = 16.0 * 3 * 64 * 64
 MODEL = add_model((64, 64))
 
 
-def seconds(device: nd.Device) -> tuple[float, Source] | None:
+def seconds(device: nd.Device) -> tuple[float, CostSource] | None:
     return store.costs_of(device).table.seconds(ADD, WORK)
 
 
@@ -27,7 +27,7 @@ def test_a_step_shares_its_time_among_its_operations() -> None:
     found = seconds(device)
     assert found is not None
     # What was only declared is worth no more than a factor of 100 in a single run.
-    assert found[1] is Source.MEASURED
+    assert found[1] is CostSource.MEASURED
     for _ in range(40):
         refine_step(device, MODEL, 0.5)
     found = seconds(device)

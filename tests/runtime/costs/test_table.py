@@ -9,9 +9,9 @@ from neurald.hal.errors import BadData
 from neurald.runtime.costs.table import (
     Average,
     CostBook,
+    CostSource,
     CostTable,
     DeviceLink,
-    Source,
     band_of,
     pair_link,
 )
@@ -26,7 +26,7 @@ def test_the_first_measurements_are_averaged_and_later_ones_exponentially() -> N
     table = CostTable()
     for seconds in (1.0, 3.0):
         table = table.observed(ADD, 1.0, seconds)
-    assert table.seconds(ADD, 1.0) == (2.0, Source.MEASURED)
+    assert table.seconds(ADD, 1.0) == (2.0, CostSource.MEASURED)
     for _ in range(50):
         table = table.observed(ADD, 1.0, 4.0)
     found = table.seconds(ADD, 1.0)
@@ -40,11 +40,11 @@ def test_the_first_measurements_are_averaged_and_later_ones_exponentially() -> N
 
 def test_sizes_between_and_beyond_are_scaled() -> None:
     table = CostTable().observed(ADD, 2.0**10, 1e-3).observed(ADD, 2.0**20, 1e-1)
-    assert table.seconds(ADD, 2.0**10) == (1e-3, Source.MEASURED)
+    assert table.seconds(ADD, 2.0**10) == (1e-3, CostSource.MEASURED)
     below, above, between = (table.seconds(ADD, size) for size in (2.0**8, 2.0**22, 2.0**15))
     for found, expected in ((below, 1e-3 / 4), (above, 0.4), (between, math.sqrt(1e-3 * 1e-1))):
         assert found is not None
-        assert found[1] is Source.SCALED
+        assert found[1] is CostSource.SCALED
         assert found[0] == pytest.approx(expected)
     assert table.seconds(OTHER, 4.0) is None
 
