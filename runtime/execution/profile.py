@@ -62,9 +62,9 @@ def _step_profile(number: int, step: ExecutionStep, recovery: Recovery) -> StepP
     kernels: tuple[KernelTime, ...] = ()
     try:
         device, reported = recovery.step(step).profile()
+        kernels = tuple(_in_graph(step, kernel) for kernel in reported)
         if device == step.device.name:
             refine_kernels(step.device, step.model, reported)
-        kernels = tuple(_in_graph(step, kernel) for kernel in reported)
         reason = "" if kernels else f"{device} does not report kernel times"
     except Error as error:
         reason = str(error)
