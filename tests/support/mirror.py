@@ -390,6 +390,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/conformance/rules/load.py": "tests/service/conformance/test_suite.py",
     "service/conformance/rules/memory.py": "tests/service/conformance/test_suite.py",
     "service/conformance/rules/rule.py": "tests/service/conformance/test_suite.py",
+    "service/console/cost_tables.py": "tests/service/cli/test_calibrate.py",
     "service/console/profile.py": "tests/service/cli/test_benchmark.py",
     "service/daemon/health.py": "tests/service/daemon/test_serving.py",
     "service/daemon/start_signal.py": "tests/service/cli/test_driver.py",
