@@ -29,6 +29,7 @@ from neurald.drivers.compiler.memory.buffer_assignment import (
     assign_buffers,
 )
 from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
@@ -49,7 +50,6 @@ from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
-from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import (

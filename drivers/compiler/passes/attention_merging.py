@@ -17,11 +17,11 @@ from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduc
 from neurald.drivers.compiler.ir.extent import same_length
 from neurald.drivers.compiler.ir.graph import Attention, MatrixProduct, delinearize, linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
-from neurald.drivers.cpu.target.offsets import offset_of, stride_along
+from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.hal.records import replace
 
 
