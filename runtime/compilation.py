@@ -7,12 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
 from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
@@ -547,7 +547,7 @@ class Compilation:
         """Returns the preferred padding for an output; see `preferred_memory_padding_for_input`."""
         return self.plan.preferred_memory_of_output(index).padding
 
-    def run(self, *arrays: Any) -> list[np.ndarray[Any, Any]]:
+    def run(self, *arrays: Any) -> list[Array]:
         """Runs the model once.
 
         Args:
@@ -567,7 +567,7 @@ class Compilation:
             outputs = self._quick_runs.run(arrays)
         return self._run(arrays) if outputs is None else outputs
 
-    def _run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    def _run(self, arrays: Sequence[Any]) -> list[Array]:
         """Runs the model on arrays unlike those of this thread's earlier runs; see `run`."""
         graph = self.model.main
         if len(arrays) != len(self.model.inputs):
@@ -632,7 +632,7 @@ def _may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _beginning(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _beginning(array: Array, shape: tuple[int, ...]) -> Array:
     """Returns the first elements of an array in this shape; a copy if they take little of its memory."""
     found = array.reshape(-1)[: math.prod(shape)].reshape(shape)
     return found if 2 * found.nbytes >= array.nbytes else found.copy()
@@ -659,7 +659,7 @@ def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, .
     return output_shapes
 
 
-def _contiguous(value: Any, operand_type: OperandType, position: int) -> np.ndarray[Any, Any]:
+def _contiguous(value: Any, operand_type: OperandType, position: int) -> Array:
     """Converts `value` to a C-contiguous array.
 
     A value without a dtype gets that of the operand's type.

@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
@@ -48,7 +47,7 @@ class ArtifactContents(Struct, frozen=True, kw_only=True):
     executable: Executable
     codes: tuple[bytes, ...]
     step_program: bytes
-    constants: np.ndarray
+    constants: memoryview
     opened: OpenExecutable | None = None
 
 
@@ -86,7 +85,7 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
         stored = msgspec.msgpack.decode(content, type=_Stored)
     except msgspec.DecodeError as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
-    constants = np.frombuffer(artifact.data[0].view(), np.uint8)
+    constants = artifact.data[0].view()
     sets_lengths = stored.opened is not None and bool(stored.opened.sizings)
     check_executable(stored.executable, constants.nbytes, sets_lengths=sets_lengths)
     if stored.opened is not None:

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import llvmlite
-import numpy as np
 
 from neurald._version import __version__
 from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, Team, process, thread_count
@@ -31,6 +30,7 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.execution.reference_support import supported_by_references
+from neurald.hal.lazy_numpy import numpy_version
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
@@ -101,7 +101,7 @@ class CpuDevice:
         The version covers everything that affects compiled code besides the model and the options.
         llvmlite's version determines that of LLVM.
         """
-        base = f"neurald {__version__}, numpy {np.__version__}"
+        base = f"neurald {__version__}, numpy {numpy_version()}"
         if not self.compiles:
             return base
         parts = [

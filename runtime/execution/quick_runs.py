@@ -10,16 +10,16 @@ import threading
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
+from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import Dimensions, value_size
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.execution import Execution
 from neurald.runtime.execution.state import Array
 
 #: Shapes and types of the inputs of a run.
-_InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+_InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], "np.dtype[Any]"], ...]
 
 #: Maximum total size of the inputs and outputs of a run, in bytes. Copying more than this takes
 #: longer than binding arguments.

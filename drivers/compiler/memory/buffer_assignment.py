@@ -10,13 +10,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.complex_numbers import operand_shape
 from neurald.drivers.compiler.ir.extent import estimate
 from neurald.hal.accounting.account import charge
 from neurald.hal.errors import BadData
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.types import Model, Operand, OperandType, byte_size
@@ -105,7 +105,7 @@ class BufferAssignment(Struct, frozen=True, kw_only=True):
 
     graph: "FusedGraph"
     locations: "Mapping[Value, BufferLocation]"
-    constants: np.ndarray
+    constants: Array
     arena_bytes: int
     spans: "Mapping[Value, tuple[int, int]]"
     sizes: "Mapping[Value, tuple[int, ...]]"
@@ -189,9 +189,9 @@ def assign_buffers(
 
 def _constants(
     graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", alignment: int
-) -> "tuple[dict[Value, BufferLocation], np.ndarray]":
+) -> "tuple[dict[Value, BufferLocation], Array]":
     locations: dict[Value, BufferLocation] = {}
-    arrays: list[tuple[int, np.ndarray]] = []
+    arrays: list[tuple[int, Array]] = []
     end = 0
     for arguments in uses:
         for argument in arguments:

@@ -8,8 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
-import numpy as np
-
 from neurald.drivers.cpu.native.growing_instance import (
     ArraysBinding,
     GrowingBinding,
@@ -32,7 +30,8 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.lazy_numpy import np
+from neurald.hal.memory.pool import HostMemory, aligned_zeros, buffer_address
 from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
@@ -72,7 +71,7 @@ class NativeModel:
         self,
         executable: Executable,
         codes: Sequence[bytes],
-        constants: np.ndarray,
+        constants: Array | memoryview,
         team: Team,
         origin: "NativeModel | None" = None,
         opened: OpenExecutable | None = None,
@@ -86,7 +85,7 @@ class NativeModel:
             self._reservation = reserve(
                 constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
             )
-            self.constants = _aligned(constants)
+            self.constants = _aligned(HostMemory(constants).view())
             names = {
                 name
                 for call in executable.calls
@@ -97,7 +96,7 @@ class NativeModel:
             self._reservation, self.constants = origin._reservation, origin.constants
             self._code = origin._code
         # A reference to this object would create a cycle and delay the release of its memory.
-        memory = self._code, self.constants.ctypes.data, team
+        memory = self._code, buffer_address(self.constants), team
         self._new_instance: Callable[[], Instance | GrowingInstance] = (
             partial(Instance, executable, *memory)
             if opened is None
@@ -297,9 +296,9 @@ def _name(stopped: KernelCall | Instruction) -> str:
     return "a copy" if isinstance(stopped, Instruction) else stopped.label
 
 
-def _aligned(contents: np.ndarray) -> np.ndarray:
-    if contents.ctypes.data % ALIGNMENT == 0:
+def _aligned(contents: memoryview) -> memoryview:
+    if buffer_address(contents) % ALIGNMENT == 0:
         return contents
-    copy = aligned_zeros(contents.nbytes, ALIGNMENT)
+    copy = HostMemory(aligned_zeros(contents.nbytes, ALIGNMENT)).view()
     copy[:] = contents
     return copy
