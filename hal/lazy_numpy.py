@@ -45,11 +45,15 @@ else:
 
 def numpy_version() -> str:
     """Returns the version of NumPy, without importing it if its files tell."""
-    if "numpy" not in sys.modules and (spec := find_spec("numpy")) is not None and spec.origin:
-        try:
-            found = _VERSION.search((Path(spec.origin).parent / "version.py").read_text("utf-8"))
-        except OSError:
-            found = None
-        if found is not None:
-            return found[1]
-    return str(np.__version__)
+    spec = None if "numpy" in sys.modules else find_spec("numpy")
+    found = None if spec is None or not spec.origin else version_in(Path(spec.origin).with_name("version.py"))
+    return str(np.__version__) if found is None else found
+
+
+def version_in(path: Path) -> str | None:
+    """Returns the version that a file assigns as text; None if it does not."""
+    try:
+        found = _VERSION.search(path.read_text("utf-8"))
+    except (OSError, UnicodeError):
+        return None
+    return None if found is None else found[1]

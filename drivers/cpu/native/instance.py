@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Port
+from neurald.drivers.compiler.memory.buffer_location import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT, caller_name

@@ -6,21 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from neurald.drivers.cpu.native.growing_instance import (
-    ArraysBinding,
-    GrowingBinding,
-    GrowingInstance,
-    LengthsRefused,
-)
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
-from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
@@ -36,6 +29,11 @@ from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
+
+if TYPE_CHECKING:
+    # Few models have lengths that change.
+    from neurald.drivers.cpu.native.growing_instance import GrowingBinding, GrowingInstance
+    from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
 #: Maximum time of a step that keeps the GIL. Releasing it takes as long as a part of this, and much
 #: longer if another thread gets it.
@@ -74,7 +72,7 @@ class NativeModel:
         constants: Array | memoryview,
         team: Team,
         origin: "NativeModel | None" = None,
-        opened: OpenExecutable | None = None,
+        opened: "OpenExecutable | None" = None,
     ) -> None:
         self.executable = executable
         self.opened = opened
@@ -97,11 +95,13 @@ class NativeModel:
             self._code = origin._code
         # A reference to this object would create a cycle and delay the release of its memory.
         memory = self._code, buffer_address(self.constants), team
-        self._new_instance: Callable[[], Instance | GrowingInstance] = (
-            partial(Instance, executable, *memory)
-            if opened is None
-            else partial(GrowingInstance, opened, *memory)
-        )
+        self._new_instance: Callable[[], Instance | GrowingInstance]
+        if opened is None:
+            self._new_instance = partial(Instance, executable, *memory)
+        else:
+            from neurald.drivers.cpu.native import growing_instance
+
+            self._new_instance = partial(growing_instance.GrowingInstance, opened, *memory)
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
         self._short_instance: Instance | None = None
         self._is_measured = False
@@ -121,7 +121,7 @@ class NativeModel:
 
     def run(
         self,
-        binding: ArgumentBinding | GrowingBinding,
+        binding: "ArgumentBinding | GrowingBinding",
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
         taken: list[int] | None = None,
@@ -183,6 +183,8 @@ class NativeModel:
         """
         sources = [np.ascontiguousarray(each) for each in inputs]
         if self.opened is not None:
+            from neurald.drivers.cpu.native.growing_instance import ArraysBinding, LengthsRefused
+
             kinds = [port.operand.type.dtype for port in self.executable.outputs]
             lengths = self.opened.input_lengths([each.shape for each in sources])
             if lengths is None:

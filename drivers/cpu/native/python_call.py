@@ -33,7 +33,6 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.lazy_numpy import Array as Array
 from neurald.hal.lazy_numpy import np
@@ -128,6 +127,8 @@ _RunCall = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 def python_call_text() -> str:
     """Returns the IR of the functions, which call `neurald_run` of the step program."""
+    from neurald.drivers.compiler.support.kernel_file import kernel_text
+
     words = {
         name: _WORD_BYTES * position
         for names in (_TABLE, _CALL, _PORT)
