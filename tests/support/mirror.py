@@ -183,6 +183,8 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/target/executable.py": "tests/drivers/cpu/native/test_native_model.py",
     "drivers/cpu/target/routine.py": "tests/drivers/cpu/codegen/test_statements.py",
     "drivers/cpu/target/target.py": "tests/drivers/cpu/emit/test_instructions.py",
+    "drivers/opencl/kernels/attention/attention_view.py": "tests/drivers/opencl/kernels/attention/test_attention.py",
+    "drivers/opencl/kernels/attention/tile.py": "tests/drivers/opencl/kernels/attention/test_attention.py",
     "drivers/opencl/kernels/depthwise.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/epilogue/epilogue.py": "tests/drivers/opencl/kernels/epilogue/test_integer_epilogues.py",
     "drivers/opencl/kernels/epilogue/float_vector.py": "tests/drivers/opencl/kernels/epilogue/test_integer_epilogues.py",
