@@ -13,8 +13,9 @@ from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.signature_runner import SignatureRunner
+from neurald.runtime.litert.subgraph_runner import SubgraphRunner, tensor_number
 from neurald.runtime.litert.tensor_details import Details
-from neurald.runtime.tflite.schema import OMITTED, OPERATOR_NAMES, Operator, TfliteSubgraph
+from neurald.runtime.tflite.schema import OMITTED, OPERATOR_NAMES, Operator, TfliteSignature, TfliteSubgraph
 from neurald.runtime.tflite.schema_enums import BuiltinOperator
 
 _REFERENCES = (
@@ -134,7 +135,9 @@ class Interpreter:
         """
         count = len(self._source.subgraphs)
         if not 0 <= subgraph_index < count:
-            raise ValueError(f"subgraph_index is out of range: {subgraph_index}; there are {count} subgraphs")
+            raise ValueError(
+                f"subgraph_index is out of range: {subgraph_index} for the model, which has {count} subgraphs."
+            )
         runner = self._runners.runner(subgraph_index)
         return [runner.details(index) for index in range(runner.tensor_count)]
 
@@ -157,9 +160,13 @@ class Interpreter:
 
         Raises:
             RuntimeError: the shape is not permitted, or there are views of tensors.
+            ValueError: it is not a list of lengths.
         """
         self._ensure_safe()
-        self._main.resize(input_index, [int(each) for each in tensor_size], is_strict=strict)
+        shape = np.array(tensor_size, np.int32)
+        if shape.ndim != 1:
+            raise ValueError(f"Shape should be 1D instead of {shape.ndim}.")
+        self._main.resize(input_index, shape.tolist(), is_strict=strict)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray[Any, Any]:
         """Returns a copy of the value of a tensor: an input, an output, or a constant.
@@ -224,10 +231,18 @@ class Interpreter:
                     "only allowed when the model has 1 SignatureDef"
                 )
             (signature_key,) = signatures
-        if signature_key not in signatures:
+        return SignatureRunner(self, signature_key)
+
+    def entry_point(self, signature_key: str) -> tuple[TfliteSignature, SubgraphRunner]:
+        """Returns a signature, and what runs it.
+
+        Raises:
+            ValueError: there is no such signature.
+        """
+        signature = self._source.signatures.get(signature_key)
+        if signature is None:
             raise ValueError(f'Invalid signature_key provided: "{signature_key}".')
-        signature = signatures[signature_key]
-        return SignatureRunner(signature, self._runners.runner(signature.subgraph))
+        return signature, self._runners.runner(signature.subgraph)
 
     def num_subgraphs(self) -> int:
         """Returns the number of subgraphs."""
@@ -251,7 +266,8 @@ class Interpreter:
         return id(self)
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
-        return self._runners.runner(subgraph_index).details(tensor_index)
+        number = tensor_number(int(tensor_index), "TensorName")
+        return self._runners.runner(subgraph_index).details(number)
 
     def _get_op_details(self, op_index: int) -> Details:
         source = self._source.subgraphs[0]

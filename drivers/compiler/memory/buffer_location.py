@@ -4,21 +4,23 @@ from enum import IntEnum
 
 import msgspec
 
+from neurald.drivers.compiler.ir.string_references import stored_bytes
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Operand, OperandType, byte_size
+from neurald.hal.model.types import Operand, OperandType
 
 
 class Base(IntEnum):
     """Buffer of a location.
 
     `EXTENTS` are the lengths that kernels read at run time, and `PROGRAM` is the memory of the step
-    that has them.
+    that has them. `STRINGS` are the sources of strings, see `neurald.drivers.cpu.native.strings`.
     """
 
     ARENA = 0
     CONSTANTS = 1
     EXTENTS = 2
     PROGRAM = 3
+    STRINGS = 4
 
 
 class BufferLocation(msgspec.Struct, frozen=True, array_like=True):
@@ -60,7 +62,7 @@ class Port(msgspec.Struct, frozen=True, array_like=True):
             kind = OperandType(self.type)
         except ValueError:
             raise BadData(f"unknown operand type {self.type}") from None
-        if any(d < 0 for d in self.dimensions) or self.size_bytes != byte_size(kind, self.dimensions):
+        if any(d < 0 for d in self.dimensions) or self.size_bytes != stored_bytes(kind, self.dimensions):
             raise BadData(
                 f"an operand of type {kind.name} and dimensions {list(self.dimensions)} "
                 f"cannot have {self.size_bytes} bytes"

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final
 
+from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_location import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT, caller_name
+from neurald.drivers.cpu.native.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import (
     RECORD_WORDS,
@@ -28,6 +30,7 @@ from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import anonymous
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 
@@ -144,6 +147,8 @@ class Instance:
         self._forks = process.forks
         # Offset of the arguments, in words.
         self._table = STEP_WORDS + RECORD_WORDS * self._count
+        #: The sources of strings.
+        self.strings: Final = StringSources(executable.strings, len(executable.inputs))
         self._own, self._own_address = self._step(constants)
         self._has_ports = has_ports
         self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
@@ -161,18 +166,35 @@ class Instance:
         table = self._own_address + _WORD_BYTES * self._table
 
         def port(described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
+            has_strings = is_string(described.operand.type)
             return StepPort(
                 dtype=described.operand.type.dtype,
                 shape=described.dimensions,
                 size_bytes=described.size_bytes,
                 own=arena + (described.offset or 0) if is_used and described.size_bytes else 0,
-                cells=tuple(table + _WORD_BYTES * cell for cell in cells),
+                # References of an output become strings when the step has ended.
+                cells=() if has_strings else tuple(table + _WORD_BYTES * cell for cell in cells),
+                source=self.strings.address if has_strings else 0,
+            )
+
+        def input_port(number: int, described: Port, cells: Sequence[int]) -> StepPort:
+            found = port(described, cells, is_used=described.offset is not None and bool(cells))
+            if not found.source:
+                return found
+            return replace(
+                found,
+                own=0,
+                source=self.strings.source(number),
+                references=found.own,
+                first=first_reference(number),
             )
 
         return StepPorts(
             [
-                port(each, cells, is_used=each.offset is not None and bool(cells))
-                for each, cells in zip(executable.inputs, executable.input_arguments, strict=True)
+                input_port(number, each, cells)
+                for number, (each, cells) in enumerate(
+                    zip(executable.inputs, executable.input_arguments, strict=True)
+                )
             ],
             [
                 port(each, cells, is_used=True)
@@ -196,7 +218,7 @@ class Instance:
             self._ports,
             binding=binding,
             releases_gil=releases_gil,
-            keep=(self._own, keep),
+            keep=(self._own, self.strings, keep),
         )
 
     def _step(self, constants: int) -> tuple["array.array[int]", int]:
@@ -217,6 +239,7 @@ class Instance:
             # All copies of the step refer to the extents in this one.
             Base.EXTENTS: begin + _WORD_BYTES * end,
             Base.PROGRAM: begin,
+            Base.STRINGS: self.strings.address,
         }
         # The address of the arguments of each call, and then of each instruction.
         arguments, argument = [], begin + _WORD_BYTES * self._table
