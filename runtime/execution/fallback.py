@@ -39,7 +39,7 @@ from neurald.hal.model.types import Model, Request, Subgraph
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.runtime.costs.refinement import StepTimes
+from neurald.runtime.costs.step_times import StepTimes
 from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.step_runner import checked_step_result

@@ -33,7 +33,7 @@ _UNUSED = (
     "rich",
     "llvmlite.binding",
     "neurald.drivers.compiler.frontend",
-    "neurald.drivers.compiler.ir",
+    "neurald.drivers.compiler.ir.extent",
     "neurald.drivers.compiler.lowering",
     "neurald.drivers.cpu.compiler",
     "neurald.hal.compiling.pool",

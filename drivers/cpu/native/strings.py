@@ -7,7 +7,7 @@ See `neurald.drivers.cpu.target.string_sources` for the words, and
 import array
 import ctypes
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from neurald.drivers.compiler.ir.string_references import POSITION_BITS
 from neurald.drivers.cpu.target.string_sources import HEAD_WORDS, SOURCE_WORDS
@@ -27,7 +27,8 @@ class StringSources:
 
     def __init__(self, constants: Sequence[bytes], inputs: int) -> None:
         count = 1 + len(constants)
-        self._constants = (ctypes.py_object * count)(b"", *constants)
+        objects: list[Any] = [b"", *constants]
+        self._constants = (ctypes.py_object * count)(*objects)
         self.words: Final = array.array(
             "q", (1 + inputs, count, ctypes.addressof(self._constants), *[0] * (SOURCE_WORDS * inputs))
         )
