@@ -40,6 +40,7 @@ from neurald.hal.model.types import Model, Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.runtime.costs.refinement import StepTimes
 from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.step_runner import checked_step_result
@@ -150,6 +151,7 @@ class RecoveringStep:
         self._code = ResultCode.NO_ERROR
         self._substituted = 0
         self._failed_in_all = 0
+        self._times = StepTimes(step.device, step.model)
         self._validated_results: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
 
     def execute(
@@ -291,8 +293,11 @@ class RecoveringStep:
         call: Callable[[PreparedModel], ExecutionResult] | None,
     ) -> ExecutionResult:
         """Executes the step on its device. Any exception of an in-process driver is a failure."""
+        started = time.perf_counter()
         with convert_driver_faults(self._step.device.name):
-            return prepared.execute(request, options) if call is None else call(prepared)
+            result = prepared.execute(request, options) if call is None else call(prepared)
+        self._times.add(time.perf_counter() - started)
+        return result
 
     def _check(self, request: Request, result: ExecutionResult) -> None:
         """Raises OpFailed if the result contradicts the model or the request.
