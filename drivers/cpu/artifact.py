@@ -21,7 +21,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import OperandType
 
-_MAGIC = b"ncpu0004"
+_MAGIC = b"ncpu0005"
 _DIGEST_BYTES = 32
 #: Number of locations of an instruction.
 _LOCATIONS = {Opcode.COPY: 2, Opcode.BRANCH: 1, Opcode.TEST_LOOP: 1}
@@ -123,6 +123,7 @@ def check_executable(executable: Executable, constants_bytes: int, *, sets_lengt
         Base.CONSTANTS: executable.constants_bytes,
         Base.EXTENTS: WORD_BYTES * len(executable.extents),
         Base.PROGRAM: 0,
+        Base.STRINGS: 0,
     }
     if constants_bytes != executable.constants_bytes:
         raise BadData(f"expected {executable.constants_bytes} bytes of constants, got {constants_bytes}")

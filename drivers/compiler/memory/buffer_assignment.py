@@ -15,11 +15,12 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.complex_numbers import operand_shape
 from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.string_references import stored_bytes
 from neurald.hal.accounting.account import charge
 from neurald.hal.errors import BadData
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
-from neurald.hal.model.types import Model, Operand, OperandType, byte_size
+from neurald.hal.model.types import Model, Operand, OperandType
 
 if TYPE_CHECKING:
     # Running a cached step must not import the compiler.
@@ -31,13 +32,14 @@ class Base(IntEnum):
     """Buffer of a location.
 
     `EXTENTS` are the lengths that kernels read at run time, and `PROGRAM` is the memory of the step
-    that has them.
+    that has them. `STRINGS` are the sources of strings, see `neurald.drivers.cpu.native.strings`.
     """
 
     ARENA = 0
     CONSTANTS = 1
     EXTENTS = 2
     PROGRAM = 3
+    STRINGS = 4
 
 
 class BufferLocation(msgspec.Struct, frozen=True, array_like=True):
@@ -79,7 +81,7 @@ class Port(msgspec.Struct, frozen=True, array_like=True):
             kind = OperandType(self.type)
         except ValueError:
             raise BadData(f"unknown operand type {self.type}") from None
-        if any(d < 0 for d in self.dimensions) or self.size_bytes != byte_size(kind, self.dimensions):
+        if any(d < 0 for d in self.dimensions) or self.size_bytes != stored_bytes(kind, self.dimensions):
             raise BadData(
                 f"an operand of type {kind.name} and dimensions {list(self.dimensions)} "
                 f"cannot have {self.size_bytes} bytes"

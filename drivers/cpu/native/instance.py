@@ -9,10 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_assignment import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT, caller_name
+from neurald.drivers.cpu.native.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import (
     RECORD_WORDS,
@@ -27,6 +29,7 @@ from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import anonymous
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 
@@ -142,6 +145,8 @@ class Instance:
         self._forks = process.forks
         # Offset of the arguments, in words.
         self._table = STEP_WORDS + RECORD_WORDS * self._count
+        #: The sources of strings.
+        self.strings: Final = StringSources(executable.strings, len(executable.inputs))
         self._own = self._step(constants)
         self._own_address: int = self._own.ctypes.data
         self._ports = self._new_ports() if has_ports else StepPorts([], [])
@@ -157,18 +162,35 @@ class Instance:
         table = self._own_address + self._own.itemsize * self._table
 
         def port(described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
+            has_strings = is_string(described.operand.type)
             return StepPort(
                 dtype=described.operand.type.dtype,
                 shape=described.dimensions,
                 size_bytes=described.size_bytes,
                 own=arena + (described.offset or 0) if is_used and described.size_bytes else 0,
-                cells=tuple(table + self._own.itemsize * cell for cell in cells),
+                # References of an output become strings when the step has ended.
+                cells=() if has_strings else tuple(table + self._own.itemsize * cell for cell in cells),
+                source=self.strings.address if has_strings else 0,
+            )
+
+        def input_port(number: int, described: Port, cells: Sequence[int]) -> StepPort:
+            found = port(described, cells, is_used=described.offset is not None and bool(cells))
+            if not found.source:
+                return found
+            return replace(
+                found,
+                own=0,
+                source=self.strings.source(number),
+                references=found.own,
+                first=first_reference(number),
             )
 
         return StepPorts(
             [
-                port(each, cells, is_used=each.offset is not None and bool(cells))
-                for each, cells in zip(executable.inputs, executable.input_arguments, strict=True)
+                input_port(number, each, cells)
+                for number, (each, cells) in enumerate(
+                    zip(executable.inputs, executable.input_arguments, strict=True)
+                )
             ],
             [
                 port(each, cells, is_used=True)
@@ -184,7 +206,7 @@ class Instance:
             self._ports,
             binding=binding,
             releases_gil=releases_gil,
-            keep=(self._own, keep),
+            keep=(self._own, self.strings, keep),
         )
 
     def _step(self, constants: int) -> Words:
@@ -201,6 +223,7 @@ class Instance:
             # All copies of the step refer to the extents in this one.
             Base.EXTENTS: begin + step.itemsize * end,
             Base.PROGRAM: begin,
+            Base.STRINGS: self.strings.address,
         }
         step[self._table : end] = [
             bases[location.base] + location.offset for owner in owners for location in owner.locations

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
 from neurald.drivers.cpu.native.growing_instance import (
     ArraysBinding,
     GrowingBinding,
@@ -20,6 +21,7 @@ from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunk
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import caller_name
+from neurald.drivers.cpu.native.strings import resolved
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
@@ -179,27 +181,40 @@ class NativeModel:
     ) -> list[Array]:
         """Computes the outputs for inputs of the step's shapes and types; see `run`.
 
+        Strings must be `bytes` objects.
+
         Raises:
             LengthsRefused: see `GrowingInstance.run`.
         """
-        sources = [np.ascontiguousarray(each) for each in inputs]
+        # Other threads may replace the strings of an array, which the step still reads.
+        sources = [each.copy() if each.dtype == object else np.ascontiguousarray(each) for each in inputs]
         if self.opened is not None:
-            kinds = [port.operand.type.dtype for port in self.executable.outputs]
+            kinds = [stored_dtype(port.operand.type) for port in self.executable.outputs]
             lengths = self.opened.input_lengths([each.shape for each in sources])
             if lengths is None:
                 raise LengthsRefused
             growing = ArraysBinding(sources, lengths, kinds)
             self.run(growing.binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
-            return growing.results
+            return self._with_strings(growing.results, sources)
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
         binding = ArgumentBinding(
             self.executable, [each.ctypes.data for each in sources], [each.ctypes.data for each in results]
         )
         self.run(binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
-        return [
-            result.view(port.operand.type.dtype).reshape(port.dimensions)
-            for result, port in zip(results, self.executable.outputs, strict=True)
-        ]
+        return self._with_strings(
+            [
+                result.view(stored_dtype(port.operand.type)).reshape(port.dimensions)
+                for result, port in zip(results, self.executable.outputs, strict=True)
+            ],
+            sources,
+        )
+
+    def _with_strings(self, results: list[Array], inputs: Sequence[Array]) -> list[Array]:
+        """Replaces references in the outputs by strings."""
+        for number, port in enumerate(self.executable.outputs):
+            if is_string(port.operand.type):
+                results[number] = resolved(results[number], self.executable.strings, inputs)
+        return results
 
     def short_call(self, binding: ArgumentBinding, keep: object) -> Callable[[], bool] | None:
         """Returns a function that runs a short step without releasing the GIL.
@@ -245,6 +260,13 @@ class NativeModel:
         return instance.short_array_call(binding, (self,))
 
     def _run_on_arrays(self, binding: ArgumentBinding, _: object, *arrays: Array) -> list[Array] | None:
+        # Other threads may replace the strings of an array, which the step still reads.
+        arrays = tuple(
+            [
+                each.copy() if isinstance(each, np.ndarray) and each.dtype == object else each
+                for each in arrays
+            ]
+        )
         instance = self._instances.take()
         self._cancellations[instance] = instance.cancellation
         try:
