@@ -59,6 +59,7 @@ class OperandType(IntEnum):
     TENSOR_COMPLEX64 = TFLITE_EXTENSION_BASE + 4
     #: The only type whose size does not follow from the shape; see `neurald.hal.model.strings`.
     TENSOR_STRING = TFLITE_EXTENSION_BASE + 5
+    TENSOR_COMPLEX128 = TFLITE_EXTENSION_BASE + 6
 
     @property
     def is_tensor(self) -> bool:
@@ -108,6 +109,7 @@ _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
     OperandType.TENSOR_FLOAT64: np.dtype("<f8"),
     OperandType.TENSOR_COMPLEX64: np.dtype("<c8"),
     OperandType.TENSOR_STRING: np.dtype(object),
+    OperandType.TENSOR_COMPLEX128: np.dtype("<c16"),
 }
 
 
