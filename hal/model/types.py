@@ -59,6 +59,7 @@ class OperandType(IntEnum):
     TENSOR_COMPLEX64 = TFLITE_EXTENSION_BASE + 4
     #: The only type whose size does not follow from the shape; see `neurald.hal.model.strings`.
     TENSOR_STRING = TFLITE_EXTENSION_BASE + 5
+    TENSOR_COMPLEX128 = TFLITE_EXTENSION_BASE + 6
 
     @property
     def is_tensor(self) -> bool:
@@ -112,11 +113,14 @@ _FORMATS: dict[OperandType, str] = {
     OperandType.TENSOR_FLOAT64: "<f8",
     OperandType.TENSOR_COMPLEX64: "<c8",
     OperandType.TENSOR_STRING: "O",
+    OperandType.TENSOR_COMPLEX128: "<c16",
 }
 
 
 #: Size of an element of the built-in types.
-_ITEM_BYTES = {kind: {"?": 1, "O": 8}.get(text) or int(text[-1]) for kind, text in _FORMATS.items()}
+_ITEM_BYTES = {
+    kind: {"?": 1, "O": 8}.get(text) or int(text.lstrip("<cfiu")) for kind, text in _FORMATS.items()
+}
 #: The NumPy types that have been used.
 _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {}
 
