@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Error
 from neurald.hal.execution.array_model import ExecutionLimits
@@ -29,6 +30,11 @@ class PartlyCompiledModel(ReferenceModel):
         graph = self._main.graph
         if variables or len(shapes) != len(graph.inputs):
             return None
+        whole = self._whole()
+        if whole is not None:
+            function = whole.array_function(shapes)
+            if function is not None:
+                return function
         expected = [
             (graph.operands[index].type.dtype, shape)
             for index, shape in zip(graph.inputs, shapes, strict=True)
@@ -52,6 +58,14 @@ class PartlyCompiledModel(ReferenceModel):
             return [result.copy() for result in results]
 
         return run
+
+    def _whole(self) -> NativeSegment | None:
+        """Returns the segment with all operations, if there is one."""
+        graph, steps = self._main.graph, self._main.steps
+        if len(steps) != 1 or not isinstance(steps[0], NativeSegment):
+            return None
+        is_whole = (steps[0].inputs, steps[0].outputs) == (graph.inputs, graph.outputs)
+        return steps[0] if is_whole else None
 
 
 def stored_like(

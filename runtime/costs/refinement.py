@@ -1,10 +1,8 @@
 """Refines the costs of a device by the times of real runs.
 
 The time of a step without its launch and transfers is divided over its operations by what was
-estimated for each, so that all become better by the same factor. Of the runs of a step, the first
-two are left out, because they load code and memory. Then the shortest time counts, whenever the
-number of runs is a power of two: other programs only make runs longer. Short steps say nothing
-about their operations, because most of their time is spent around them.
+estimated for each, so that all become better by the same factor. Short steps say nothing about their
+operations, because most of their time is spent around them.
 """
 
 import math
@@ -21,38 +19,12 @@ from neurald.runtime.costs.work import OperationKind, operand_bytes
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.model.branches import is_control_flow
 
-_FIRST_RUNS: Final = 2
 #: What the call of a device takes at least, whatever it computes.
 _CALL_S: Final = 50e-6
 #: A step of which more than this share is launch and transfers says nothing about its operations.
 _MAX_OVERHEAD: Final = 0.3
 #: A single run does not change a cost by more than this.
 _MAX_FACTOR: Final = 100.0
-
-
-class StepTimes:
-    """Collects the times of the runs of one step on one device.
-
-    Args:
-        device: that runs the step.
-        model: of the step.
-    """
-
-    def __init__(self, device: Device, model: Model) -> None:
-        self._device = device
-        self._model = model
-        self._runs = 0
-        self._shortest_s = math.inf
-
-    def add(self, seconds: float) -> None:
-        """Adds the time of a run, from the call of the device to its return."""
-        self._runs = runs = self._runs + 1
-        if runs <= _FIRST_RUNS:
-            return
-        shortest_s = self._shortest_s = min(self._shortest_s, seconds)
-        if not runs & (runs - 1):
-            self._shortest_s = math.inf
-            refine_step(self._device, self._model, shortest_s)
 
 
 def refine_step(device: Device, model: Model, seconds: float) -> None:

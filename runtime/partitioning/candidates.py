@@ -6,8 +6,6 @@ from typing import cast
 from neurald.hal.device import Capabilities, Device, HasLink, Link, Performance, Verdict, declared_extensions
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, Preference
-from neurald.runtime.costs.estimate import ModelWork, device_costs
-from neurald.runtime.costs.store import costs_of
 from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_in_execution_order
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow
@@ -53,6 +51,7 @@ def find_candidates(
         BadData: there is no device, or one is listed twice.
     """
     check_devices(devices)
+    knows_costs = knows_costs and len(devices) > 1
     cpu = _cpu_among(devices)
     asked = [device for device in devices if mode is not PartitioningMode.NONE or device is cpu]
     numbers = (MAIN,) if cpu is None or mode is PartitioningMode.NONE else Nesting(model).placed_graphs()
@@ -115,6 +114,9 @@ def _could_win(model: Model, device: Device, cpu: Device, preference: Preference
 
 def _could_save(model: Model, device: Device, cpu: Device, preference: Preference) -> bool:
     """Returns True if a device could save more than a launch of it costs, if it supported everything."""
+    from neurald.runtime.costs.estimate import ModelWork, device_costs  # imports much
+    from neurald.runtime.costs.store import costs_of
+
     work = ModelWork(model)
     theirs, ours = (
         device_costs(costs_of(each).table, each.capabilities(), is_cpu=each is cpu, is_remote=each.is_remote)
@@ -168,6 +170,9 @@ def _candidate(
         )
     costs = None
     if knows_costs:
+        from neurald.runtime.costs.estimate import device_costs  # imports much
+        from neurald.runtime.costs.store import costs_of
+
         is_able = any(verdict.ok for found in verdicts.values() for verdict in found)
         costs = device_costs(
             costs_of(device).table,

@@ -31,7 +31,6 @@ from neurald.runtime.partitioning.placement import (
     no_device_error,
     unsupported_reasons,
 )
-from neurald.runtime.partitioning.policy_min_cost import split_by_cost
 from neurald.runtime.partitioning.policy_tengine import group_consecutive_operations, place_operations
 
 _OFF = "partitioning is off"
@@ -80,6 +79,8 @@ def _split_by_tengine(
 def _split_by_cost(
     model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
 ) -> PolicySplit:
+    from neurald.runtime.partitioning.policy_min_cost import split_by_cost  # imports much
+
     placements, groups, predicted_s = split_by_cost(model, candidates, preference, constraints)
     return PolicySplit(placements=placements, groups=groups, predicted_s=predicted_s)
 
@@ -139,6 +140,8 @@ def partition(
         policy = Policy(split=_split_on_cpu, interprets=False)
     else:
         policy = POLICIES[partitioning.policy or default_policy()]
+        if partitioning.policy == MIN_COST and len(candidates) == 1:
+            policy = POLICIES[ANDROID]  # there is nothing to choose
     overridden = apply_overrides(model, candidates, partitioning.overrides, interpret=policy.interprets)
     candidates = overridden.candidates
     if partitioning.require_full_delegation and partitioning.policy == MIN_COST:

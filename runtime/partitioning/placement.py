@@ -11,6 +11,7 @@ CPU device runs it as a whole.
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -20,8 +21,10 @@ from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
 from neurald.hal.records import replace
-from neurald.runtime.costs.estimate import DeviceCosts, OperationCost
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
+
+if TYPE_CHECKING:
+    from neurald.runtime.costs.estimate import DeviceCosts, OperationCost  # imports much
 
 #: Pseudo-device of control flow that the plan itself interprets.
 INTERPRETER = -1
@@ -49,7 +52,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities
     is_cpu: bool = False
     excluded: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
-    costs: DeviceCosts | None = None
+    costs: "DeviceCosts | None" = None
 
     def unsupported_reason(self, operation_id: OperationId) -> str:
         """Returns why the device cannot run an operation; empty if it can."""
@@ -75,7 +78,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     device: int
     reason: str
     rejected: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
-    costs: Mapping[int, OperationCost] = field(default_factory=lambda: MappingProxyType({}))
+    costs: "Mapping[int, OperationCost]" = field(default_factory=lambda: MappingProxyType({}))
 
 
 class PlacementConstraints(Struct, frozen=True, kw_only=True):

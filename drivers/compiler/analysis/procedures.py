@@ -16,6 +16,8 @@ from neurald.drivers.compiler.ir.algorithm import (
     Sampling,
     Scatter,
     SoftSelection,
+    StringEquality,
+    StringSearch,
 )
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.op import ReductionOp
@@ -39,8 +41,14 @@ _COMBINE: dict[ReductionOp, np.ufunc] = {
 
 
 def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
-    """Computes the output of a procedure from its inputs."""
+    """Computes the output of a procedure from its inputs.
+
+    Raises:
+        NotImplementedError: it reads strings, which are not values; only compiled steps have them.
+    """
     algorithm = node.algorithm
+    if isinstance(algorithm, StringEquality | StringSearch):
+        raise NotImplementedError("strings are only in the memory of compiled steps")
     if isinstance(algorithm, Scatter):
         return _scatter(node, algorithm, *inputs)
     if isinstance(algorithm, Positions):

@@ -144,6 +144,24 @@ class CombinedRows(Struct, frozen=True, kw_only=True):
     combiner: Combiner
 
 
+class StringEquality(Struct, frozen=True, kw_only=True):
+    """Compares strings.
+
+    Inputs: references (`neurald.drivers.compiler.ir.string_references`), INT64 (count,) each. Output:
+    BOOL (count,), whether the two strings are equal.
+    """
+
+
+class StringSearch(Struct, frozen=True, kw_only=True):
+    """Looks up strings in a hash table of keys.
+
+    Inputs: references (`neurald.drivers.compiler.ir.string_references`), INT64 (count,); and a table
+    (`neurald.drivers.compiler.lowering.machinery.string_table`): places, INT32; ends, INT64; and
+    characters, UINT8, at least one. Output: INT32 (count,), the numbers of the keys that are equal to
+    the strings; the number of keys for others. Damaged tables yield any of these numbers.
+    """
+
+
 Algorithm: TypeAlias = (
     CombinedRows
     | Scatter
@@ -155,4 +173,6 @@ Algorithm: TypeAlias = (
     | Sampling
     | SoftSelection
     | HashSums
+    | StringEquality
+    | StringSearch
 )

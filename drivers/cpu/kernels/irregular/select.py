@@ -10,6 +10,8 @@ from neurald.drivers.compiler.ir.algorithm import (
     Sampling,
     Scatter,
     SoftSelection,
+    StringEquality,
+    StringSearch,
 )
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -21,6 +23,7 @@ from neurald.drivers.cpu.kernels.irregular import (
     scatter,
     search,
     soft_selection,
+    strings,
     suppression,
 )
 from neurald.drivers.cpu.target.routine import Routine
@@ -46,6 +49,10 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return hashes.routine(kernel, node)
     if isinstance(algorithm, SoftSelection):
         return soft_selection.routine(kernel, node, algorithm, target)
+    if isinstance(algorithm, StringEquality):
+        return strings.equality(kernel, node)
+    if isinstance(algorithm, StringSearch):
+        return strings.search(kernel, node)
     if isinstance(algorithm, GreedySelection):
         return suppression.greedy_routine(kernel, node, algorithm)
     return suppression.routine(kernel, node, algorithm, target)
