@@ -266,6 +266,7 @@ def test_costs_without_measurements_are_those_that_are_declared() -> None:
     subject = chain(ADD)
     found = candidate("device", model=subject)
     assert found.costs is None
-    assert isinstance(split(subject, [found]).placements[0][0].costs[0].seconds, float)
-    assert math.isfinite(split(subject, [found]).predicted_s["the plan"])
+    result = split(subject, [candidate("cpu", model=subject, is_cpu=True), found])
+    assert isinstance(result.placements[0][0].costs[1].seconds, float)
+    assert math.isfinite(result.predicted_s["the plan"])
     assert isinstance(device_costs(CostTable(), found.capabilities), DeviceCosts)
