@@ -32,7 +32,7 @@ _EXCHANGED: Final = (
 )
 
 
-class Value(Struct, frozen=True):
+class CostedValue(Struct, frozen=True):
     """A value that crosses the boundaries of operations.
 
     Attributes:
@@ -86,7 +86,7 @@ class PlacementProblem:
         self.costs = [cost_of(position) for position in range(len(graph.operations))]
         self.count = len(self.costs)
         self.launches = [device.launch_s + STEP_S for device in devices] + [STEP_S]
-        self.values: list[Value] = []
+        self.values: list[CostedValue] = []
         self.reads: list[list[int]] = []
         self.writes: list[list[int]] = []
         known: dict[int, int] = {}
@@ -104,7 +104,7 @@ class PlacementProblem:
             else:
                 into = out = nothing
             known[index] = len(self.values)
-            self.values.append(Value(writer, [], index in outputs, into, out))
+            self.values.append(CostedValue(writer, [], index in outputs, into, out))
             return known[index]
 
         for position, operation in enumerate(graph.operations):
