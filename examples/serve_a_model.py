@@ -1,13 +1,12 @@
 """Serves a model over HTTP with the V2 inference protocol, and asks it without a client library."""
 
+import http.client
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,16 @@ import neurald.service.demo
 DEMO = Path(neurald.service.demo.__file__).parent
 
 
-def ask(url: str, document: object = None) -> Any:
+def ask(place: str, path: str, document: object = None) -> Any:
     """Makes a request; returns the document of the answer."""
-    body = None if document is None else json.dumps(document).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as answer:
-        return json.loads(answer.read() or b"null")
+    connection = http.client.HTTPConnection(place, timeout=60)
+    if document is None:
+        connection.request("GET", path)
+    else:
+        connection.request("POST", path, json.dumps(document))
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer
 
 
 def address(service: "subprocess.Popen[bytes]") -> str:
@@ -45,14 +49,18 @@ def main() -> None:
         command = [sys.executable, "-m", "neurald", "serve", "--http", "127.0.0.1:0"]
         service = subprocess.Popen([*command, "--repository", str(DEMO)])
         try:
-            url = f"http://{address(service)}/v2/models/digits"
-            (tensor,) = ask(url)["inputs"]
+            place = address(service)
+            (tensor,) = ask(place, "/v2/models/digits")["inputs"]
             print("the model takes", tensor["datatype"], tensor["shape"])
             digits = np.load(DEMO / "digits.npz")
             right = 0
             for image, label in zip(digits["images"][:50], digits["labels"], strict=False):
                 given = {**tensor, "data": image.reshape(-1).tolist()}
-                answer = ask(f"{url}/infer", {"inputs": [given], "parameters": {"receipt": True}})
+                answer = ask(
+                    place,
+                    "/v2/models/digits/infer",
+                    {"inputs": [given], "parameters": {"receipt": True}},
+                )
                 right += int(np.argmax(answer["outputs"][0]["data"])) == label
             print(right, "of 50 digits are right")
             print("the last one ran on", json.loads(answer["parameters"]["receipt"])["devices"][0])
