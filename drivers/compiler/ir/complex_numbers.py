@@ -3,13 +3,9 @@
 That form has a number for the real and one for the imaginary part, along an extra last dimension.
 """
 
-from typing import Any
-
-import numpy as np
-
+from neurald.hal.lazy_numpy import Array as Array
+from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import OperandType
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Types of complex numbers, and of their parts.
 _PARTS = {
