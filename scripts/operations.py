@@ -19,6 +19,7 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
+from neurald.runtime.tflite.legalization.custom import BY_NAME
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
@@ -87,7 +88,7 @@ def emitted(legalization: Legalization) -> list[str]:
 #: Operators whose rules name no operation.
 _WITHOUT_OPERATION = {
     "CALL_ONCE": "initial values of variables",
-    "CUSTOM": "depends on the name of the custom operator",
+    "CUSTOM": f"several, for {', '.join(sorted(BY_NAME))}",
     "DENSIFY": "a constant",
     "HASHTABLE": "a constant table",
     "VAR_HANDLE": "a variable",

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     if "--check" not in arguments:
         TARGET.write_bytes(content)
     elif not TARGET.is_file() or TARGET.read_bytes() != content:
-        print(f"{TARGET} is outdated; run scripts/step_program.py", file=sys.stderr)
+        sys.stderr.write(f"{TARGET} is outdated; run scripts/step_program.py\n")
         return 1
     return 0
 

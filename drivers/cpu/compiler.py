@@ -19,15 +19,13 @@ from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.string_references import StringConstants
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.memory.buffer_assignment import (
-    Base,
-    BufferAssignment,
-    BufferLocation,
-    assign_buffers,
-)
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
@@ -49,7 +47,6 @@ from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
-from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import (
@@ -152,7 +149,8 @@ def compile_model(
         else:
             model = structured.model
             charge(sum(pool.size for pool in model.pools), "compiling a model")
-            step = StepBuilder(structured, partial(compiler.block, structured), compiler.update).step()
+            block = partial(compiler.block, structured)
+            step = StepBuilder(structured, block, compiler.update, compiler.strings).step()
         counts = {call.routine.pointers for call in step.calls}
         rare = {count for count in counts if count > COMMON_ARGUMENTS}
         if rare:
@@ -170,7 +168,7 @@ def compile_model(
                 if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
                     raise call.names.failed(call.kernel, error) from error
             raise
-    executable = _assembled(model, target, assignment, step, scope)
+    executable = _assembled(model, target, assignment, step, scope, compiler.strings.strings)
     opened = None
     if scope is not None:
         opened = opened_executable(executable, assignment, step, scope)
@@ -184,6 +182,9 @@ class _Compiler:
     Args:
         target, generate, scope: see `compile_model`.
         compilation: compiles the routines.
+
+    Attributes:
+        strings: the constant strings of the step.
     """
 
     def __init__(
@@ -193,6 +194,7 @@ class _Compiler:
         self._scope = scope
         self._folding = ConstantFolding(target, generate)
         self._called: set[Subroutine] = set()
+        self.strings = StringConstants()
 
     def straight(self, model: Model, names: "_Names", input_shapes: Mapping[int, Shape] | None) -> "Step":
         """Compiles a model without control flow."""
@@ -252,6 +254,7 @@ class _Compiler:
             has_bounds=has_bounds,
             expects_inputs=expects_inputs,
             lengths=lengths,
+            strings=self.strings,
         )
         transform(graph, self._folding.node)
         if self._scope is not None:
@@ -298,7 +301,12 @@ def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
 
 
 def _assembled(
-    model: Model, target: Target, assignment: BufferAssignment, step: Step, scope: ExtentScope | None
+    model: Model,
+    target: Target,
+    assignment: BufferAssignment,
+    step: Step,
+    scope: ExtentScope | None,
+    strings: tuple[bytes, ...],
 ) -> Executable:
     extents: list[int] = []
     if scope is not None and step.program:
@@ -311,6 +319,8 @@ def _assembled(
             extents.extend(each.hint for each in routine.extents)
         if routine.reads_program:
             found += (BufferLocation(Base.PROGRAM, 0),)
+        if routine.reads_strings:
+            found += (BufferLocation(Base.STRINGS, 0),)
         return found
 
     calls = tuple(
@@ -348,6 +358,7 @@ def _assembled(
         instructions=instructions,
         loops=step.loops,
         bounded=step.bounded,
+        strings=strings,
     )
 
 

@@ -4,9 +4,10 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 
+from neurald.drivers.compiler.ir.string_references import stored_bytes
 from neurald.drivers.cpu.native.growing_instance import GrowingBinding, LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.native_segment import whole_steps
 from neurald.drivers.cpu.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
@@ -16,7 +17,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model, Operand, Request, byte_size
+from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -45,7 +46,7 @@ class GrowingModel(CpuPreparedModel):
         self._lengths = (0,) * len(opened.symbols) if lengths is None else lengths
         self._input_shapes = opened.input_shapes(self._lengths)
         self._input_sizes = [
-            byte_size(port.operand.type, shape)
+            stored_bytes(port.operand.type, shape)
             for port, shape in zip(native.executable.inputs, self._input_shapes, strict=True)
         ]
         self._opened = opened
@@ -58,14 +59,7 @@ class GrowingModel(CpuPreparedModel):
 
     def steps(self) -> list[list[Step]]:
         """Returns the steps of each graph of the model that do the same; the compiled one is whole."""
-        main = self._model.main
-        whole = NativeSegment(
-            operations=tuple(range(len(main.operations))),
-            inputs=main.inputs,
-            outputs=main.outputs,
-            native=self.native,
-        )
-        return [[whole], *([*range(len(graph.operations))] for graph in self._model.referenced)]
+        return whole_steps(self._model, self.native)
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
         """See `CpuPreparedModel.operand`."""

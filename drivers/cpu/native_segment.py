@@ -7,10 +7,13 @@ import numpy as np
 from msgspec import Struct, field
 
 from neurald.drivers.cpu.native.growing_instance import LengthsRefused
+from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
 from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.execution.reference_graph import Step
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 
 
@@ -51,7 +54,7 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
         given = [
             np.ascontiguousarray(value, port.operand.type.dtype)
             for value, port in zip(inputs, executable.inputs, strict=True)
-            if value is not None and value.shape == port.dimensions
+            if value is not None and (self.native.opened is not None or value.shape == port.dimensions)
         ]
         if len(given) < len(inputs):
             return None
@@ -73,6 +76,27 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
             ]
         return list(zip(results, reservations, strict=True))
 
+    def array_function(self, shapes: Sequence[tuple[int, ...]]) -> ArrayFunction | None:
+        """Returns a function that runs the step on arrays of these shapes; None if there is none."""
+        executable = self.native.executable
+        inputs, outputs = executable.inputs, executable.outputs
+        if executable.bounded or list(shapes) != [port.dimensions for port in inputs]:
+            return None
+        binding = ArgumentBinding(executable, [None] * len(inputs), [None] * len(outputs))
+        return self.native.array_function(binding, None)
+
     def profile(self) -> Sequence[KernelTime]:
         """See `CompiledSegment.profile`."""
         return self.native.profile()
+
+
+def whole_steps(model: Model, native: NativeModel) -> list[list[Step]]:
+    """Returns the steps of each graph of a model that is compiled as a whole."""
+    main = model.main
+    whole = NativeSegment(
+        operations=tuple(range(len(main.operations))),
+        inputs=main.inputs,
+        outputs=main.outputs,
+        native=native,
+    )
+    return [[whole], *([*range(len(graph.operations))] for graph in model.referenced)]

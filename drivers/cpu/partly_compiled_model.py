@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.string_references import is_string
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Error
 from neurald.hal.execution.array_model import ExecutionLimits
@@ -12,6 +14,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import ExecutionState
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 
 
@@ -29,6 +32,11 @@ class PartlyCompiledModel(ReferenceModel):
         graph = self._main.graph
         if variables or len(shapes) != len(graph.inputs):
             return None
+        whole = self._whole()
+        if whole is not None:
+            function = whole.array_function(shapes)
+            if function is not None:
+                return function
         expected = [
             (graph.operands[index].type.dtype, shape)
             for index, shape in zip(graph.inputs, shapes, strict=True)
@@ -52,6 +60,23 @@ class PartlyCompiledModel(ReferenceModel):
             return [result.copy() for result in results]
 
         return run
+
+    def _whole(self) -> NativeSegment | None:
+        """Returns the segment with all operations, if there is one."""
+        graph, steps = self._main.graph, self._main.steps
+        if len(steps) != 1 or not isinstance(steps[0], NativeSegment):
+            return None
+        is_whole = (steps[0].inputs, steps[0].outputs) == (graph.inputs, graph.outputs)
+        return steps[0] if is_whole else None
+
+
+def has_string_ports(model: Model) -> bool:
+    """Returns True if an input or output has strings.
+
+    Compiled steps read the objects of arrays; a `PartlyCompiledModel` converts those of requests.
+    """
+    main = model.main
+    return any(is_string(main.operands[index].type) for index in (*main.inputs, *main.outputs))
 
 
 def stored_like(

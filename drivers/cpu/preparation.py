@@ -11,6 +11,7 @@ from neurald.drivers.compiler.frontend.graph_builder import build_graph, support
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
 from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, each_item
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
@@ -21,10 +22,11 @@ from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_cou
 from neurald.drivers.cpu.native.kernel_store import KernelStore
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
-from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.open_model import CpuOpenModel
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.program.block_model import BlockModels
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
@@ -102,6 +104,8 @@ class Preparation:
                 executable.unshared_bytes,
                 (time.monotonic() - started) * 1e3,
             )
+            if has_string_ports(model):
+                return PartlyCompiledModel(model, whole_steps(model, native))
             if native.opened is not None:
                 return GrowingModel(native, native.opened, model)
             return whole_model(
@@ -210,7 +214,11 @@ class Preparation:
                 return references
             supported = [
                 self._is_compiled(known, n) if known.main.operations[n].type in CONTROL_FLOW else verdict.ok
-                for n, verdict in enumerate(supported_operations(known, has_bounds=True, expects_inputs=True))
+                for n, verdict in enumerate(
+                    supported_operations(
+                        known, has_bounds=True, expects_inputs=True, strings=_string_constants()
+                    )
+                )
             ]
         except BadData:
             # The execution reports the error.
@@ -240,7 +248,7 @@ class Preparation:
             for item in each_item(structured.items):
                 if isinstance(item, BasicBlock):
                     part = blocks.of(item)
-                    build_graph(part.model, part.empty, charges_constants=False)
+                    build_graph(part.model, part.empty, charges_constants=False, strings=_string_constants())
         except BadData as error:
             _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)
             return False
@@ -317,6 +325,9 @@ class Preparation:
         helper: CompileHelper | None,
         scope: ExtentScope | None = None,
     ) -> Compiled:
+        if not python_table() and any(is_string(each.type) for each in model.main.operands):
+            raise BadData("native code cannot read the strings of this interpreter of Python")
+
         def compiled(structured: StructuredModel | None) -> Compiled:
             return compile_model(
                 model,
@@ -355,6 +366,11 @@ class Preparation:
         if opened is not None:
             opened = msgspec.structs.replace(opened, template=executable) if opened.sizings else None
         return NativeModel(executable, link_image(compiled.codes), compiled.constants, team, opened=opened)
+
+
+def _string_constants() -> StringConstants | None:
+    """Returns what numbers constant strings; None if native code cannot read strings."""
+    return StringConstants() if python_table() else None
 
 
 def _closed_segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:

@@ -13,13 +13,10 @@ import numpy as np
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.memory.buffer_assignment import (
-    Base,
-    BufferAssignment,
-    BufferLocation,
-    assign_buffers,
-)
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.scatter_expansion import expand_scatters
@@ -27,6 +24,7 @@ from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render
+from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
@@ -164,6 +162,8 @@ def _compiled(
     fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
     if is_fused:
         fused = eliminate_concat(fused, _ALIGNED)
+    if is_fused and kernel_set is not KernelSet.GENERIC:
+        fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
     sources: list[Sequence[Source]] = []
     for number, kernel in enumerate(kernels):

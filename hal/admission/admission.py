@@ -1,8 +1,9 @@
 """Decides which work a daemon's device takes, and when.
 
 Calls and executions are counted while they are under way. A daemon that is to stop refuses new ones
-and waits for the others (`Admission.drain`). Executions wait in an `AdmissionQueue` for a slot of
-the device. An execution that does not end is given up by a watchdog: its slot goes to others, its
+and waits for the others (`Admission.drain`). The threads that serve them, whatever carried the
+call, take turns (`Admission.serving`) until the device's part begins, for which executions wait in
+an `AdmissionQueue`. An execution that does not end is given up by a watchdog: its slot goes to others, its
 session ends, and no new models are taken while it hangs.
 """
 
@@ -11,13 +12,13 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
 from neurald.hal.admission.admission_queue import AdmissionQueue, Ticket, executions_at_once
-from neurald.hal.admission.serving_turns import ServingTurns
+from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
 from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.admission.watchdog import Watchdog
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
@@ -51,6 +52,7 @@ class Admission:
     Attributes:
         interpreter: paces what clients have the interpreter do.
         turns: of the threads that serve clients.
+        weights: of users, whose share is that many times the share of others.
         report: is called when the device has begun to hang.
         on_hang: are called with a session that ends because its execution hangs, and with the error
             for its client.
@@ -59,7 +61,8 @@ class Admission:
 
     def __init__(self, device: Device, limits: Limits, sessions: Sessions) -> None:
         self.interpreter = Interpreter()
-        self.turns = ServingTurns()
+        self.weights: dict[Hashable, float] = dict(limits.weights)
+        self.turns = ServingTurns(self.weights)
         self.on_hang: list[Callable[[Session, Error], None]] = []
         self.report: Callable[[], None] = lambda: None
         self.mark_hanging: Callable[[int], None] = lambda thread: None
@@ -70,8 +73,8 @@ class Admission:
         self._calls = 0
         self._is_draining = False
         slots = executions_at_once(device)
-        self._queue = AdmissionQueue(slots, guests=slots, weights=dict(limits.weights))
-        self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models")
+        self._queue = AdmissionQueue(slots, guests=slots, weights=self.weights)
+        self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models", weights=self.weights)
         self._watchdog: Watchdog[tuple[Session, Ticket]] = Watchdog(
             limits.execution_s, limits.grace_s, self._give_up
         )
@@ -129,6 +132,18 @@ class Admission:
     # Calls
 
     @contextlib.contextmanager
+    def serving(self, session: Session) -> Iterator[ServingPlace]:
+        """Has the calling thread work for a session, and take a turn at the start.
+
+        The turn ends where the device's part of the call begins, or an earlier wait.
+
+        Yields:
+            The place of the thread, for further turns.
+        """
+        with self.interpreter.working(session.token), self.turns.turn(session.user, session.token) as place:
+            yield place
+
+    @contextlib.contextmanager
     def admit(self, options: PrepareOptions | ExecuteOptions) -> Iterator[None]:
         """Counts a call as under way, unless the daemon is about to stop.
 
@@ -136,6 +151,7 @@ class Admission:
             DeadObject: the daemon is about to stop.
             MissedDeadlinePersistent: the deadline has passed.
         """
+        self.turns.end_own()
         self._begin(options)
         try:
             yield
@@ -145,6 +161,7 @@ class Admission:
     @contextlib.contextmanager
     def track(self) -> Iterator[None]:
         """Counts a call as under way, so that `drain` waits for it; it is never refused."""
+        self.turns.end_own()
         with self._lock:
             self._calls += 1
         try:
@@ -171,6 +188,7 @@ class Admission:
         if size_bytes <= _LARGE_MODEL_BYTES:
             yield
             return
+        self.turns.end_own()
         ticket = self._large_models.acquire(
             Priority.MEDIUM, client=session.token, user=session.user, cancellation=cancellation
         )
@@ -195,15 +213,15 @@ class Admission:
         session: Session,
         options: ExecuteOptions,
         priority: Priority,
-        before_wait: Callable[[], object] | None = None,
     ) -> Ticket:
         """Waits until the device can run one more execution; `end_execution` follows.
+
+        The turn of the calling thread ends.
 
         Args:
             session: of the client.
             options: for the execution.
             priority: of the execution.
-            before_wait: is called if the device cannot run it at once.
 
         Raises:
             DeadObject: the daemon is about to stop.
@@ -218,11 +236,13 @@ class Admission:
                 client=session.token,
                 user=session.user,
                 cancellation=options.cancellation,
-                before_wait=before_wait,
+                before_wait=self.turns.end_own,
             )
         except BaseException:
             self._end()
             raise
+        finally:
+            self.turns.end_own()
         self._watchdog.begin((session, ticket), options.deadline_s)
         ticket.work = self.interpreter.begin(session.token)
         return ticket

@@ -1,17 +1,18 @@
 """Decodes large requests of clients within a budget of memory, one at a time."""
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from neurald.hal.accounting.memory_budget import MemoryBudget
 from neurald.hal.admission.admission_queue import AdmissionQueue
+from neurald.hal.admission.serving_turns import ServingTurns
+from neurald.hal.admission.session import Session
 from neurald.hal.model.types import Priority
 from neurald.hal.rpc.transport.message_scan import count_parts, parse_in_pieces
-from neurald.hal.rpc.transport.status import parse, token_of
+from neurald.hal.rpc.transport.status import parse
 
 _M = TypeVar("_M", bound=Message)
 
@@ -33,19 +34,23 @@ _BUDGET_WAIT_S: Final = 5.0
 
 
 class MessageReader:
-    """Decodes requests. Thread-safe."""
+    """Decodes requests. Thread-safe.
 
-    def __init__(self) -> None:
-        self._queue = AdmissionQueue(1)
+    Args:
+        turns: of the threads that serve clients; a thread ends its turn before it waits here.
+        weights: of users, see `AdmissionQueue`.
+    """
+
+    def __init__(self, turns: ServingTurns, weights: Mapping[Hashable, float]) -> None:
+        self._turns = turns
+        self._queue = AdmissionQueue(1, weights=weights)
         self._budget = MemoryBudget(_MAX_BYTES, _MAX_CLIENT_BYTES, wait_s=_BUDGET_WAIT_S)
 
     @contextlib.contextmanager
-    def reading(
-        self, kind: type[_M], data: bytes, context: grpc.ServicerContext
-    ) -> Iterator[Callable[[], _M]]:
+    def reading(self, kind: type[_M], data: bytes) -> Iterator[Callable[[Session | None], _M]]:
         """Yields a function that decodes a request, whose memory counts until the context ends.
 
-        That function raises:
+        That function takes the session of the call, None for a call that needs none. It raises:
         - BadData: the bytes are not a message of that kind, or have fields that are not known here.
         - ResourceExhaustedPersistent: the message has more parts than a message may have.
         - ResourceExhaustedTransient: other messages take too much memory.
@@ -53,18 +58,18 @@ class MessageReader:
         Args:
             kind: the type of the message.
             data: the encoded message.
-            context: of the call.
         """
         if len(data) <= _SMALL_BYTES:
-            yield lambda: parse(kind, data)
+            yield lambda session: parse(kind, data)
             return
-        owner = token_of(context)
         with contextlib.ExitStack() as held:
 
-            def read() -> _M:
+            def read(session: Session | None) -> _M:
+                owner, user = (None, None) if session is None else (session.token, session.user)
+                self._turns.end_own()
                 if len(data) <= _LARGE_BYTES:
                     return self._read(kind, data, owner, held)
-                ticket = self._queue.acquire(Priority.MEDIUM, client=owner)
+                ticket = self._queue.acquire(Priority.MEDIUM, client=owner, user=user)
                 try:
                     return self._read(kind, data, owner, held)
                 finally:

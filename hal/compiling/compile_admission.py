@@ -20,10 +20,10 @@ _EXTRA_SLOTS: Final = 2
 class CompileAdmission:
     """Admits compilations, up to the limit at the same time. Thread-safe.
 
-    Users, and the sessions of one user, get equal shares.
+    Users get shares by their weights, and the sessions of one user equal ones.
 
     Args:
-        limits: `compilers` says how many run at the same time.
+        limits: `compilers` says how many run at the same time, and `weights` are those of users.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -32,6 +32,7 @@ class CompileAdmission:
             long_s=_LONG_S,
             max_running=limits.compilers + _EXTRA_SLOTS,
             what="compilations",
+            weights=dict(limits.weights),
         )
 
     @property

@@ -8,6 +8,7 @@ from msgspec import Struct
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.records import replace
+from neurald.runtime.costs.refinement import refine_kernels
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.plan.plan import ExecutionStep
 
@@ -62,6 +63,8 @@ def _step_profile(number: int, step: ExecutionStep, recovery: Recovery) -> StepP
     try:
         device, reported = recovery.step(step).profile()
         kernels = tuple(_in_graph(step, kernel) for kernel in reported)
+        if device == step.device.name:
+            refine_kernels(step.device, step.model, reported)
         reason = "" if kernels else f"{device} does not report kernel times"
     except Error as error:
         reason = str(error)

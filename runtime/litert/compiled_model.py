@@ -42,7 +42,7 @@ class CompiledModel:
         self._environment = environment
         self._options = options
         self._source = source
-        cpu = options.cpu_options or CpuOptions()
+        cpu = options.cpu_options
         self._runners: RunnerTable | None = RunnerTable(
             source, lambda: _devices(options.hardware_accelerators, cpu), cpu.num_threads or 1
         )
@@ -125,7 +125,10 @@ class CompiledModel:
         return len(self._open_signatures)
 
     def get_signature_index(self, key: str) -> int:
-        """Returns the number of a signature, -1 if there is none of that name."""
+        """Returns the number of a signature, -1 if there is none of that name.
+
+        An empty name stands for the first one, here and in other calls.
+        """
         keys = list(self._open_signatures)
         name = self._known(key)
         return -1 if name is None else keys.index(name)
@@ -196,6 +199,9 @@ class CompiledModel:
     ) -> None:
         """Changes the shape of an input. New buffers must be created.
 
+        It has an effect with the next run, or when the shape of an output is asked for, so that several
+        inputs can be resized one after the other.
+
         Args:
             input_index: the number of the input.
             dims: the new shape.
@@ -214,25 +220,43 @@ class CompiledModel:
     def resize_input_tensor_by_name(
         self, signature_key: str, input_name: str, dims: Sequence[int], strict: bool = True
     ) -> None:
-        """Changes the shape of an input; see `resize_input_tensor`."""
+        """Changes the shape of an input; see `resize_input_tensor`.
+
+        Raises:
+            ValueError: there is no such signature or input.
+            RuntimeError: the input cannot have that shape.
+        """
+        if self._known(signature_key) is None:
+            raise ValueError(f"Unknown signature: {signature_key}")
         signature = self._signature(signature_key)
         if input_name not in signature.inputs:
-            raise RuntimeError(_error(6, f"Input not found: {input_name}"))
+            raise ValueError(f"Unknown input '{input_name}' for signature '{signature_key}'")
         self._resize(signature, input_name, dims, strict)
 
     def _resize(self, signature: TfliteSignature, name: str, dims: Sequence[int], strict: bool) -> None:
         runner = self._table.runner(signature.subgraph)
-        earlier = runner.shape(signature.inputs[name])
+        shape, rank = [int(each) for each in dims], len(runner.shape(signature.inputs[name]))
+        if any(length < 0 for length in shape):
+            raise RuntimeError(_error(1, "Dimensions must be positive."))
+        if strict and len(shape) != rank:
+            raise RuntimeError(_error(1, "New shape rank does not match current shape rank."))
         try:
-            runner.resize(signature.inputs[name], [int(each) for each in dims], is_strict=strict)
+            runner.resize(signature.inputs[name], shape, is_strict=strict)
         except RuntimeError as error:
             raise RuntimeError(_error(1, str(error))) from error
+
+    def _allocated(self, signature: TfliteSignature) -> SubgraphRunner:
+        """Returns the runner of a signature, ready for the present shapes of its inputs.
+
+        Raises:
+            RuntimeError: the shapes do not go together.
+        """
+        runner = self._table.runner(signature.subgraph)
         try:
             runner.allocate()
-        except RuntimeError:
-            runner.resize(signature.inputs[name], earlier, is_strict=False)
-            runner.allocate()
-            raise
+        except RuntimeError as error:
+            raise RuntimeError(_error(3, str(error))) from error
+        return runner
 
     # Execution.
 
@@ -284,7 +308,7 @@ class CompiledModel:
         inputs: Mapping[str, TensorBuffer],
         outputs: Mapping[str, TensorBuffer],
     ) -> None:
-        runner = self._table.runner(signature.subgraph)
+        runner = self._allocated(signature)
         for kind, given, known in (
             ("input", inputs, signature.inputs),
             ("output", outputs, signature.outputs),
@@ -333,8 +357,7 @@ class CompiledModel:
 
     @property
     def _is_reference(self) -> bool:
-        cpu = self._options.cpu_options
-        return cpu is not None and cpu.kernel_mode is CpuKernelMode.REFERENCE
+        return self._options.cpu_options.kernel_mode is CpuKernelMode.REFERENCE
 
     # Look-ups.
 
@@ -351,6 +374,8 @@ class CompiledModel:
         return self._signatures
 
     def _known(self, key: str) -> str | None:
+        if key == "":
+            return next(iter(self._open_signatures))
         if key == _DEFAULT and key not in self._open_signatures and _PLACEHOLDER in self._open_signatures:
             return _PLACEHOLDER
         return key if key in self._open_signatures else None
@@ -369,13 +394,17 @@ class CompiledModel:
             )
         return keys[index]
 
+    def _runner(self, signature: TfliteSignature, kind: str) -> SubgraphRunner:
+        """Returns the runner of a signature; for outputs it is ready, so that their shapes are known."""
+        return self._table.runner(signature.subgraph) if kind == "inputs" else self._allocated(signature)
+
     def _names(self, key: str) -> dict[str, list[str]]:
         signature = self._signature(key)
         runner = self._table.runner(signature.subgraph)
         return {kind: _ordered(signature, kind, runner) for kind in ("inputs", "outputs")}
 
     def _details(self, signature: TfliteSignature, kind: str) -> dict[str, Any]:
-        runner = self._table.runner(signature.subgraph)
+        runner = self._runner(signature, kind)
         tensors = _tensors(signature, kind)
         found = {}
         for name in _ordered(signature, kind, runner):
@@ -402,7 +431,7 @@ class CompiledModel:
         return [self._buffer(signature, kind, name) for name in _ordered(signature, kind, runner)]
 
     def _buffer(self, signature: TfliteSignature, kind: str, name: str) -> TensorBuffer:
-        tensors, runner = _tensors(signature, kind), self._table.runner(signature.subgraph)
+        tensors, runner = _tensors(signature, kind), self._runner(signature, kind)
         if name not in tensors:
             raise RuntimeError(_error(6, f"{kind.removesuffix('s').capitalize()} not found: {name}"))
         source = self._source.subgraphs[signature.subgraph]

@@ -5,6 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 
+class DelegateRefused(ValueError, OSError):
+    """A delegate was not loaded.
+
+    LiteRT raises OSError if a library cannot be opened, and ValueError if it creates no delegate.
+    Programs that continue without the delegate after either of them also continue after this.
+    """
+
+
 class Delegate:
     """A delegate, which cannot be loaded.
 
@@ -13,12 +21,12 @@ class Delegate:
         options: of the delegate.
 
     Raises:
-        ValueError: always.
+        DelegateRefused: always.
     """
 
     def __init__(self, library: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> None:
         del options
-        raise ValueError(
+        raise DelegateRefused(
             f"Failed to load delegate from {os.fspath(library)}\nneurald runs no delegates of LiteRT; "
             "devices are reached through drivers, see neurald.devices()"
         )
@@ -28,6 +36,6 @@ def load_delegate(library: str | os.PathLike[str], options: Mapping[str, Any] | 
     """Refuses to load a delegate.
 
     Raises:
-        ValueError: always.
+        DelegateRefused: always. It is a ValueError and an OSError.
     """
     return Delegate(library, options)

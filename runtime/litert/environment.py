@@ -1,6 +1,7 @@
 """LiteRT's Environment, which has no effect: drivers are found by neurald's own registry."""
 
 from dataclasses import dataclass
+from types import TracebackType
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,23 @@ class Environment:
         Raises:
             ValueError: `options` and single paths are given.
         """
+        if isinstance(options, str):
+            if runtime_path is not None:
+                raise ValueError("runtime_path was provided twice.")
+            runtime_path, options = options, None
         if options is None:
             return cls(EnvironmentOptions(runtime_path, compiler_plugin_path, dispatch_library_path))
         if runtime_path is not None or compiler_plugin_path or dispatch_library_path:
-            raise ValueError("Pass either options or paths, not both.")
-        return cls(EnvironmentOptions(options) if isinstance(options, str) else options)
+            raise ValueError("Pass either options or environment path shortcuts.")
+        return cls(options)
+
+    def __enter__(self) -> "Environment":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def options(self) -> EnvironmentOptions:

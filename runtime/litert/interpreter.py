@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from neurald.runtime.devices.discovery import open_device
+from neurald.runtime.litert.custom_device import CustomDevice
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.signature_runner import SignatureRunner
+from neurald.runtime.litert.subgraph_runner import SubgraphRunner, tensor_number
 from neurald.runtime.litert.tensor_details import Details
-from neurald.runtime.tflite.schema import OMITTED, OPERATOR_NAMES, Operator, TfliteSubgraph
+from neurald.runtime.tflite.custom_operators import CustomOperators
+from neurald.runtime.tflite.schema import OMITTED, OPERATOR_NAMES, Operator, TfliteSignature, TfliteSubgraph
 from neurald.runtime.tflite.schema_enums import BuiltinOperator
 
 _REFERENCES = (
@@ -57,6 +60,9 @@ class Interpreter:
         ValueError: an argument is wrong, or the file cannot be read.
     """
 
+    #: Functions of custom operators, which `InterpreterWithCustomOps` has.
+    _custom_operators: CustomOperators | None = None
+
     def __init__(
         self,
         model_path: str | os.PathLike[str] | None = None,
@@ -98,10 +104,11 @@ class Interpreter:
             )
         driver = "reference" if is_reference else "cpu"
         self._compresses = experimental_compress_quantization_zero_points
-        self._source = ModelSource(model_content if model_content else os.fspath(model_path or ""))
+        operators = self._custom_operators
+        self._source = ModelSource(model_content if model_content else os.fspath(model_path or ""), operators)
         self._runners = RunnerTable(
             self._source,
-            lambda: [open_device(driver)],
+            lambda: [open_device(driver), *([CustomDevice(operators)] if operators else [])],
             int(num_threads or 1),
             keeps_all=experimental_preserve_all_tensors,
         )
@@ -134,7 +141,9 @@ class Interpreter:
         """
         count = len(self._source.subgraphs)
         if not 0 <= subgraph_index < count:
-            raise ValueError(f"subgraph_index is out of range: {subgraph_index}; there are {count} subgraphs")
+            raise ValueError(
+                f"subgraph_index is out of range: {subgraph_index} for the model, which has {count} subgraphs."
+            )
         runner = self._runners.runner(subgraph_index)
         return [runner.details(index) for index in range(runner.tensor_count)]
 
@@ -157,9 +166,13 @@ class Interpreter:
 
         Raises:
             RuntimeError: the shape is not permitted, or there are views of tensors.
+            ValueError: it is not a list of lengths.
         """
         self._ensure_safe()
-        self._main.resize(input_index, [int(each) for each in tensor_size], is_strict=strict)
+        shape = np.array(tensor_size, np.int32)
+        if shape.ndim != 1:
+            raise ValueError(f"Shape should be 1D instead of {shape.ndim}.")
+        self._main.resize(input_index, shape.tolist(), is_strict=strict)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray[Any, Any]:
         """Returns a copy of the value of a tensor: an input, an output, or a constant.
@@ -224,10 +237,18 @@ class Interpreter:
                     "only allowed when the model has 1 SignatureDef"
                 )
             (signature_key,) = signatures
-        if signature_key not in signatures:
+        return SignatureRunner(self, signature_key)
+
+    def entry_point(self, signature_key: str) -> tuple[TfliteSignature, SubgraphRunner]:
+        """Returns a signature, and what runs it.
+
+        Raises:
+            ValueError: there is no such signature.
+        """
+        signature = self._source.signatures.get(signature_key)
+        if signature is None:
             raise ValueError(f'Invalid signature_key provided: "{signature_key}".')
-        signature = signatures[signature_key]
-        return SignatureRunner(signature, self._runners.runner(signature.subgraph))
+        return signature, self._runners.runner(signature.subgraph)
 
     def num_subgraphs(self) -> int:
         """Returns the number of subgraphs."""
@@ -251,7 +272,8 @@ class Interpreter:
         return id(self)
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
-        return self._runners.runner(subgraph_index).details(tensor_index)
+        number = tensor_number(int(tensor_index), "TensorName")
+        return self._runners.runner(subgraph_index).details(number)
 
     def _get_op_details(self, op_index: int) -> Details:
         source = self._source.subgraphs[0]
@@ -265,21 +287,35 @@ class Interpreter:
 
 
 class InterpreterWithCustomOps(Interpreter):
-    """Interpreter with custom operators.
+    """Interpreter with custom operators that functions in Python compute.
+
+        def register(operators):
+            operators.add("Twice", lambda inputs, options: inputs[0] * 2)
+
+        InterpreterWithCustomOps(custom_op_registerers=[register], model_path="twice.tflite")
 
     Args:
-        custom_op_registerers: must be empty: LiteRT's custom operators are native code.
+        custom_op_registerers: functions that register operators, see `CustomOperators`. LiteRT's native
+            ones, which it finds by name or through a pointer, are refused.
         kwargs: as for `Interpreter`.
 
     Raises:
-        ValueError: a custom operator is given; also as for `Interpreter`.
+        ValueError: a native operator is given; also as for `Interpreter`.
     """
 
-    def __init__(self, custom_op_registerers: Iterable[Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        custom_op_registerers: Iterable[str | Callable[[CustomOperators], object]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._custom_operators = CustomOperators()
         for each in custom_op_registerers or ():
-            raise ValueError(
-                f"Looking up symbol '{each}' failed: neurald does not run native custom operators of LiteRT"
-            )
+            if not callable(each):
+                raise ValueError(
+                    f"Looking up symbol '{each}' failed: neurald does not run native custom operators of "
+                    "LiteRT; give a function that registers one in Python"
+                )
+            each(self._custom_operators)
         super().__init__(**kwargs)
 
 

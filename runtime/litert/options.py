@@ -63,25 +63,46 @@ class GpuOptions:
     hint_waiting_for_completion: bool = False
 
 
-@dataclass
 class Options:
     """Options of a compiled model.
 
-    Attributes:
+    Args:
         hardware_accelerators: the kinds of devices that may be used.
-        cpu_options: options of the CPU.
-        gpu_options: options of the GPU.
+        cpu_options: options of the CPU; default ones are created when they are first read.
+        gpu_options: options of the GPU, likewise.
         qualcomm_options: have no effect.
         intel_openvino_options: have no effect.
     """
 
-    hardware_accelerators: HardwareAccelerator = HardwareAccelerator.CPU
-    cpu_options: CpuOptions | None = None
-    gpu_options: GpuOptions | None = None
-    qualcomm_options: Any = None
-    intel_openvino_options: Any = None
+    def __init__(
+        self,
+        hardware_accelerators: HardwareAccelerator = HardwareAccelerator.CPU,
+        cpu_options: CpuOptions | None = None,
+        gpu_options: GpuOptions | None = None,
+        qualcomm_options: Any = None,
+        intel_openvino_options: Any = None,
+    ) -> None:
+        self.hardware_accelerators = hardware_accelerators
+        self.qualcomm_options = qualcomm_options
+        self.intel_openvino_options = intel_openvino_options
+        self._cpu_options = cpu_options
+        self._gpu_options = gpu_options
 
     @classmethod
     def create(cls) -> "Options":
         """Returns the default options."""
         return cls()
+
+    @property
+    def cpu_options(self) -> CpuOptions:
+        """Options of the CPU, which may be changed."""
+        if self._cpu_options is None:
+            self._cpu_options = CpuOptions()
+        return self._cpu_options
+
+    @property
+    def gpu_options(self) -> GpuOptions:
+        """Options of the GPU, which may be changed."""
+        if self._gpu_options is None:
+            self._gpu_options = GpuOptions()
+        return self._gpu_options

@@ -1,6 +1,6 @@
 """LiteRT's SignatureRunner: calls an entry point of a file by names."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -9,18 +9,35 @@ from neurald.runtime.litert.tensor_details import Details
 from neurald.runtime.tflite.schema import TfliteSignature
 
 
+class EntryPoints(Protocol):
+    """What a signature runner needs of an interpreter."""
+
+    def entry_point(self, signature_key: str) -> tuple[TfliteSignature, SubgraphRunner]:
+        """Returns a signature, and what runs it.
+
+        Raises:
+            ValueError: there is no such signature.
+        """
+
+
 class SignatureRunner:
-    """Calls an entry point. Obtained from `Interpreter.get_signature_runner`.
+    """Calls an entry point. `Interpreter.get_signature_runner` returns it.
 
     Args:
-        signature: the entry point.
-        runner: of its subgraph.
+        interpreter: of the file.
+        signature_key: the name of the entry point.
+
+    Raises:
+        ValueError: an argument is missing, or there is no such signature.
     """
 
-    def __init__(self, signature: TfliteSignature, runner: SubgraphRunner) -> None:
-        self._signature = signature
-        self._runner = runner
-        self._subgraph_index = signature.subgraph
+    def __init__(self, interpreter: EntryPoints | None = None, signature_key: str | None = None) -> None:
+        if not interpreter:
+            raise ValueError("None interpreter provided.")
+        if not signature_key:
+            raise ValueError("None signature_key provided.")
+        self._signature, self._runner = interpreter.entry_point(signature_key)
+        self._subgraph_index = self._signature.subgraph
 
     def __call__(self, **kwargs: Any) -> dict[str, np.ndarray[Any, Any]]:
         """Computes the outputs.

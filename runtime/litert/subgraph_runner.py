@@ -1,5 +1,6 @@
 """Runs one subgraph of a file, whose tensors are addressed by their numbers."""
 
+import operator
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -123,7 +124,7 @@ class SubgraphRunner:
         Raises:
             RuntimeError: it is not an input, or the shape is not permitted.
         """
-        if index not in self._source.inputs:
+        if tensor_number(index, "ResizeInputTensor") not in self._source.inputs:
             raise RuntimeError(f"Tensor {index} is not an input; only inputs can be resized.")
         wanted = tuple(shape)
         if any(not 0 <= length <= _MAX_LENGTH for length in wanted):
@@ -142,11 +143,13 @@ class SubgraphRunner:
             raise RuntimeError(
                 f"Attempting to resize tensor {index} from rank {len(present)} to {len(wanted)}."
             )
-        for dimension, (old, new) in enumerate(zip(present, wanted, strict=True)):
-            is_open = bool(tensor.shape_signature) and tensor.shape_signature[dimension] == -1
-            if old != new and not is_open:
+        signature = tensor.shape_signature
+        for dimension, new in enumerate(wanted):
+            old = (signature or present)[dimension : dimension + 1]
+            if old not in ((new,), (-1,)):
                 raise RuntimeError(
-                    f"Attempting to resize dimension {dimension} of tensor {index} with value {old} to {new}. "
+                    f"Attempting to resize dimension {dimension} of tensor {index} with value "
+                    f"{old[0] if old else present[dimension]} to {new}. "
                     "ResizeInputTensorStrict only allows mutating unknown dimensions identified by -1."
                 )
 
@@ -220,7 +223,8 @@ class SubgraphRunner:
             ValueError: there is no such tensor, it has no memory yet, or the value does not go with
                 it.
         """
-        tensor, array = self._tensor(index), np.asarray(value, order="C")
+        tensor = self._tensor(tensor_number(index, "SetTensor"))
+        array = np.asarray(value, order="C")
         element = self._element(index)
         found = name_of(array.dtype)
         if found != element.name and not (element.name.startswith(("INT4", "INT2")) and found == "INT8"):
@@ -228,8 +232,6 @@ class SubgraphRunner:
                 f"Cannot set tensor: Got value of type {found} but expected type {element.name} for input "
                 f"{index}, name: {tensor.name} "
             )
-        if tensor.data is not None:
-            raise ValueError(f"Cannot set tensor: tensor {index}, name: {tensor.name}, is a constant")
         expected = self.shape(index)
         if array.ndim != len(expected):
             raise ValueError(
@@ -242,6 +244,8 @@ class SubgraphRunner:
                     f"Cannot set tensor: Dimension mismatch. Got {length} but expected {other} for dimension "
                     f"{dimension} of input {index}."
                 )
+        if tensor.data is not None:
+            raise ValueError(f"Cannot set tensor: tensor {index}, name: {tensor.name}, is a constant")
         if index not in self._values or not self.is_ready:
             raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
         if element.scalar is np.bytes_:
@@ -257,7 +261,7 @@ class SubgraphRunner:
         Raises:
             ValueError: there is no such tensor, or it has no value.
         """
-        value = self._value(index)
+        value = self._value(tensor_number(index, "GetTensor"))
         return _fixed_bytes(value) if value.dtype.hasobject else value.copy()
 
     def view(self, index: int) -> Array:
@@ -275,7 +279,7 @@ class SubgraphRunner:
 
     def _value(self, index: int) -> Array:
         tensor = self._tensor(index)
-        if index in self._values:
+        if index in self._values and (self.is_ready or tensor.data is not None):
             return self._values[index]
         if tensor.data is None:
             raise ValueError("Tensor data is null. Run allocate_tensors() first")
@@ -322,6 +326,28 @@ class SubgraphRunner:
 
     def _element(self, index: int) -> ElementType:
         return element_type(self._source.tensors[index].type)
+
+
+def tensor_number(index: Any, call: str) -> int:
+    """Returns the number of a tensor.
+
+    Args:
+        index: what the program gives.
+        call: LiteRT's name of the call, for the message.
+
+    Raises:
+        TypeError: it is not a number of 32 bits.
+    """
+    try:
+        number = operator.index(index)
+    except TypeError:
+        number = None
+    if number is None or not -(2**31) <= number < 2**31:
+        raise TypeError(
+            f"{call}(): incompatible function arguments. The tensor is {index!r}; an integer of 32 bits is "
+            "expected."
+        )
+    return number
 
 
 def _is_declared(shape: tuple[int, ...], tensor: Tensor) -> bool:

@@ -31,7 +31,7 @@ class TensorBuffer:
         """
         _check(data_array)
         if not data_array.flags.c_contiguous:
-            raise ValueError("data_array must be contiguous")
+            raise ValueError("data_array must be C-contiguous for zero-copy host-memory binding")
         return cls(data_array)
 
     @property
@@ -44,6 +44,17 @@ class TensorBuffer:
         if self._array is None:
             raise RuntimeError("the tensor buffer has been destroyed")
         return self._array
+
+    @property
+    def capsule(self) -> object:
+        """The buffer, as something that programs can only pass on.
+
+        Raises:
+            ValueError: the buffer is destroyed.
+        """
+        if self._array is None:
+            raise ValueError("TensorBuffer has been destroyed")
+        return self
 
     def write(self, data_array: np.ndarray[Any, Any]) -> None:
         """Copies the elements of an array to the beginning of the buffer.
@@ -68,15 +79,20 @@ class TensorBuffer:
             output_dtype: the type as which the bytes are read.
 
         Raises:
-            ValueError: the type is not supported.
+            ValueError: the type is not supported, or the number is negative.
             RuntimeError: the buffer has fewer elements, or is destroyed.
         """
-        dtype = np.dtype(output_dtype)
+        try:
+            dtype = np.dtype(output_dtype)
+        except TypeError as error:
+            raise ValueError(f"Unsupported dtype: {output_dtype}") from error
         if dtype not in _SUPPORTED:
             raise ValueError(f"Unsupported dtype: {output_dtype}")
         count = int(num_elements)
+        if count < 0:
+            raise ValueError("negative dimensions are not allowed")
         stored = self.array.reshape(-1).view(np.uint8)
-        if not 0 <= count * dtype.itemsize <= stored.size:
+        if count * dtype.itemsize > stored.size:
             raise RuntimeError("ReadTensorToBuffer: destination buffer is larger than the tensor buffer")
         return stored[: count * dtype.itemsize].copy().view(dtype)
 

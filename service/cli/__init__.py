@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from neurald.service.cli.benchmark import benchmark
 from neurald.service.cli.cache import cache
+from neurald.service.cli.calibrate import calibrate
 from neurald.service.cli.cert import cert
 from neurald.service.cli.config import config
 from neurald.service.cli.conformance import conformance
@@ -143,6 +144,7 @@ app = typer.Typer(
 app.command(help="Run a model on a photo, arrays or random input.")(run)
 app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
 app.command(help="List the devices and how fast they are.")(devices)
+app.command(help="Measure what operations, launches and transfers cost on each device.")(calibrate)
 app.command(help="Show which device would run each operation of a model, and why.")(explain)
 app.command(help="Show what is in a model: inputs, outputs, constants, operations.")(inspect)
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")

@@ -14,6 +14,12 @@ _WAIT_S = 1.0
 
 
 def devices(
+    costs: Annotated[
+        bool,
+        typer.Option(
+            "--costs", help="Show what operations, launches and transfers cost, as far as it was measured."
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Lists the devices and their properties, and installed drivers that cannot start."""
@@ -22,6 +28,7 @@ def devices(
     from neurald.runtime.devices import discovery
     from neurald.runtime.devices.extensions import conflicts
     from neurald.runtime.devices.measuring import failures, measure_new, unmeasured
+    from neurald.service.console.cost_tables import describe_costs, show_costs
     from neurald.service.console.output import note, status, write_json
 
     with status("looking for devices", quiet=json):
@@ -31,10 +38,21 @@ def devices(
         disabled = conflicts(listed)
         found = [_describe(device, disabled) for device in listed]
         unavailable, starting = failures(), unmeasured()
+    described = describe_costs(listed) if costs else {}
     if json:
-        write_json({"devices": found, "unavailable": unavailable, "starting": starting})
+        write_json(
+            {
+                "devices": found,
+                "unavailable": unavailable,
+                "starting": starting,
+                **({"costs": described} if costs else {}),
+            }
+        )
     else:
-        _show(found)
+        if costs:
+            show_costs(described)
+        else:
+            _show(found)
         for address in starting:
             note(f"the driver at {address} is starting for the first time; `neurald devices` lists it then")
         for address, reason in unavailable.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from faults.cores import busy_cores, cores_of_attackers, end_idle_priority
+from support.processes import children
 
 
 def test_few_cores_are_shared() -> None:
@@ -18,17 +19,12 @@ def test_attackers_have_a_quarter() -> None:
     assert cores_of_attackers(range(16)) == {12, 13, 14, 15}
 
 
-def children() -> list[int]:
-    return [int(each) for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-
-
 def test_shared_cores_are_kept_busy() -> None:
-    before = children()
     with busy_cores():
-        started = set(children()).difference(before)
+        started = children("os.getppid() == int(sys.argv[1])")
         assert len(started) == len(os.sched_getaffinity(0))
         assert {os.sched_getscheduler(each) for each in started} == {os.SCHED_OTHER}
-    assert not started.intersection(children())
+    assert not started.intersection(children(""))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the privilege to raise a priority")

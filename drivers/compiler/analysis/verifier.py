@@ -3,15 +3,19 @@
 from collections.abc import Iterator, Sequence
 
 from neurald.drivers.compiler.ir.algorithm import (
+    PRODUCT_LANES,
     CombinedRows,
     Distinct,
     Entropy,
     GreedySelection,
     HashSums,
     Positions,
+    RescaledProduct,
     Sampling,
     Scatter,
     SoftSelection,
+    StringEquality,
+    StringSearch,
 )
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -199,6 +203,12 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
     if isinstance(algorithm, SoftSelection):
         yield from _soft_selection_errors(node, algorithm)
         return
+    if isinstance(algorithm, RescaledProduct):
+        yield from _rescaled_product_errors(node, algorithm)
+        return
+    if isinstance(algorithm, StringEquality | StringSearch):
+        yield from _string_errors(node, algorithm)
+        return
     if node.output.type is not Scalar.INT32:
         yield "its numbers must be INT32"
     expected: tuple[int, ...]
@@ -272,6 +282,32 @@ def _soft_selection_errors(node: Procedure, algorithm: SoftSelection) -> Iterato
     rows, classes = scores.shape
     if node.output.type is not Scalar.INT32 or node.output.shape != (3 * algorithm.bound(rows, classes) + 1,):
         yield "its numbers must be INT32, three for each box and their number"
+
+
+def _rescaled_product_errors(node: Procedure, algorithm: RescaledProduct) -> Iterator[str]:
+    (factors,) = node.inputs
+    if {factors.type, node.output.type} != {Scalar.INT32}:
+        yield "factors and products must be INT32"
+    if len(factors.shape) != 2 or not factors.shape[0] or factors.shape[1] % PRODUCT_LANES:
+        yield f"the factors are {_text(factors)}"
+    if node.output.shape != factors.shape[1:]:
+        yield "there must be a product for each column"
+    if not 0 <= algorithm.multiplier < 1 << 15 or not 1 <= algorithm.bits <= 62:
+        yield f"the multiplier {algorithm.multiplier} or the {algorithm.bits} bits are out of range"
+
+
+def _string_errors(node: Procedure, algorithm: StringEquality | StringSearch) -> Iterator[str]:
+    is_search = isinstance(algorithm, StringSearch)
+    result = Scalar.INT32 if is_search else Scalar.BOOL
+    expected = [Scalar.INT64, *((Scalar.INT32, Scalar.INT64, Scalar.UINT8) if is_search else (Scalar.INT64,))]
+    kinds = [value.type for value in node.inputs]
+    if kinds != expected or node.output.type is not result:
+        yield f"it reads {_names(kinds)} and writes {node.output.type.name}"
+    if any(len(value.shape) != 1 for value in (node.output, *node.inputs)):
+        yield "it reads or writes something else than rows"
+    strings = node.inputs[: 1 if is_search else 2]
+    if any(value.shape != node.output.shape for value in strings):
+        yield "it has another number of results than of strings"
 
 
 def _scatter_errors(node: Procedure) -> Iterator[str]:

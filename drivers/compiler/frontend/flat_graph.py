@@ -235,8 +235,6 @@ class FlatGraph:
     def set_constant(self, index: int, value: Array) -> None:
         """Turns an operand into a constant."""
         operand = self.operands[index]
-        if operand.type is OperandType.TENSOR_STRING:
-            raise NotStructured("it computes constant strings")
         self.operands[index] = replace(
             operand,
             lifetime=Lifetime.CONSTANT_COPY,

@@ -13,10 +13,17 @@ from neurald.drivers.compiler.frontend.bounded_shapes import BoundedShapes
 from neurald.drivers.compiler.frontend.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
-from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
+from neurald.drivers.compiler.ir.complex_numbers import (
+    as_numbers,
+    as_pairs,
+    is_complex,
+    part_type,
+    value_shape,
+)
 from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.string_references import StringConstants, is_string, stored_dtype
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS, LOWERINGS
 from neurald.drivers.compiler.lowering.machinery.complex_parts import lower_parts, moves_complex
@@ -54,6 +61,7 @@ def build_graph(
     has_bounds: bool = False,
     expects_inputs: bool = False,
     lengths: Mapping[int, Array] | None = None,
+    strings: StringConstants | None = None,
 ) -> Graph:
     """Builds the graph of a model's main graph.
 
@@ -67,6 +75,7 @@ def build_graph(
             `Graph.bounded`.
         expects_inputs: True if the graph does not serve executions that omit an input.
         lengths: the elements of operands that are extents, by operand.
+        strings: numbers constant strings; None if kernels do not support strings.
 
     Raises:
         BadData: an operation has no lowering, or its arguments are invalid.
@@ -89,7 +98,7 @@ def build_graph(
 
     def value_of(index: int) -> Value:
         if index not in values:
-            values[index] = _value(main.operands[index], shapes.get(index), known.get(index), index)
+            values[index] = _value(main.operands[index], shapes.get(index), known.get(index), index, strings)
         return bounds.replaced.get(index, values[index])
 
     graph = Graph(inputs=[], outputs=[])
@@ -127,7 +136,7 @@ def build_graph(
             result.name = result.name or main.operands[index].name or f"operand {index}"
             values[index] = result
             if result.constant is not None:
-                known[index] = as_numbers(main.operands[index].type, result.constant)
+                known[index] = _elements(main.operands[index].type, result.constant, strings)
     try:
         graph.inputs = [value_of(index) for index in main.inputs]
         graph.outputs = [value_of(index) for index in main.outputs]
@@ -144,6 +153,7 @@ def supported_operations(
     *,
     has_bounds: bool = False,
     expects_inputs: bool = False,
+    strings: StringConstants | None = None,
 ) -> tuple[Verdict, ...]:
     """Returns a verdict for each operation of the main graph.
 
@@ -157,7 +167,7 @@ def supported_operations(
             operation, or "".
         has_bounds: see `build_graph`. Verdicts on operations whose inputs have upper bounds as
             shapes only hold for steps that include the operations that compute these inputs.
-        expects_inputs: see `build_graph`.
+        expects_inputs, strings: see `build_graph`.
     """
     if not is_specified(model):
         model = with_assumed_shapes(model)
@@ -166,7 +176,12 @@ def supported_operations(
         for operand in model.main.operands
     ]
     trial = _TrialLowering(
-        model, operands, unsupported_reason, has_bounds=has_bounds, expects_inputs=expects_inputs
+        model,
+        operands,
+        unsupported_reason,
+        has_bounds=has_bounds,
+        expects_inputs=expects_inputs,
+        strings=strings,
     )
     reasons = (trial.unsupported_reason(position) for position in range(len(model.main.operations)))
     return tuple(Verdict(ok=not reason, reason=reason) for reason in reasons)
@@ -178,7 +193,7 @@ class _TrialLowering:
     Args:
         model: the model.
         operands: those of its main graph.
-        unsupported_reason, has_bounds, expects_inputs: see `supported_operations`.
+        unsupported_reason, has_bounds, expects_inputs, strings: see `supported_operations`.
     """
 
     def __init__(
@@ -189,9 +204,11 @@ class _TrialLowering:
         *,
         has_bounds: bool,
         expects_inputs: bool,
+        strings: StringConstants | None,
     ) -> None:
         self._model, self._operands, self._is_unsupported = model, operands, unsupported_reason
         self._has_bounds, self._expects_inputs = has_bounds, expects_inputs
+        self._strings = strings
         #: The upper bounds of shapes, and the limits of their operands.
         self._bounds: dict[int, Shape] = {}
         self._limits: dict[int, Limit] = {}
@@ -209,7 +226,8 @@ class _TrialLowering:
             return f"{operation.type.name} has no lowering"
 
         def value_of(index: int) -> Value:
-            value = _value(operands[index], self._shape(index), model.constant(operands[index]), index)
+            constant = model.constant(operands[index])
+            value = _value(operands[index], self._shape(index), constant, index, self._strings)
             return bounds.replaced.get(index, value)
 
         graph = Graph(inputs=[], outputs=[])
@@ -361,7 +379,8 @@ def _computed_by_lowering(
 
     def value_of(index: int) -> Value:
         if index not in values:
-            value = values[index] = _value(operands[index], shapes.get(index), known.get(index), index)
+            value = _value(operands[index], shapes.get(index), known.get(index), index, None)
+            values[index] = value
             if index not in given and value.constant is not None:
                 graph.inputs.append(value)
                 arrays.append(value.constant)
@@ -383,23 +402,40 @@ def _computed_by_lowering(
     return [as_numbers(kind, result) for kind, result in zip(kinds, results, strict=True)]
 
 
-def _value(operand: Operand, shape: Shape | None, array: Array | None, index: int) -> Value:
+def _value(
+    operand: Operand,
+    shape: Shape | None,
+    array: Array | None,
+    index: int,
+    strings: StringConstants | None,
+) -> Value:
     """Returns an operand as a value.
 
     Raises:
         Unsupported: kernels do not support its type, or its shape is not known yet.
     """
+    if strings is None and is_string(operand.type):
+        raise Unsupported(f"{operand.type.name} is not supported by kernels")
     kind = scalar_of(operand.type)
     if shape is None:
         raise Unsupported(f"the shape of operand {index} is not known before execution")
     if operand.lifetime is Lifetime.NO_VALUE:
         raise Unsupported(f"operand {index} is omitted but required")
-    elements = None if array is None else as_pairs(array)
+    elements = None if array is None else stored_elements(operand.type, array, strings)
     return Value(value_shape(operand.type, shape), kind, elements, operand.name or f"operand {index}")
+
+
+def stored_elements(kind: OperandType, array: Array, strings: StringConstants | None) -> Array:
+    """Returns the elements of a constant in the form that kernels compute with."""
+    if strings is not None and is_string(kind):
+        return strings.references(array)
+    return as_pairs(array)
 
 
 def scalar_of(kind: OperandType) -> Scalar:
     """Returns the scalar type of an operand; for complex operands, the type of their parts.
+
+    Strings are references.
 
     Raises:
         Unsupported: kernels do not support the type.
@@ -407,11 +443,18 @@ def scalar_of(kind: OperandType) -> Scalar:
     if kind is OperandType.MODEL:
         raise Unsupported("graph operands are not supported by kernels")
     if is_complex(kind):
-        return Scalar.FLOAT32
+        return Scalar.of(part_type(kind))
     try:
-        return Scalar.of(kind.dtype)
+        return Scalar.of(stored_dtype(kind))
     except KeyError:
         raise Unsupported(f"{kind.name} is not supported by kernels") from None
+
+
+def _elements(kind: OperandType, array: Array, strings: StringConstants | None) -> Array:
+    """Returns the elements of a constant as the operand's type has them."""
+    if strings is not None and is_string(kind):
+        return strings.of(array)
+    return as_numbers(kind, array)
 
 
 def _require(result: Value, operand: Operand, shape: Shape, call: Call) -> None:

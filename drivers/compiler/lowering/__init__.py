@@ -62,13 +62,14 @@ class _Table(Mapping[OperationType, _L]):
 
 LOWERINGS: Lowerings = _Table("LOWERINGS")
 
-#: Operations that only compilers with kernels for procedures support, as the CPU driver's.
+#: Operations that only compilers with kernels for procedures and strings support, as the CPU driver's.
 PROCEDURAL = frozenset(
     (
         OperationType.DETECTION_POSTPROCESSING,
         OperationType.LSH_PROJECTION,
         OperationType.RANDOM_MULTINOMIAL,
         OperationType.TFLITE_DETECTION_POSTPROCESS,
+        OperationType.TFLITE_HASHTABLE_FIND,
         OperationType.TFLITE_MULTINOMIAL,
         OperationType.TFLITE_NON_MAX_SUPPRESSION_V4,
         OperationType.TFLITE_NON_MAX_SUPPRESSION_V5,

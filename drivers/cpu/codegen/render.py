@@ -11,6 +11,7 @@ from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.cpu.codegen.epilogue import (
     arguments_of,
@@ -22,7 +23,6 @@ from neurald.drivers.cpu.codegen.epilogue import (
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
-from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.schedule.axis_splitting import split_into_sections
 from neurald.drivers.cpu.schedule.vectorization import LoopSchedule, schedule_loops
 from neurald.drivers.cpu.target.routine import NAME, Routine

@@ -15,7 +15,9 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.hal.records import replace
 
 _NAME: Final = re.compile(NAME_PATTERN)
-_HEAD: Final = re.compile(r"^(define void @KERNEL_NAME\(.*)(ptr %scratch, .*\{)$", re.MULTILINE)
+_HEAD: Final = re.compile(
+    r"^(define void @KERNEL_NAME\(.*?)((?:ptr %strings, )?ptr %scratch, .*\{)$", re.MULTILINE
+)
 
 
 def reads_extents(routine: Routine, scope: ExtentScope) -> Routine:

@@ -27,6 +27,7 @@ from neurald.drivers.compiler.ir.expression import (
 )
 from neurald.drivers.compiler.ir.extent import Extent, estimate, may_be_zero
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
+from neurald.drivers.compiler.ir.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
@@ -55,7 +56,6 @@ from neurald.drivers.cpu.emit.reductions import (
 )
 from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
-from neurald.drivers.cpu.target.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
 #: Size of values that exceed the first-level cache when read, and prefetch distance. Hardware

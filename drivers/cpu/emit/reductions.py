@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.emit.op_table import computed, extreme
 from neurald.drivers.cpu.emit.vector import Vector, vector_type
-from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
 #: Number of independent accumulators, which hides the latency of an addition.

@@ -10,19 +10,21 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
 from msgspec import Struct
 
+from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.cpu.native.instance import Instance
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
+from neurald.drivers.cpu.native.strings import first_reference
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction, KernelCall
 from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed
+from neurald.hal.lazy_numpy import np
 from neurald.hal.sync.cancellation import Cancellation
 
 _LOG = logging.getLogger(__name__)
@@ -147,11 +149,27 @@ class GrowingInstance:
         self._instance.extents[2 * self._symbols : 3 * self._symbols] = self._capacities
 
     def _bind(self, binding: GrowingBinding, *, copies: bool = True) -> None:
-        """Lets the step read inputs where they are, if they are aligned; others are copied."""
+        """Lets the step read inputs where they are, if they are aligned; others are copied.
+
+        Strings stay where they are; the step reads references to them.
+        """
         instance, executable = self._instance, self._grown.executable
-        for port, arguments, (address, size) in zip(
-            executable.inputs, executable.input_arguments, binding.inputs, strict=True
+        for number, (port, arguments, (address, size)) in enumerate(
+            zip(executable.inputs, executable.input_arguments, binding.inputs, strict=True)
         ):
+            if is_string(port.operand.type):
+                count = size // ctypes.sizeof(ctypes.c_void_p)
+                instance.strings.set_source(number, count, address)
+                if port.offset is None:
+                    continue
+                first, start = first_reference(number), instance.arena + port.offset
+                references = np.arange(first, first + count)
+                # Others are among the values that are alive.
+                if copies:
+                    ctypes.memmove(start, references.ctypes.data, references.nbytes)
+                for argument in arguments:
+                    instance.bind_argument(argument, start)
+                continue
             if address % ALIGNMENT:
                 if copies and port.offset is not None:
                     ctypes.memmove(instance.arena + port.offset, address, size)

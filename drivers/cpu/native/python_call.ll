@@ -43,7 +43,7 @@ entry:
   %count = add i64 %input.count, %output.count
   br label %test
 test:
-  %index = phi i64 [ 0, %entry ], [ %next, %input ], [ %next, %copy.in ], [ %next, %output ]
+  %index = phi i64 [ 0, %entry ], [ %next, %strings ], [ %next, %input ], [ %next, %copy.in ], [ %next, %output ]
   %more = icmp ult i64 %index, %count
   br i1 %more, label %bind, label %run
 bind:
@@ -55,8 +55,17 @@ bind:
   %data = load ptr, ptr %place
   %p.is.copied = getelementptr i8, ptr %place, i64 8
   %always = load i64, ptr %p.is.copied
-  %is.copied = call i1 @bind.port(ptr %port, ptr %data, i64 %always)
   %is.input = icmp ult i64 %index, %input.count
+  %p.source = getelementptr i8, ptr %port, i64 $PORT_SOURCE
+  %source = load ptr, ptr %p.source
+  %has.strings = icmp ne ptr %source, null
+  %is.source = and i1 %is.input, %has.strings
+  br i1 %is.source, label %strings, label %numbers
+strings:
+  call void @refer(ptr %port, ptr %source, ptr %data)
+  br label %test
+numbers:
+  %is.copied = call i1 @bind.port(ptr %port, ptr %data, i64 %always)
   br i1 %is.input, label %input, label %output
 input:
   br i1 %is.copied, label %copy.in, label %test
@@ -272,7 +281,91 @@ copied:
   ret i1 true
 }
 
-; Creates an array for an output, aligned if it is large. Returns null after a Python error.
+; Makes the string objects at an address the source of a port, and writes references to them where
+; kernels read the port. Without an address, there are no strings.
+define internal void @refer(ptr %port, ptr %source, ptr %objects) {
+entry:
+  %p.count = getelementptr i8, ptr %port, i64 $PORT_COUNT
+  %all = load i64, ptr %p.count
+  %is.missing = icmp eq ptr %objects, null
+  %count = select i1 %is.missing, i64 0, i64 %all
+  store i64 %count, ptr %source
+  %p.objects = getelementptr i8, ptr %source, i64 8
+  store ptr %objects, ptr %p.objects
+  %p.references = getelementptr i8, ptr %port, i64 $PORT_REFERENCES
+  %references = load ptr, ptr %p.references
+  %p.first = getelementptr i8, ptr %port, i64 $PORT_FIRST
+  %first = load i64, ptr %p.first
+  %is.unused = icmp eq ptr %references, null
+  br i1 %is.unused, label %end, label %test
+test:
+  %index = phi i64 [ 0, %entry ], [ %next, %write ]
+  %more = icmp ult i64 %index, %all
+  br i1 %more, label %write, label %end
+write:
+  %reference = add i64 %first, %index
+  %p.reference = getelementptr i64, ptr %references, i64 %index
+  store i64 %reference, ptr %p.reference
+  %next = add i64 %index, 1
+  br label %test
+end:
+  ret void
+}
+
+; Returns true if all objects of a port's array are strings, that is `bytes`.
+define internal i1 @are.strings(ptr %table, ptr %port, ptr %objects) {
+entry:
+  %p.count = getelementptr i8, ptr %port, i64 $PORT_COUNT
+  %count = load i64, ptr %p.count
+  %p.wanted = getelementptr i8, ptr %table, i64 $STRING_TYPE
+  %wanted = load ptr, ptr %p.wanted
+  br label %test
+test:
+  %index = phi i64 [ 0, %entry ], [ %next, %compare ]
+  %more = icmp ult i64 %index, %count
+  br i1 %more, label %look, label %yes
+look:
+  %p.object = getelementptr ptr, ptr %objects, i64 %index
+  %object = load ptr, ptr %p.object
+  ; Arrays that were never filled have null pointers, which stand for None.
+  %is.missing = icmp eq ptr %object, null
+  br i1 %is.missing, label %no, label %compare
+compare:
+  %p.type = getelementptr i8, ptr %object, i64 $OBJECT_TYPE
+  %type = load ptr, ptr %p.type
+  %next = add i64 %index, 1
+  %is.string = icmp eq ptr %type, %wanted
+  br i1 %is.string, label %test, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Replaces the references in the array of an output by the strings that they refer to.
+define internal void @resolve(ptr %table, ptr %port, ptr %sources, ptr %objects) {
+entry:
+  %p.count = getelementptr i8, ptr %port, i64 $PORT_COUNT
+  %count = load i64, ptr %p.count
+  br label %test
+test:
+  %index = phi i64 [ 0, %entry ], [ %next, %replace ]
+  %more = icmp ult i64 %index, %count
+  br i1 %more, label %replace, label %end
+replace:
+  %p.object = getelementptr ptr, ptr %objects, i64 %index
+  %reference = load i64, ptr %p.object
+  %object = call ptr @neurald_string(ptr %sources, i64 %reference)
+  %owned = call ptr @reference(ptr %table, ptr %object)
+  store ptr %owned, ptr %p.object
+  %next = add i64 %index, 1
+  br label %test
+end:
+  ret void
+}
+
+; Creates an array for an output, aligned if it is large, unless it has strings, which begin as null
+; pointers. Returns null after a Python error.
 define internal ptr @new.array(ptr %table, ptr %port) {
 entry:
   %length = alloca i64
@@ -289,7 +382,11 @@ entry:
   %shape = load ptr, ptr %p.shape
   %p.size = getelementptr i8, ptr %port, i64 $PORT_SIZE
   %size = load i64, ptr %p.size
-  %is.large = icmp uge i64 %size, $LARGE
+  %p.source = getelementptr i8, ptr %port, i64 $PORT_SOURCE
+  %source = load ptr, ptr %p.source
+  %has.numbers = icmp eq ptr %source, null
+  %is.long = icmp uge i64 %size, $LARGE
+  %is.large = and i1 %has.numbers, %is.long
   br i1 %is.large, label %large, label %small
 small:
   %small.dtype = call ptr @reference(ptr %table, ptr %dtype)
@@ -375,11 +472,19 @@ check:
   %p.array = getelementptr ptr, ptr %arrays, i64 %input
   %array = load ptr, ptr %p.array
   %is.good = call i1 @is.expected(ptr %table, ptr %input.port, ptr %array)
-  br i1 %is.good, label %place.input, label %abandon
-place.input:
-  %input.next = add i64 %input, 1
+  br i1 %is.good, label %look.strings, label %abandon
+look.strings:
   %p.data = getelementptr i8, ptr %array, i64 $ARRAY_DATA
   %data = load ptr, ptr %p.data
+  %p.input.source = getelementptr i8, ptr %input.port, i64 $PORT_SOURCE
+  %input.source = load ptr, ptr %p.input.source
+  %has.numbers = icmp eq ptr %input.source, null
+  br i1 %has.numbers, label %place.input, label %check.strings
+check.strings:
+  %has.strings = call i1 @are.strings(ptr %table, ptr %input.port, ptr %data)
+  br i1 %has.strings, label %place.input, label %abandon
+place.input:
+  %input.next = add i64 %input, 1
   %input.place = mul i64 %input, $PLACE_BYTES
   %p.input.place = getelementptr i8, ptr %binding, i64 %input.place
   store ptr %data, ptr %p.input.place
@@ -408,7 +513,26 @@ place.output:
   br label %test.output
 run:
   %is.finished = call i1 @run.call(ptr %call, ptr %binding)
-  br i1 %is.finished, label %done, label %abandon
+  br i1 %is.finished, label %test.result, label %abandon
+test.result:
+  %result = phi i64 [ 0, %run ], [ %result.next, %look.result ], [ %result.next, %resolve.result ]
+  %more.results = icmp ult i64 %result, %new.count
+  br i1 %more.results, label %look.result, label %done
+look.result:
+  %result.next = add i64 %result, 1
+  %result.position = add i64 %first.output, %result
+  %result.offset = mul i64 %result.position, $PORT_BYTES
+  %result.port = getelementptr i8, ptr %ports, i64 %result.offset
+  %p.result.sources = getelementptr i8, ptr %result.port, i64 $PORT_SOURCE
+  %result.sources = load ptr, ptr %p.result.sources
+  %is.number = icmp eq ptr %result.sources, null
+  br i1 %is.number, label %test.result, label %resolve.result
+resolve.result:
+  %result.place = mul i64 %result.position, $PLACE_BYTES
+  %p.result.place = getelementptr i8, ptr %binding, i64 %result.place
+  %result.data = load ptr, ptr %p.result.place
+  call void @resolve(ptr %table, ptr %result.port, ptr %result.sources, ptr %result.data)
+  br label %test.result
 done:
   ret ptr %list
 abandon:

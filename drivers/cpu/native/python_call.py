@@ -7,6 +7,8 @@ which it returns new arrays. A call of the first takes about as long as one of `
 The functions belong to the step program, which is compiled without knowledge of the interpreter.
 They find CPython's and NumPy's functions in a table, and read arrays as extension modules do: the
 layouts of `PyObject` and `PyArrayObject` are parts of binary interfaces. `python_table` checks them.
+Arrays of strings consist of the addresses of `bytes` objects. These become a source of the step's
+strings, see `neurald.drivers.cpu.target.string_sources`; outputs refer to the same objects.
 With another implementation, or without a GIL, calls are made by ctypes instead.
 
 A function keeps the GIL if its step is so short that releasing it would cost more than it gains.
@@ -25,20 +27,27 @@ Layouts (in 64-bit words):
 """
 
 import ctypes
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.drivers.cpu.target.string_sources import (
+    OBJECT_TYPE,
+    STRING_BYTES,
+    STRING_LENGTH,
+    string_access_text,
+)
+from neurald.hal.lazy_numpy import Array as Array
+from neurald.hal.lazy_numpy import np
 
-Words: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+#: An array of 64-bit integers.
+Words: TypeAlias = Array
 #: Runs a step on arrays; see `StepCall.on_arrays`.
 ArrayFunction: TypeAlias = Callable[..., list[Array] | None]
 
@@ -67,6 +76,7 @@ _TABLE: Final = (
     "NEW_ARRAY",
     "SET_BASE",
     "BYTE_DTYPE",
+    "STRING_TYPE",
 )
 #: Step, its result if it finishes, result of the last run, table, whether the GIL is released;
 #: ports, numbers of inputs and outputs; numbers of those that are arrays, and the call's own binding.
@@ -86,7 +96,10 @@ _CALL: Final = (
 _RESULT: Final = _CALL.index("RESULT")
 #: Type of the elements, rank, address of the shape, size in bytes; address in the arena (0 if the
 #: step does not use it), address that the arguments have now, addresses of these arguments and
-#: their number; where to copy an output to (null if it is written in place).
+#: their number; where to copy an output to (null if it is written in place). With strings: the words
+#: of an input's source, or of all sources for an output (null without strings); where references to
+#: the input's strings are in the arena (null if the step does not use it), the first of them, and the
+#: number of strings.
 _PORT: Final = (
     "PORT_DTYPE",
     "PORT_RANK",
@@ -97,10 +110,13 @@ _PORT: Final = (
     "PORT_CELLS",
     "PORT_CELL_COUNT",
     "PORT_TARGET",
+    "PORT_SOURCE",
+    "PORT_REFERENCES",
+    "PORT_FIRST",
+    "PORT_COUNT",
 )
 
-#: Offsets in `PyObject` and `PyArrayObject`, in bytes.
-_OBJECT_TYPE: Final = 8
+#: Offsets in `PyArrayObject`, in bytes.
 _ARRAY_DATA: Final = 16
 _ARRAY_RANK: Final = 24
 _ARRAY_SHAPE: Final = 32
@@ -127,18 +143,20 @@ _RunCall = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 def python_call_text() -> str:
     """Returns the IR of the functions, which call `neurald_run` of the step program."""
+    from neurald.drivers.compiler.support.kernel_file import kernel_text
+
     words = {
         name: _WORD_BYTES * position
         for names in (_TABLE, _CALL, _PORT)
         for position, name in enumerate(names)
     }
-    return kernel_text(
+    return string_access_text("neurald") + kernel_text(
         __name__,
         "python_call.ll",
         **words,
         PLACE_BYTES=_WORD_BYTES * PLACE_WORDS,
         PORT_BYTES=_WORD_BYTES * len(_PORT),
-        OBJECT_TYPE=_OBJECT_TYPE,
+        OBJECT_TYPE=OBJECT_TYPE,
         ARRAY_DATA=_ARRAY_DATA,
         ARRAY_RANK=_ARRAY_RANK,
         ARRAY_SHAPE=_ARRAY_SHAPE,
@@ -198,6 +216,7 @@ def python_table() -> int:
             new_array,
             set_base,
             id(np.dtype(np.uint8)),
+            id(bytes),
         ],
         np.int64,
     )
@@ -211,14 +230,14 @@ _kept: list[object] = []
 
 
 def _has_layouts() -> bool:
-    """Checks the offsets of `PyArrayObject` with arrays of different properties."""
+    """Checks the offsets of `PyArrayObject` and `PyBytesObject` with different objects."""
     for shape, dtype in (((3, 5, 7), np.float32), ((), np.int8), ((2,), np.bool_)):
         array = np.zeros(shape, dtype)
         start = id(array)
         rank = ctypes.c_int32.from_address(start + _ARRAY_RANK).value
         flags = ctypes.c_int32.from_address(start + _ARRAY_FLAGS).value
         if (
-            _word(start + _OBJECT_TYPE) != id(np.ndarray)
+            _word(start + OBJECT_TYPE) != id(np.ndarray)
             or _word(start + _ARRAY_DATA) != array.ctypes.data
             or _word(start + _ARRAY_DTYPE) != id(array.dtype)
             or rank != len(shape)
@@ -227,6 +246,15 @@ def _has_layouts() -> bool:
                 _word(_word(start + _ARRAY_SHAPE) + _WORD_BYTES * axis) != length
                 for axis, length in enumerate(shape)
             )
+        ):
+            return False
+    for string in (b"", b"\0", b"a string of some bytes"):
+        start = id(string)
+        stored = ctypes.string_at(start + STRING_BYTES, len(string) + 1)
+        if (
+            _word(start + OBJECT_TYPE) != id(bytes)
+            or _word(start + STRING_LENGTH) != len(string)
+            or stored != string + b"\0"
         ):
             return False
     transposed = np.zeros((2, 3), np.float32).T
@@ -275,6 +303,11 @@ class StepPort(Struct, frozen=True, kw_only=True):
         dtype, shape, size_bytes: those of its arrays.
         own: its address in the arena; 0 if the step does not use it.
         cells: addresses of the step's arguments that refer to it. Without any, it is only copied.
+        source: with strings, the address of the words of an input's source, or of all sources for an
+            output; else 0.
+        references: where references to an input's strings are in the arena; 0 if the step does not
+            use them.
+        first: the first of these references.
     """
 
     dtype: "np.dtype[Any]"
@@ -282,6 +315,9 @@ class StepPort(Struct, frozen=True, kw_only=True):
     size_bytes: int
     own: int
     cells: tuple[int, ...]
+    source: int = 0
+    references: int = 0
+    first: int = 0
 
 
 class StepPorts:
@@ -291,7 +327,7 @@ class StepPorts:
         inputs, outputs: the ports. The step's arguments refer to the arena.
     """
 
-    def __init__(self, inputs: Sequence[StepPort], outputs: Sequence[StepPort]) -> None:
+    def __init__(self, inputs: Sequence[StepPort] = (), outputs: Sequence[StepPort] = ()) -> None:
         self.inputs = len(inputs)
         self.outputs = len(outputs)
         self.words = np.zeros((len(inputs) + len(outputs), len(_PORT)), np.int64)
@@ -308,6 +344,10 @@ class StepPorts:
                 cells.ctypes.data,
                 len(port.cells),
                 0,
+                port.source,
+                port.references,
+                port.first,
+                math.prod(port.shape),
             )
             self._kept += port.dtype, shape, cells
 

@@ -59,7 +59,6 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 import os
 from typing import Final
 
-from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.native.python_call import python_call_text
 from neurald.drivers.cpu.target.executable import RECORD_WORDS, Opcode
 
@@ -118,15 +117,17 @@ def futex_number(machine: str = "") -> int:
 def step_program_text(machine: str = "") -> str:
     """Returns the IR module of the step program.
 
-    Args:
-        machine: the architecture; that of this machine by default.
-
     `neurald_run` runs a step. It returns the position of the record whose requirement failed, or
     the number of records; if it was stopped, the position of the unfinished record plus `STOPPED`;
     if a loop ran too long, the position of its test plus `TIMED_OUT`.
     `neurald_work` runs a worker; it returns when the worker has to quit. The functions of
     `python_call` run a step, too. It has the callers of functions with few arguments.
+
+    Args:
+        machine: the architecture; that of this machine by default.
     """
+    from neurald.drivers.compiler.support.kernel_file import kernel_text
+
     declaration, pause = _PAUSES.get(machine or os.uname().machine, ("", ""))
     program = kernel_text(
         __name__,

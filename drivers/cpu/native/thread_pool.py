@@ -12,7 +12,6 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from neurald.drivers.cpu.native.built_program import built_program
 from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
 from neurald.drivers.cpu.native.step_program import (
@@ -78,6 +77,12 @@ def step_program_unit() -> "Unit":
     from neurald.drivers.cpu.native.unit_queue import Unit
 
     return Unit(name="neurald_step_program", text=step_program_text())
+
+
+def _built() -> bytes | None:
+    from neurald.drivers.cpu.native.built_program import built_program  # not needed for a warm start
+
+    return built_program()
 
 
 def _compiled(target: Target) -> bytes:
@@ -199,14 +204,14 @@ class _ProcessState:
         """
         with self._lock:
             if self._program is None:
-                self._program = StepProgram(code or built_program() or _compiled(target))
+                self._program = StepProgram(code or _built() or _compiled(target))
             return self._program
 
     @property
     def has_step_program(self) -> bool:
         """True if the native functions are loaded, as they are from now on if the package has them."""
         with self._lock:
-            if self._program is None and (code := built_program()) is not None:
+            if self._program is None and (code := _built()) is not None:
                 self._program = StepProgram(code)
             return self._program is not None
 

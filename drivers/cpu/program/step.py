@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
-from neurald.drivers.compiler.frontend.graph_builder import scalar_of
+from neurald.drivers.compiler.frontend.graph_builder import scalar_of, stored_elements
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
     Element,
@@ -15,13 +15,14 @@ from neurald.drivers.compiler.frontend.structured_model import (
     Update,
 )
 from neurald.drivers.compiler.ir.builder import Unsupported
-from neurald.drivers.compiler.ir.complex_numbers import as_pairs, value_shape
+from neurald.drivers.compiler.ir.complex_numbers import value_shape
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, index, load
 from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.string_references import StringConstants
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.program.block_model import BlockModel, BlockModels
 from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
@@ -185,6 +186,7 @@ class StepBuilder:
         structured: the model.
         block: compiles a block from its model.
         update: compiles the kernel of an update, and returns what must hold for the lengths.
+        strings: numbers constant strings.
     """
 
     def __init__(
@@ -192,9 +194,11 @@ class StepBuilder:
         structured: StructuredModel,
         block: Callable[[BasicBlock, BlockModel], CompiledBlock],
         update: Callable[[StructuredModel, Update, Kernel], tuple[KernelRoutine, Sequence[Guard]]],
+        strings: StringConstants,
     ) -> None:
         self._structured = structured
         self._compile_block, self._compile_update = block, update
+        self._strings = strings
         self._models = BlockModels(structured)
         self._variables: dict[int, Value] = {}
         #: The variables, and constants that instructions read.
@@ -265,7 +269,7 @@ class StepBuilder:
         return Value(
             value_shape(operand.type, operand.dimensions or ()),
             kind,
-            None if constant is None else as_pairs(constant),
+            None if constant is None else stored_elements(operand.type, constant, self._strings),
             operand.name or f"operand {index}",
         )
 

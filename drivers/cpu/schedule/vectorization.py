@@ -8,16 +8,16 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape
+from neurald.drivers.compiler.passes.axis_rewriting import join_axes, split_axis
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import reduction_axis
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
-from neurald.drivers.cpu.schedule.axis_rewriting import join_axes, split_axis
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
-from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
+from neurald.drivers.compiler.memory.buffer_location import BufferLocation, Port
 from neurald.hal.model.types import Operand
 from neurald.hal.records import replace
 
@@ -170,6 +170,8 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
         extents: lengths that kernels read at run time, each in a word of 64 bits.
         bounded: outputs of which only some rows exist. Their numbers of rows are the last outputs,
             which are not outputs of the model.
+        strings: the constant strings that references refer to, without the first, empty one; see
+            `neurald.drivers.compiler.ir.string_references`.
     """
 
     target: str
@@ -187,6 +189,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     bounded: tuple[BoundedPort, ...] = ()
     instructions: tuple[Instruction, ...] = ()
     loops: int = 0
+    strings: tuple[bytes, ...] = ()
 
     @property
     def visible_outputs(self) -> tuple[Port, ...]:

@@ -68,6 +68,7 @@ class Routine(Struct, frozen=True, kw_only=True):
             them follows those of the arguments.
         reads_program: True if a pointer to the memory of the step follows those of the arguments,
             which it writes like all arguments.
+        reads_strings: True if a pointer to the sources of strings follows these pointers.
         may_reduce_nothing: True if a reduction over no elements yields its identity, although lengths
             that are not known are taken to be at least 1.
     """
@@ -83,12 +84,13 @@ class Routine(Struct, frozen=True, kw_only=True):
     subroutines: frozenset[Subroutine] = frozenset()
     extents: "tuple[Extent, ...]" = ()
     reads_program: bool = False
+    reads_strings: bool = False
     may_reduce_nothing: bool = False
 
     @property
     def pointers(self) -> int:
-        """Number of the function's pointers to arguments, extents and the step."""
-        return len(self.arguments) + bool(self.extents) + self.reads_program
+        """Number of the function's pointers to arguments, extents, the step and strings."""
+        return len(self.arguments) + bool(self.extents) + self.reads_program + self.reads_strings
 
     @property
     def name(self) -> str:

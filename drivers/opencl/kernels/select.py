@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 
-from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
+from neurald.drivers.compiler.ir.graph import Attention, DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels import depthwise, elementwise4
+from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor_core, tile
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -46,6 +47,9 @@ def _candidates(
         return
     if isinstance(kernel.contraction, DepthwiseConvolution):
         yield from depthwise.candidates(kernel, kernel.contraction, facts)
+        return
+    if isinstance(kernel.contraction, Attention):
+        yield from attention.candidates(kernel, facts)
         return
     product = gemm_view(kernel)
     if product is None:

@@ -21,8 +21,9 @@ from enum import Enum
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.expression import Expression, Load, axis, load
+from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, axis, load
 from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Procedure, TopK
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.compiler.ir.value import Value
@@ -107,7 +108,7 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
     for node in graph.nodes:
         if isinstance(node, Compute):
             output = half(node.output)
-            body = rewrite(node.body, found, memory).to(output.type)
+            body = _stored_as(rewrite(node.body, found, memory), output.type)
             requirements = tuple((rewrite(each, found, memory), text) for each, text in node.requirements)
             nodes.append(replace(node, output=output, body=body, requirements=requirements))
         elif isinstance(node, MatrixProduct):
@@ -119,3 +120,11 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
             assert not isinstance(node, Procedure)  # noqa: S101
             nodes.append(replace(node, input=factor(node.input), weights=factor(node.weights)))
     graph.nodes = nodes
+
+
+def _stored_as(body: Expression, kind: Scalar) -> Expression:
+    """Converts an element to the type that it is stored in; a FLOAT16 that was widened is itself."""
+    is_widened = isinstance(body, Apply) and body.op is Op.CONVERT and body.type is Scalar.FLOAT32
+    if is_widened and kind is Scalar.FLOAT16 and body.operands[0].type is kind:
+        return body.operands[0]
+    return body.to(kind)

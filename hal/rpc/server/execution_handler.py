@@ -158,7 +158,10 @@ class ExecutionHandler:
         deadline_in(after_fences_s, "a time after fences")  # refuses invalid values at once
 
         def run(options: ExecuteOptions) -> ExecutionResult:
-            with self._admission.execution(session, options, registered.priority) as ticket:
+            with (
+                self._admission.turns.turn(session.user, session.token),
+                self._admission.execution(session, options, registered.priority) as ticket,
+            ):
                 with self._watch.under_way(CrashPhase.EXECUTE, registered.crumb, session.number):
                     result = run_on_private_copies(registered, request, options)
                 return with_queue_time(result, options, ticket)

@@ -21,6 +21,7 @@ from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
 from neurald.hal.admission.certificates import peer_certificate
 from neurald.hal.admission.message_reader import MessageReader
 from neurald.hal.admission.peer_user import peer_user
+from neurald.hal.admission.serving_turns import ServingPlace
 from neurald.hal.admission.session import Session
 from neurald.hal.admission.streams import Stream, StreamLimiter
 from neurald.hal.errors import (
@@ -49,8 +50,9 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
-#: The largest message of an execution with data: a request, and 1 MiB of content.
-_MAX_DATA_MESSAGE_BYTES = CHUNK_BYTES + (1 << 18)
+#: The largest message of a call that sends several: a request, and 1 MiB of content. No other thread
+#: runs while protobuf decodes one.
+_MAX_PART_BYTES = CHUNK_BYTES + (1 << 18)
 #: How many nested messages and byte strings it may have, those of some thousand arguments.
 _MAX_REQUEST_PARTS = 20_000
 #: The time that the threads that serve all clients spend on a byte of memory sent over gRPC.
@@ -79,7 +81,8 @@ class GrpcService:
         self._find_access = find_access
         self._streams = streams
         self._has_channel = has_channel
-        self._reader = MessageReader()
+        self._admission = handler.admission
+        self._reader = MessageReader(self._admission.turns, self._admission.weights)
         #: The actual port, once it is known; 0 on UNIX sockets.
         self.port = 0
         self._ends: dict[Session, Callable[[None], None]] = {}
@@ -93,11 +96,9 @@ class GrpcService:
         """Returns handlers for all calls of the contract; requests arrive as bytes."""
         handler = self._handler
         unary: dict[str, _CallHandler] = {
-            "Describe": lambda message, context: _answer_empty(message, handler.describe),
-            "GetCapabilities": lambda message, context: _answer_empty(message, handler.get_capabilities),
-            "GetStatus": lambda message, context: _answer_empty(
-                message, lambda: handler.get_status(self._find_access())
-            ),
+            "Describe": self._without_session(handler.describe),
+            "GetCapabilities": self._without_session(handler.get_capabilities),
+            "GetStatus": self._without_session(lambda: handler.get_status(self._find_access())),
             "ReleaseMemory": self._in_session(handler.release_memory),
             "GetSupportedOperations": self._limited(handler.models.get_supported_operations),
             "PrepareModel": lambda message, context: self._limited(
@@ -148,18 +149,35 @@ class GrpcService:
             raise DeadObject("the call carries no session")
         return self._handler.sessions.find(token)
 
+    def _without_session(self, answer: Callable[[], Message]) -> "_CallHandler":
+        """Answers a message that has no content; all such calls take turns like one more user."""
+
+        def call(message: Callable[[Session | None], Any], context: grpc.ServicerContext) -> Message:
+            message(None)
+            with self._admission.turns.turn(None, None):
+                return answer()
+
+        return call
+
     def _in_session(self, call: Callable[[Session, Any], Message]) -> "_CallHandler":
         # The session is checked before the message is decoded: calls without a session cost
         # nothing.
-        return lambda message, context: call(self.session(context), message())
+        def call_in_session(
+            message: Callable[[Session | None], Any], context: grpc.ServicerContext
+        ) -> Message:
+            session = self.session(context)
+            with self._admission.turns.turn(session.user, session.token):
+                return call(session, message(session))
+
+        return call_in_session
 
     def _limited(self, call: Callable[[Session, Any], Message]) -> "_CallHandler":
         """Like `_in_session`, for calls that take long: a session may have only so many of them."""
 
-        def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
+        def counted(message: Callable[[Session | None], Any], context: grpc.ServicerContext) -> Message:
             session = self.session(context)
-            with session.call(), self._handler.admission.interpreter.working(session.token):
-                return call(session, message())
+            with session.call(), self._admission.serving(session):
+                return call(session, message(session))
 
         return counted
 
@@ -168,15 +186,13 @@ class GrpcService:
             session = self.session(context)
             with (
                 self._streams.open(session, context) as stream,
-                self._handler.admission.interpreter.working(session.token),
+                self._admission.serving(session) as place,
             ):
-                return self._handler.write_memory(session, moving(stream))
+                return self._handler.write_memory(session, moving(stream, place))
 
-        def moving(stream: Stream) -> Iterator[device_pb2.WriteMemoryRequest]:
-            for part in parts:
-                stream.moves(len(part))
+        def moving(stream: Stream, place: ServingPlace) -> Iterator[device_pb2.WriteMemoryRequest]:
+            for part in _arriving(parts, stream, place):
                 yield parse(device_pb2.WriteMemoryRequest, part)
-                step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
 
         return _run_or_abort(context, write)
 
@@ -186,7 +202,7 @@ class GrpcService:
             message = parse(device_pb2.ReadMemoryRequest, data)
             with (
                 self._streams.open(session, context) as stream,
-                self._handler.admission.interpreter.working(session.token),
+                self._admission.serving(session),
             ):
                 parts = self._handler.read_memory(session, message)
                 yield from _paced(parts, stream, lambda part: part.ByteSize())
@@ -199,8 +215,8 @@ class GrpcService:
     def _execute_with_data(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         try:
             session = self.session(context)
-            with session.call(), self._handler.admission.interpreter.working(session.token):
-                received = self._receive_with_data(session, parts, context)
+            with session.call(), self._admission.serving(session) as place:
+                received = self._receive_with_data(session, parts, context, place)
                 replies = self._handler.executions.run_with_data(session, received)
                 # The request has run when its first reply is there, and may take long until then.
                 first = next(replies)
@@ -213,22 +229,18 @@ class GrpcService:
         abort(context, failure)
 
     def _receive_with_data(
-        self, session: Session, parts: Iterator[bytes], context: grpc.ServicerContext
+        self,
+        session: Session,
+        parts: Iterator[bytes],
+        context: grpc.ServicerContext,
+        place: ServingPlace,
     ) -> RunWithData:
         """Receives a request with its data."""
-
-        def moving(stream: Stream) -> Iterator[DataMessage[device_pb2.ExecuteWithDataRequest]]:
-            for part in parts:
-                stream.moves(len(part))
-                yield _with_data(part)
-                step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
-
         with self._streams.open(session, context) as stream:
-            data = next(parts, b"")
-            stream.moves(len(data))
-            first = _with_data(data)
+            messages = map(_with_data, _arriving(parts, stream, place))
+            first = next(messages, None) or _with_data(b"")
             return self._handler.executions.receive_with_data(
-                session, first, moving(stream), _cancellation(context)
+                session, first, messages, _cancellation(context)
             )
 
     def _open_session(
@@ -241,7 +253,7 @@ class GrpcService:
             if self._has_channel:
                 raise BadState("sessions of a UNIX socket are opened over the side channel")
             # Its successor may already listen at the same port.
-            self._handler.admission.require_open()
+            self._admission.require_open()
             session = self._open_counted(context)
             self._ends[session] = send
             if not context.add_callback(lambda: self._end(session)):
@@ -339,6 +351,29 @@ class _SessionWatch:
         self._send(None)
 
 
+def _arriving(parts: Iterator[bytes], stream: Stream, place: ServingPlace) -> Iterator[bytes]:
+    """Yields messages of a client, each in a turn, as progress of the stream and as paced work.
+
+    Raises:
+        ResourceExhaustedPersistent: a message is too large.
+    """
+    while True:
+        place.end()
+        part = next(parts, None)
+        if part is None:
+            return
+        if len(part) > _MAX_PART_BYTES:
+            raise ResourceExhaustedPersistent(
+                f"a message has {len(part)} bytes; where a call sends several, each may have at most "
+                f"{_MAX_PART_BYTES}"
+            )
+        place.take()
+        stream.moves(len(part))
+        yield part
+        place.end()
+        step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
+
+
 def _paced(messages: Iterable[_T], stream: Stream, size_of: Callable[[_T], int]) -> Iterator[_T]:
     """Yields messages, each of which is progress of the stream and work of the interpreter."""
     for message in messages:
@@ -353,12 +388,8 @@ def _with_data(data: bytes) -> DataMessage[device_pb2.ExecuteWithDataRequest]:
 
     Raises:
         BadData: the bytes are not a message, or have fields that are not known here.
-        ResourceExhaustedPersistent: the message is too large, or has too many parts.
+        ResourceExhaustedPersistent: the message has too many parts.
     """
-    if len(data) > _MAX_DATA_MESSAGE_BYTES:
-        raise ResourceExhaustedPersistent(
-            f"a message of ExecuteWithData has {len(data)} bytes; at most {_MAX_DATA_MESSAGE_BYTES} are allowed"
-        )
     head, chunks = split(device_pb2.ExecuteWithDataRequest, data, is_strict=True)
     # This refuses unknown fields, too.
     count_parts(device_pb2.ExecuteWithDataRequest, head, _MAX_REQUEST_PARTS)
@@ -422,21 +453,16 @@ def _failure(error: Exception) -> Error:
     return OpFailed("internal error of the daemon; its log has the details")
 
 
-#: Answers a call; the message is decoded when the function in the first argument is called.
-_CallHandler = Callable[[Callable[[], Any], grpc.ServicerContext], Message]
+#: Answers a call; the message is decoded when the function in the first argument is called with the
+#: session, if the call needs one.
+_CallHandler = Callable[[Callable[[Session | None], Any], grpc.ServicerContext], Message]
 
 
 def _answering(
     reader: MessageReader, kind: type[Message], answer: _CallHandler
 ) -> Callable[[bytes, grpc.ServicerContext], Message]:
     def call(data: bytes, context: grpc.ServicerContext) -> Message:
-        with reader.reading(kind, data, context) as message:
+        with reader.reading(kind, data) as message:
             return _run_or_abort(context, lambda: answer(message, context))
 
     return call
-
-
-def _answer_empty(message: Callable[[], Any], answer: Callable[[], Message]) -> Message:
-    """Decodes a message that has no content, and returns the answer."""
-    message()
-    return answer()

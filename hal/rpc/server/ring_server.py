@@ -372,8 +372,7 @@ class RingServer:
         Raises:
             Error: it was not run, and there was no reply.
         """
-        ticket = self._admission.begin_execution(self._session, options, registered.priority, self._place.end)
-        self._place.end()
+        ticket = self._admission.begin_execution(self._session, options, registered.priority)
         try:
             self._run(received, registered, options, ticket)
         finally:

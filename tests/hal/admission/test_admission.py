@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
@@ -73,6 +74,28 @@ def test_an_execution_that_hangs_is_given_up() -> None:
     admission.end_execution(ticket)
     admission.require_responsive()
     assert not admission.is_busy
+
+
+def test_the_turn_of_a_call_ends_where_the_device_begins() -> None:
+    admission, sessions = admission_of(Limits())
+    session, turns = sessions.open(), admission.turns
+
+    def execution() -> AbstractContextManager[object]:
+        return admission.execution(session, ExecuteOptions(), Priority.MEDIUM)
+
+    parts = [
+        execution,
+        lambda: admission.admit(PrepareOptions()),
+        admission.track,
+        lambda: admission.reading_model(session, 1 << 20, None),
+    ]
+    for part in parts:
+        with admission.serving(session) as place:
+            assert turns._holder is place
+            with part():
+                assert turns._holder is None
+    with admission.serving(session) as place, admission.reading_model(session, 1, None):
+        assert turns._holder is place
 
 
 def test_large_models_are_read_one_at_a_time() -> None:

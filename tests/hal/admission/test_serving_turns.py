@@ -94,6 +94,59 @@ def test_a_user_of_many_sessions_takes_one_turn_before_another_user(
     ]
 
 
+def test_a_user_of_greater_weight_takes_more_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_turns, "MAX_TURN_S", 1000.0)
+    turns = ServingTurns({"heavy": 3})
+    held = turns.place("first", "first")
+    held.take()
+    crowd = Crowd(turns)
+    for user in ("light", "heavy", "other"):
+        for _ in range(6):
+            crowd.add(user, user)
+    held.end()
+    crowd.join()
+    assert [crowd.order[:10].count(user) for user in ("light", "heavy", "other")] == [2, 6, 2]
+
+
+def test_a_user_who_was_away_has_saved_no_turns(turns: ServingTurns, held: ServingPlace) -> None:
+    """After many turns of one user, another one gets every second turn, and not all of them."""
+    crowd = Crowd(turns)
+
+    def all_come() -> None:
+        for user in ("busy", "newcomer"):
+            for _ in range(4):
+                crowd.add(user, user)
+
+    for _ in range(20):
+        crowd.add("busy", "busy")
+    crowd.add("busy", "last", all_come)
+    held.end()
+    wait_until(lambda: turns.waiting == 0)
+    crowd.join()
+    later = crowd.order[crowd.order.index("newcomer") - 1 :]
+    assert later.count("newcomer") == 4
+    assert later[:8].count("newcomer") == 4
+
+
+def test_users_who_have_had_turns_are_forgotten(turns: ServingTurns) -> None:
+    for user in range(100):
+        with turns.turn(user, user):
+            assert list(turns._had) == [user]
+
+
+def test_a_thread_ends_its_own_turn(turns: ServingTurns) -> None:
+    turns.end_own()  # it never had one
+    with turns.turn("u", 1) as place:
+        thread = threading.Thread(target=turns.end_own)
+        thread.start()
+        thread.join()
+        assert turns._holder is place
+        turns.end_own()
+        assert turns._holder is None
+        place.take()
+    assert turns._holder is None
+
+
 def test_a_thread_that_asks_again_goes_last(turns: ServingTurns, held: ServingPlace) -> None:
     """Two sessions that always ask get every second turn each, however many threads they have."""
     order: list[str] = []

@@ -3,6 +3,8 @@
 import itertools
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,14 @@ import pytest
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission import serving_turns
 from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
 from neurald.hal.device import ExecuteOptions, PrepareOptions
-from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.model.types import Priority, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server import grpc_service
 from neurald.hal.rpc.server.server import DeviceServer
 
 ONES = np.ones(3, np.float32)
@@ -70,9 +77,57 @@ def test_a_client_of_many_threads_delays_another_by_a_turn(
     assert together, "both sessions waited at the same time"
 
 
-def test_an_execution_takes_no_turn(server: DeviceServer, remote: RemoteDevice, device: AddingDevice) -> None:
-    prepared = remote.prepare_model(addition(ONES), PrepareOptions())
+@pytest.fixture(params=["rings", "gRPC"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
+    """A daemon whose clients call in one of the two ways."""
+    address = f"unix://{tmp_path}/d.sock" if request.param == "rings" else "127.0.0.1:0"
+    server = DeviceServer(device, Address.parse(address))
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_client_of_many_calls_over_grpc_delays_another_by_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_turns, "MAX_TURN_S", 1000.0)
+    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"))
+    server.start()
+    clients = [connect(str(server.address)) for _ in range(2)]
+    prepared = [client.prepare_model(addition(ONES), PrepareOptions()) for client in clients]
     turns = server.handler.admission.turns
+    wait_until(lambda: turns._holder is None)
+    order: list[Any] = []
+    hold = ServingTurns._hold
+
+    def noted(turns: ServingTurns, place: ServingPlace) -> None:
+        hold(turns, place)
+        order.append(place.session)
+
+    held = turns.place("another user", "session")
+    threads = []
+    try:
+        held.take()
+        monkeypatch.setattr(ServingTurns, "_hold", noted)
+        for waiting, model in enumerate((*[prepared[0]] * THREADS, prepared[1]), 1):
+            threads.append(threading.Thread(target=call, args=(model, waiting)))
+            threads[-1].start()
+            wait_until(lambda waiting=waiting: turns.waiting == waiting)  # type: ignore[misc]
+        (sessions,) = turns._users.values()
+        crowded, honest = sessions
+    finally:
+        held.end()
+        for thread in threads:
+            thread.join(30)
+        for client in clients:
+            client.close()
+        server.stop()
+    assert order[:2] == [crowded, honest]
+    assert order.count(crowded) >= THREADS
+
+
+def test_an_execution_takes_no_turn(shared: DeviceServer, device: AddingDevice) -> None:
+    remote = connect(str(shared.address))
+    prepared = remote.prepare_model(addition(ONES), PrepareOptions())
+    turns = shared.handler.admission.turns
     started, proceed = threading.Event(), threading.Event()
 
     def on_execute(*_: Any) -> None:
@@ -89,3 +144,67 @@ def test_an_execution_takes_no_turn(server: DeviceServer, remote: RemoteDevice, 
         proceed.set()
         thread.join(30)
     wait_until(lambda: turns._holder is None)
+    remote.close()
+
+
+def test_a_priority_overtakes_over_grpc() -> None:
+    device = AddingDevice()
+    device.executions_at_once = 1
+    server = DeviceServer(device, Address.parse("127.0.0.1:0"))
+    server.start()
+    remote = connect(str(server.address))
+    low, high = (
+        remote.prepare_model(addition(ONES), PrepareOptions(priority=priority))
+        for priority in (Priority.LOW, Priority.HIGH)
+    )
+    admission = server.handler.admission
+    order: list[float] = []
+    proceed = threading.Event()
+
+    def on_execute(request: Request, _: ExecuteOptions) -> None:
+        source = request.inputs[0]
+        assert source.pool is not None
+        view = request.pools[source.pool].view(source.offset, source.length)
+        order.append(float(np.frombuffer(view, np.float32)[0]))
+        assert proceed.wait(30)
+
+    device.on_execute = on_execute
+    threads = []
+    try:
+        for waiting, (prepared, number) in enumerate(((low, 1), (low, 2), (low, 3), (high, 4))):
+            threads.append(threading.Thread(target=call, args=(prepared, number)))
+            threads[-1].start()
+            wait_until(lambda waiting=waiting: admission.waiting == waiting and bool(order))  # type: ignore[misc]
+    finally:
+        proceed.set()
+        for thread in threads:
+            thread.join(30)
+        remote.close()
+        server.stop()
+    assert order == [1, 4, 2, 3]
+
+
+def test_users_of_grpc_take_turns_by_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call over gRPC takes its turn as its user, who has the weight that the operator gave."""
+    users = iter((7, 8))
+    monkeypatch.setattr(grpc_service, "peer_user", lambda peer, port: next(users))
+    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"), limits=Limits(weights=((7, 3),)))
+    server.start()
+    hold = ServingTurns._hold
+    #: What each turn cost its user.
+    costs: dict[Any, set[float]] = {}
+
+    def noted(turns: ServingTurns, place: ServingPlace) -> None:
+        hold(turns, place)
+        costs.setdefault(place.user, set()).add(turns._had[place.user] - turns._level)
+
+    monkeypatch.setattr(ServingTurns, "_hold", noted)
+    clients = [connect(str(server.address)) for _ in range(2)]
+    try:
+        for client in clients:
+            call(client.prepare_model(addition(ONES), PrepareOptions()), 1)
+    finally:
+        for client in clients:
+            client.close()
+        server.stop()
+    assert costs == {None: {1.0}, 7: {1 / 3}, 8: {1.0}}

@@ -74,8 +74,17 @@ def test_what_is_not_there(model: CompiledModel) -> None:
 def test_inputs_are_resized(model: CompiledModel) -> None:
     with pytest.raises(RuntimeError, match="code=1"):
         model.resize_input_tensor(0, (2, 4))
-    with pytest.raises(RuntimeError):
-        model.resize_input_tensor(0, (5, 3))  # would not go with the other input
+    with pytest.raises(RuntimeError, match="rank does not match"):
+        model.resize_input_tensor(0, (2,))
+    with pytest.raises(RuntimeError, match="must be positive"):
+        model.resize_input_tensor(0, (-1, 3))
+    with pytest.raises(ValueError, match="Unknown input 'q' for signature 'serving_default'"):
+        model.resize_input_tensor_by_name("serving_default", "q", (2, 3))
+    model.resize_input_tensor(0, (5, 3))
+    with pytest.raises(RuntimeError, match="code=3"):
+        model.create_output_buffers(0)  # the inputs do not go together
+    model.resize_input_tensor(1, (5, 3))
+    assert model.create_output_buffers(0)[0].get_tensor_details()["shape"] == [5, 3]
     same = CompiledModel.from_buffer(two_signatures().build())
     same.resize_input_tensor_by_name("double", "b", (4,))
     given, found = same.create_input_buffers(1), same.create_output_buffers(1)
@@ -85,6 +94,14 @@ def test_inputs_are_resized(model: CompiledModel) -> None:
     assert found[0].read(4, np.float32).tolist() == [0, 2, 4, 6]
     with pytest.raises(RuntimeError, match="buffer of input 'b' has shape"):
         same.run_by_index(1, [TensorBuffer(np.zeros(3, np.float32))], found)
+
+
+def test_options_are_created_when_they_are_read() -> None:
+    options = Options.create()
+    options.cpu_options.num_threads = 2
+    options.gpu_options.enforce_f32 = True
+    assert options.cpu_options.num_threads == 2
+    assert CompiledModel.from_buffer(two_signatures().build(), options=options).get_signature_index("") == 0
 
 
 def test_accelerators_that_are_not_there() -> None:

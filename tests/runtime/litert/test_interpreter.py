@@ -70,6 +70,8 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         Interpreter(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Failed to load delegate from x\.so"):
         load_delegate("x.so")
+    with pytest.raises(OSError, match=r"Failed to load delegate from x\.so"):
+        load_delegate("x.so")
     with pytest.raises(ValueError, match="Looking up symbol 'Registerer' failed"):
         InterpreterWithCustomOps(custom_op_registerers=["Registerer"], model_content=content)
     assert InterpreterWithCustomOps(model_content=content)._safe_to_run()
@@ -140,9 +142,15 @@ def test_open_dimensions_are_resized_strictly(interpreter: Interpreter) -> None:
 
 
 def test_shapes_that_cannot_be(interpreter: Interpreter) -> None:
-    for shape in ((-1, 3), (2**40,)):
-        with pytest.raises(RuntimeError, match="negative or too large"):
-            interpreter.resize_tensor_input(0, shape)
+    with pytest.raises(RuntimeError, match="negative or too large"):
+        interpreter.resize_tensor_input(0, (-1, 3))
+    with pytest.raises(OverflowError):
+        interpreter.resize_tensor_input(0, (2**40,))
+    with pytest.raises(ValueError, match=r"Shape should be 1D instead of 0\."):
+        interpreter.resize_tensor_input(0, 3)  # type: ignore[arg-type]
+    for index in ("x", 2**31, None):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            interpreter.get_tensor(index)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="not an input"):
         interpreter.resize_tensor_input(3, (2, 3))
     interpreter.resize_tensor_input(0, (5, 3))

@@ -2,11 +2,10 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from support.data import MODELS, NO_MODELS
+from support.tflite.same import assert_same
 
 from neurald.litert import Interpreter, OpResolverType
 
@@ -27,19 +26,3 @@ def test_descriptions_are_the_same(path: Path) -> None:
         assert_same(getattr(ours, name)(), getattr(theirs, name)(), name)
     for subgraph in range(theirs.num_subgraphs()):
         assert_same(ours.get_tensor_details(subgraph), theirs.get_tensor_details(subgraph), "tensors")
-
-
-def assert_same(found: Any, expected: Any, where: str) -> None:
-    if isinstance(expected, dict):
-        assert set(found) == set(expected), where
-        for key in expected:
-            assert_same(found[key], expected[key], f"{where}/{key}")
-    elif isinstance(expected, list | tuple):
-        assert len(found) == len(expected), where
-        for position, (one, other) in enumerate(zip(found, expected, strict=True)):
-            assert_same(one, other, f"{where}/{position}")
-    elif isinstance(expected, np.ndarray):
-        assert found.dtype == expected.dtype, where
-        np.testing.assert_array_equal(found, expected, where)
-    else:
-        assert found == expected, where

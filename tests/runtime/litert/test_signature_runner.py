@@ -22,7 +22,7 @@ def test_a_call_resizes_and_computes(double: SignatureRunner) -> None:
     assert double._subgraph_index == 1
 
 
-def test_wrong_arguments(double: SignatureRunner) -> None:
+def test_wrong_arguments(interpreter: Interpreter, double: SignatureRunner) -> None:
     for arguments, words in (
         ({}, "Invalid number of inputs provided for running a SignatureDef, expected 1 vs provided 0"),
         ({"q": np.ones(1)}, r"Invalid Input name \(q\) for SignatureDef"),
@@ -30,6 +30,10 @@ def test_wrong_arguments(double: SignatureRunner) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             double(**arguments)
+    with pytest.raises(ValueError, match="None interpreter provided"):
+        SignatureRunner()
+    with pytest.raises(ValueError, match="None signature_key provided"):
+        SignatureRunner(interpreter)
     with pytest.raises(AttributeError):
         double(b=1.0)
 

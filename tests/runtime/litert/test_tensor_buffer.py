@@ -28,9 +28,10 @@ def test_what_does_not_fit() -> None:
     ):
         with pytest.raises(kind):
             buffer.write(value)  # type: ignore[arg-type]
-    for count in (3, -1):
-        with pytest.raises(RuntimeError, match="larger"):
-            buffer.read(count, np.float32)
+    with pytest.raises(RuntimeError, match="larger"):
+        buffer.read(3, np.float32)
+    with pytest.raises(ValueError, match="negative dimensions"):
+        buffer.read(-1, np.float32)
     with pytest.raises(ValueError, match="Unsupported dtype"):
         buffer.read(1, np.int64)
     with pytest.raises(ValueError, match="Unsupported dtype: int64"):
@@ -45,3 +46,11 @@ def test_a_destroyed_buffer() -> None:
     buffer.destroy()
     with pytest.raises(RuntimeError, match="destroyed"):
         buffer.read(1, np.float32)
+
+
+def test_a_destroyed_buffer_has_no_capsule() -> None:
+    buffer = TensorBuffer.create_from_host_memory(np.zeros(2, np.float32))
+    assert buffer.capsule is buffer
+    buffer.destroy()
+    with pytest.raises(ValueError, match="TensorBuffer has been destroyed"):
+        _ = buffer.capsule

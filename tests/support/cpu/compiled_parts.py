@@ -12,7 +12,7 @@ _BOOL, _INT32 = nd.OperandType.TENSOR_BOOL8, nd.OperandType.INT32
 
 
 def in_parts(rows: int) -> nd.Model:
-    """Creates a model of operations that are compiled, and of one on strings, which is not."""
+    """Creates a model of operations that are compiled, and of one that makes strings, which is not."""
     builder = nd.ModelBuilder()
 
     def constant(kind: nd.OperandType, value: object, *shape: int) -> int:
@@ -22,10 +22,14 @@ def in_parts(rows: int) -> nd.Model:
 
     source, doubled, result = (builder.add_operand(FLOAT, (rows, 3)) for _ in range(3))
     same, chosen, words = (builder.add_operand(kind, (rows, 3)) for kind in (_BOOL, _INT64, _STRING))
-    zero, names = constant(_INT32, 0), constant(_STRING, [b"no number", b"number"], 2)
+    zero, text = constant(_INT32, 0), constant(_STRING, [b"no number"], 1)
+    one, names = constant(_INT32, 1), builder.add_operand(_STRING, (2,))
+    longest = builder.add_operand(nd.OperandType.BOOL)
+    builder.set_operand_value(longest, False)
     builder.add_operation(Op.ADD, [source, source, zero], [doubled])
     builder.add_operation(Op.EQUAL, [doubled, doubled], [same])
     builder.add_operation(Op.TFLITE_CAST, [same], [chosen])
+    builder.add_operation(Op.TFLITE_SKIP_GRAM, [text, one, zero, longest], [names])
     builder.add_operation(Op.TFLITE_GATHER, [names, zero, chosen, zero], [words])
     builder.add_operation(Op.MUL, [doubled, doubled, zero], [result])
     builder.identify_inputs_and_outputs([source], [result, words])

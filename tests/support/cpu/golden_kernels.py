@@ -34,11 +34,11 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.object_code import routine_unit
-from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.target import TARGETS, Target
 

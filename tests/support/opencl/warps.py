@@ -51,6 +51,34 @@ static inline uint warp_bytes(const uint first, const uint second, const uint wh
   for (int i = 0; i < 4; ++i) found |= (uint)(all >> (which >> 4 * i & 7) * 8 & 255) << 8 * i;
   return found;
 }
+#define WARP_EXCHANGE(words) __local uint *all = (__local uint *)(scratch + AT) + lid / 32 * 32; \\
+    barrier(CLK_LOCAL_MEM_FENCE); all[lid % 32] = words; barrier(CLK_LOCAL_MEM_FENCE);
+#define WARP_READ(found, from) { \\
+    WARP_EXCHANGE((uint)((__local const uchar *)(from) - scratch)) \\
+    uint read[4]; \\
+    for (int z = 0; z < 4; ++z) \\
+      read[z] = *(__local const uint *)(scratch + all[z * 8 + lid % 32 / 4] + lid % 4 * 4); \\
+    *(found) = (uint4)(read[0], read[1], read[2], read[3]); \\
+  }
+#define WARP_READ_TURNED(found, from) { \\
+    WARP_EXCHANGE((uint)((__local const uchar *)(from) - scratch)) \\
+    uint read[4]; \\
+    for (int z = 0; z < 4; ++z) { \\
+      const __local uchar *low = scratch + all[z * 8 + lid % 4 * 2], *high = scratch + all[z * 8 + lid % 4 * 2 + 1]; \\
+      read[z] = ((__local const ushort *)low)[lid % 32 / 4] | (uint)((__local const ushort *)high)[lid % 32 / 4] << 16; \\
+    } \\
+    *(found) = (uint4)(read[0], read[1], read[2], read[3]); \\
+  }
+#define WARP_OTHER(found, value, distance) { \\
+    WARP_EXCHANGE(as_uint(value)) \\
+    *(found) = as_float(all[lid % 32 ^ (distance)]); \\
+  }
+static inline uint warp_pair(const float low, const float high) {
+  ushort bits[2];
+  vstore_half_rte(low, 0, (half *)bits);
+  vstore_half_rte(high, 1, (half *)bits);
+  return bits[0] | (uint)bits[1] << 16;
+}
 """.replace("AT)", f"{_AT})")
 #: A multiplying function with the type of its left matrix, as one statement.
 _MULTIPLYING = re.compile(
@@ -63,9 +91,23 @@ _REST = re.compile(r'asm\("cvt\.rna\.tf32\.f32 %0, %1;" : "=r"\(rest\) : "f"\((.
 _COPY = re.compile(
     r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\) : "memory"\);'
 )
+_COPY_OR_ZERO = re.compile(
+    r'asm volatile\("cp\.async\.cg\.shared\.global \[%0\], \[%1\], 16, %2;" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\), "r"\(bytes\) : "memory"\);'
+)
+#: Functions of other instructions, with their names: `..._read`, `..._read_turned`, `..._other`.
+_WARP_FUNCTION = re.compile(
+    r"static inline void (\w+)_(read|read_turned|other)\((?:uint4|float) \*found, [^{]*\{\n  asm volatile.*?\n\}\n",
+    re.DOTALL,
+)
+_PAIR = re.compile(r"asm\(\"cvt\.rn\.f16x2\.f32 .*?;\n", re.DOTALL)
 _COUNT = re.compile(
     r'asm volatile\("atom\.acq_rel\.gpu\.global\.add\.u32 %0, \[%1\], 1;" : "=r"\(others\) : "l"\(\(ulong\)count\) : "memory"\);'
 )
+
+
+def _as_macro(found: "re.Match[str]") -> str:
+    parameters = "found, value, distance" if found[2] == "other" else "found, from"
+    return f"#define {found[1]}_{found[2]}({parameters}) WARP_{found[2].upper()}({parameters})\n"
 
 
 def without_warps(text: str) -> str:
@@ -79,6 +121,12 @@ def without_warps(text: str) -> str:
     text = _REST.sub(r"rest = as_uint(\1);\n", text)
     text = _ASKED.sub("found = *from;\n", text)
     text = _COPY.sub(r"for (int i = 0; i < \1; ++i) to[i] = from[i];", text)
+    text = _COPY_OR_ZERO.sub(
+        "for (int i = 0; i < 8; ++i) ((__local ushort *)to)[i] = bytes ? ((__global const ushort *)from)[i] : 0;",
+        text,
+    )
+    text = _WARP_FUNCTION.sub(_as_macro, text)
+    text = _PAIR.sub("*found = warp_pair(low, high);\n", text)
     text = _COUNT.sub("others = atomic_inc(count);", text)
     # Unrolled, the values that work-items keep across the barriers do not fit a thread's stack.
     text = text.replace("#pragma unroll\n", "#pragma unroll 1\n")

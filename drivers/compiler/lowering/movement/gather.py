@@ -114,11 +114,7 @@ def hashtable_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers HASHTABLE_LOOKUP; the first match wins."""
     lookups, keys, values = (builder.value(call, name) for name in ("lookups", "keys", "values"))
     count = keys.shape[0]
-    # A missing key yields the index after the last key.
-    if keys.constant is not None and count >= _MIN_SORTED_KEYS:
-        indexes = _search(builder, lookups, keys.constant)
-    else:
-        indexes = _compare(builder, lookups, keys)
+    indexes = first_indexes(builder, lookups, keys)
 
     def row(*at: Expression) -> Expression:
         if not values.count:
@@ -130,6 +126,18 @@ def hashtable_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
         return (load(indexes, (at,)) < count).to(Scalar.UINT8)
 
     return builder.compute((*lookups.shape, *values.shape[1:]), row), builder.compute(lookups.shape, hit)
+
+
+def first_indexes(builder: Builder, lookups: Value, keys: Value) -> Value:
+    """Returns the first index of each key, INT32; the number of keys for missing ones.
+
+    Args:
+        builder: of the operation.
+        lookups, keys: rows of integers.
+    """
+    if keys.constant is not None and keys.count >= _MIN_SORTED_KEYS:
+        return _search(builder, lookups, keys.constant)
+    return _compare(builder, lookups, keys)
 
 
 def _compare(builder: Builder, lookups: Value, keys: Value) -> Value:

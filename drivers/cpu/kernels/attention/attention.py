@@ -12,6 +12,7 @@ from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, L
 from neurald.drivers.compiler.ir.extent import at_least, is_one
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
@@ -44,7 +45,10 @@ _Write = Callable[[str, str, str, int], None]
 def fits(kernel: Kernel, target: Target) -> bool:
     """Returns True if there is a routine for an attention kernel."""
     node = kernel.contraction
-    return isinstance(node, Attention) and bool(plans_of(kernel, node, target))
+    if not isinstance(node, Attention):
+        return False
+    types = {each.type for each in (*node.roots, node.scores, kernel.output)}
+    return types == {Scalar.FLOAT32} and bool(plans_of(kernel, node, target))
 
 
 def routine(kernel: Kernel, node: Attention, target: Target) -> Routine:

@@ -7,6 +7,7 @@ from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents
 from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
@@ -14,7 +15,6 @@ from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedPr
 from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.row_wise.rows import RowWiseKernel, rows_along
-from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 

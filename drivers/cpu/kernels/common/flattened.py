@@ -3,8 +3,8 @@
 from neurald.drivers.compiler.ir.expression import Expression, axis, index
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel, element_count
+from neurald.drivers.compiler.ir.offsets import stride_along
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.cpu.target.offsets import stride_along
 from neurald.hal.records import replace
 
 

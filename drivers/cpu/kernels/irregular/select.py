@@ -7,9 +7,12 @@ from neurald.drivers.compiler.ir.algorithm import (
     GreedySelection,
     HashSums,
     Positions,
+    RescaledProduct,
     Sampling,
     Scatter,
     SoftSelection,
+    StringEquality,
+    StringSearch,
 )
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -18,9 +21,11 @@ from neurald.drivers.cpu.kernels.irregular import (
     draw,
     entropy,
     hashes,
+    products,
     scatter,
     search,
     soft_selection,
+    strings,
     suppression,
 )
 from neurald.drivers.cpu.target.routine import Routine
@@ -46,6 +51,12 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return hashes.routine(kernel, node)
     if isinstance(algorithm, SoftSelection):
         return soft_selection.routine(kernel, node, algorithm, target)
+    if isinstance(algorithm, RescaledProduct):
+        return products.routine(kernel, node, algorithm)
+    if isinstance(algorithm, StringEquality):
+        return strings.equality(kernel, node)
+    if isinstance(algorithm, StringSearch):
+        return strings.search(kernel, node)
     if isinstance(algorithm, GreedySelection):
         return suppression.greedy_routine(kernel, node, algorithm)
     return suppression.routine(kernel, node, algorithm, target)

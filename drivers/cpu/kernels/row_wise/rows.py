@@ -24,10 +24,12 @@ from neurald.drivers.compiler.ir.expression import (
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -38,8 +40,6 @@ from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
-from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
-from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace

@@ -300,7 +300,14 @@ def test_another_interpreter_calls_by_ctypes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_layouts_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_ARRAY_DATA", "_ARRAY_SHAPE", "_ARRAY_DTYPE", "_OBJECT_TYPE"):
+    for name in (
+        "_ARRAY_DATA",
+        "_ARRAY_SHAPE",
+        "_ARRAY_DTYPE",
+        "OBJECT_TYPE",
+        "STRING_LENGTH",
+        "STRING_BYTES",
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(python_call, name, getattr(python_call, name) + ctypes.sizeof(ctypes.c_void_p))
             assert not python_call._has_layouts()

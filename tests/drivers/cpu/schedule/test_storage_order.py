@@ -7,13 +7,13 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
 from neurald.drivers.compiler.ir.expression import Expression, Load, apply, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import Compute, Graph
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import TARGETS
 
 _TARGET = TARGETS["avx512"]

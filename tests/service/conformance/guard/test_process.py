@@ -4,9 +4,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from support.processes import children
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.model.operation_type import OperationType
@@ -35,14 +35,14 @@ def addition() -> GuardedCase:
     return encode_case(case_of(OperationType.ADD), 30.0)
 
 
-def children() -> set[str]:
-    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+def guarded_processes() -> set[int]:
+    return children("conformance/guard/worker.py")
 
 
 @pytest.fixture
 def starting() -> Iterator[Starting]:
     """Yields a function that starts processes, and closes them after the test."""
-    before, started = children(), []
+    before, started = guarded_processes(), []
 
     def start(driver: str) -> GuardProcess:
         started.append(GuardProcess(driver))
@@ -51,7 +51,7 @@ def starting() -> Iterator[Starting]:
     yield start
     for process in started:
         process.close()
-    assert children() <= before
+    assert guarded_processes() <= before
 
 
 def test_cases_are_answered(starting: Starting) -> None:
@@ -84,10 +84,10 @@ def test_errors_of_a_driver_are_reported(starting: Starting) -> None:
     ],
 )
 def test_a_device_that_cannot_be_opened(driver: str, message: str) -> None:
-    before = children()
+    before = guarded_processes()
     with pytest.raises(UnavailableDevice, match=message):
         GuardProcess(driver)
-    assert children() <= before
+    assert guarded_processes() <= before
 
 
 def test_the_output_of_a_driver_does_not_mix_with_answers(starting: Starting) -> None:
@@ -95,10 +95,10 @@ def test_the_output_of_a_driver_does_not_mix_with_answers(starting: Starting) ->
 
 
 def test_a_killed_process(starting: Starting) -> None:
-    before = children()
+    before = guarded_processes()
     process = starting("sample-all")
-    (number,) = children() - before
-    os.kill(int(number), signal.SIGKILL)
+    (number,) = guarded_processes() - before
+    os.kill(number, signal.SIGKILL)
     found = process.run(addition())
     assert isinstance(found, ProcessEnd)
     assert (found.status, found.stage, found.fault, found.was_late) == (-9, None, None, False)

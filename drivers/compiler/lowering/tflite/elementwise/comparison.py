@@ -1,8 +1,12 @@
 """Lowers comparisons of all types and ranks, SELECT, SELECT_V2, MAXIMUM and MINIMUM."""
 
+import math
+
+from neurald.drivers.compiler.ir.algorithm import StringEquality
 from neurald.drivers.compiler.ir.builder import Builder, broadcast
-from neurald.drivers.compiler.ir.expression import Expression, load, select
+from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.elementwise.comparison import COMPARISONS, ordered
@@ -10,6 +14,7 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import BINARY_INPUT
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand
+from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.elementwise.comparison import PRECISION_BITS, is_compared_by_scale
 
@@ -31,6 +36,8 @@ def _comparable(value: Expression, operand: Operand) -> Expression:
 def _compare(function: Function) -> Lowering:
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
         operands = [call.operand(name) for name in BINARY_INPUTS]
+        if is_string(operands[0].type):
+            return (_compare_strings(call, builder, function),)
         if is_compared_by_scale(call):
             return pointwise(
                 call,
@@ -41,6 +48,24 @@ def _compare(function: Function) -> Lowering:
         return pointwise(call, builder, BINARY_INPUTS, lambda *elements: function(*map(ordered, elements)))
 
     return lowered
+
+
+def _compare_strings(call: Call, builder: Builder, function: Function) -> Value:
+    """Compares strings for equality, of which the function is one or its opposite."""
+    sources = [builder.value(call, name) for name in BINARY_INPUTS]
+    shape = broadcast_shapes(*(source.shape for source in sources))
+    count = math.prod(shape)
+
+    def row(source: Value) -> Value:
+        expanded = source
+        if source.shape != shape:
+            expanded = builder.compute(shape, lambda *at: broadcast(source, at))
+        return builder.reshape(expanded, (count,))
+
+    equal = builder.procedure(StringEquality(), *map(row, sources), output=(count,), type=Scalar.BOOL)
+    # True if strings are equal: the function compares that with true.
+    result = builder.reshape(equal, shape)
+    return builder.compute(shape, lambda *at: function(load(result, at), constant(1, Scalar.BOOL)))
 
 
 def _extreme(is_first: Function) -> Lowering:

@@ -21,10 +21,10 @@ from neurald.drivers.compiler.ir.expression import (
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
+from neurald.drivers.compiler.ir.offsets import offset_of
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.cpu.target.offsets import offset_of
 
 
 def simplify_axes(kernel: Kernel) -> Kernel:

@@ -9,9 +9,9 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fus
 from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
+from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
-from neurald.drivers.cpu.schedule.attention_merging import merge_attention
 
 
 def merged(graph: Graph) -> FusedGraph:

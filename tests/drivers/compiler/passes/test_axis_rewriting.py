@@ -1,10 +1,10 @@
 from neurald.drivers.compiler.ir.expression import Expression, Load, Reduce, axis, load, reduce
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
-from neurald.drivers.cpu.target.offsets import offset_of, stride_along
+from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 
 _SHAPE = (2, 5, 7, 8)
 

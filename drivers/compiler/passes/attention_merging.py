@@ -12,17 +12,22 @@ elements are read where they come from; nor are those that only move elements of
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce, axis, index, load
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce, axis, index, load
 from neurald.drivers.compiler.ir.extent import same_length
 from neurald.drivers.compiler.ir.graph import Attention, MatrixProduct, delinearize, linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
-from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
-from neurald.drivers.cpu.target.offsets import offset_of, stride_along
+from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.hal.records import replace
+
+#: Types of operands and results. Sums are FLOAT32.
+_FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
 
 
 def merge_attention(graph: FusedGraph, fits: Callable[[Kernel], bool]) -> FusedGraph:
@@ -108,7 +113,7 @@ class _Merging:
             return None
         is_whole = value.count == owner.count and owner not in self._shared
         is_plain = not kernel.requirements and kernel.output_offset is None
-        return kernel if is_whole and is_plain and kernel.output.type is Scalar.FLOAT32 else None
+        return kernel if is_whole and is_plain and kernel.output.type in _FLOATS else None
 
     def followed(self, loaded: Load, is_readable: Callable[[Load], bool]) -> Load | None:
         """Returns the load from where the elements come from, through kernels that move them.
@@ -144,19 +149,40 @@ class _Merging:
             return
         reader = self._kernels[next(iter(readers))]
         is_part = owner is not kernel.output or owner in self._shared or reader.output in self._graph.aliases
-        if is_part or not _only_moves(reader) or reader.output.count != kernel.output.count:
+        if is_part or not _moves_and_rounds(reader) or reader.output.count != kernel.output.count:
             return
         offset = _stored_at(reader, linearize(kernel.axes, kernel.shape))
         if offset is None or stride_along(offset, kernel.axes[-1]) != 1:
             return
         operations = tuple(sorted({*kernel.operations, *reader.operations}))
-        stored = replace(kernel, output=reader.output, output_offset=offset, operations=operations)
+        stored = replace(
+            kernel,
+            output=reader.output,
+            body=kernel.body.to(reader.output.type),
+            output_offset=offset,
+            operations=operations,
+        )
         del self._kernels[kernel.output]
         self._readers.pop(owner)
         for value in kernel.inputs:
             self._readers[self.owner(value)].discard(kernel.output)
         self._kernels[reader.output] = stored
         self._add_reader(stored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A row of scores: `row` of `batch`, both of constant extents."""
+
+    batch: Axis
+    row: Axis
+
+    def among(self, shape: Shape) -> tuple[Expression, ...]:
+        """Returns the index of the row among all rows, whose number is that of the shape."""
+        *outer, last = shape
+        if same_length(last, self.row.extent):
+            return (*delinearize(self.batch, tuple(outer)), self.row)
+        return delinearize(self.batch * self.row.extent + self.row, shape)
 
 
 class _Parts:
@@ -189,19 +215,19 @@ class _Parts:
             return None
         extents = count // height, height, length, first.depth, features
         b, m, n, k, d = axes = tuple(axis(each, name) for each, name in zip(extents, "bmnkd", strict=True))
-        row = b * height + m
-        scores = Value((count // height, height, length), Scalar.FLOAT32, name="scores")
-        weights = self._weights(row, (b, m, n), scores)
-        operands = self._operands(first, second, row, axes)
+        place = _Place(b, m)
+        scores = Value((count // height, height, length), self._first.output.type, name="scores")
+        weights = self._weights(place, n, scores)
+        operands = self._operands(first, second, place, axes)
         if weights is None or operands is None:
             return None
         query, key, value = operands
-        at = delinearize(row, first.output.shape[:-1])
+        at = place.among(first.output.shape[:-1])
         where: dict[Expression, Expression] = dict(zip(self._first.axes, (*at, n), strict=True))
         score = substitute(self._first.body, where)
         if free_axes(score) - {b, m, n}:
             return None
-        at = delinearize(row, second.output.shape[:-1])
+        at = place.among(second.output.shape[:-1])
         where = dict(zip(self._second.axes, (*at, d), strict=True))
         offset = self._second.output_offset
         attention = Attention(
@@ -225,39 +251,39 @@ class _Parts:
             output_offset=None if offset is None else substitute(offset, where),
         )
 
-    def _weights(
-        self, row: Expression, axes: tuple[Expression, Expression, Expression], scores: Value
-    ) -> Expression | None:
+    def _weights(self, place: "_Place", column: Axis, scores: Value) -> Expression | None:
         """Returns a weight, or None if it depends on scores of other rows."""
-        (batch, place, column), rows, source = axes, self._rows, self._first.output
+        rows, source = self._rows, self._first.output
         where: dict[Expression, Expression] = dict(
-            zip(rows.axes, (*delinearize(row, rows.shape[:-1]), column), strict=True)
+            zip(rows.axes, (*place.among(rows.shape[:-1]), column), strict=True)
         )
+        # Offsets of rows are compared in the order of the indices that they are computed from.
+        start = linearize(place.among(source.shape[:-1]), source.shape[:-1]) * source.shape[-1]
         wrong = []
 
         def replacement(expression: Expression) -> Expression | None:
             if not isinstance(expression, Load) or self._merging.owner(expression.value) is not source:
                 return where.get(expression)
-            along = offset_of(expression) - row * scores.shape[-1]
+            along = offset_of(expression) - start
             if (
                 expression.guard is not None
                 or not isinstance(along, Axis)
                 or along.extent != scores.shape[-1]
             ):
                 wrong.append(expression)
-            return load(scores, (batch, place, along))
+            return load(scores, (place.batch, place.row, along))
 
         weights = rewrite(rows.body, replacement, {})
         return None if wrong else weights
 
     def _operands(
-        self, first: MatrixProduct, second: MatrixProduct, row: Expression, axes: tuple[Axis, ...]
+        self, first: MatrixProduct, second: MatrixProduct, place: "_Place", axes: tuple[Axis, ...]
     ) -> tuple[Load, Load, Load] | None:
         b, m, n, k, d = axes
-        *batches, place = delinearize(row, first.output.shape[:-1])
-        query = _element(first.left, batches, (k, place) if first.left_transposed else (place, k))
+        *batches, row = place.among(first.output.shape[:-1])
+        query = _element(first.left, batches, (k, row) if first.left_transposed else (row, k))
         key = _element(first.right, batches, (k, n) if first.right_transposed else (n, k))
-        batches = list(delinearize(row, second.output.shape[:-1]))[:-1]
+        batches = list(place.among(second.output.shape[:-1]))[:-1]
         value = _element(second.right, batches, (n, d) if second.right_transposed else (d, n))
         found = [
             self._merging.followed(each, _is_read_along(b, along))
@@ -272,19 +298,30 @@ class _Parts:
 
 
 def _float_product(kernel: Kernel) -> MatrixProduct | None:
-    """Returns the product of FLOAT32 matrices that a kernel contains."""
+    """Returns the product of float matrices that a kernel contains."""
     node = kernel.contraction
     if not isinstance(node, MatrixProduct) or kernel.requirements:
         return None
-    kinds = {node.left.type, node.right.type, node.output.type, kernel.output.type}
-    return node if kinds == {Scalar.FLOAT32} else None
+    kinds = {node.left.type, node.right.type, kernel.output.type}
+    return node if node.output.type is Scalar.FLOAT32 and kinds <= set(_FLOATS) else None
 
 
 def _only_moves(kernel: Kernel) -> bool:
     """Returns True if each element of a kernel is a copy of one element."""
-    body = kernel.body
+    return _moves_and_rounds(kernel) and isinstance(kernel.body, Load)
+
+
+def _moves_and_rounds(kernel: Kernel) -> bool:
+    """Returns True if each element of a kernel is one element, perhaps rounded to FLOAT16."""
+    body = _unrounded(kernel.body)
     is_plain = kernel.contraction is None and not kernel.requirements and kernel.output_offset is None
-    return is_plain and isinstance(body, Load) and body.guard is None and body.type is Scalar.FLOAT32
+    return is_plain and isinstance(body, Load) and body.guard is None and body.type in _FLOATS
+
+
+def _unrounded(body: Expression) -> Expression:
+    """Returns the FLOAT32 that an expression rounds to FLOAT16, or the expression itself."""
+    is_rounded = isinstance(body, Apply) and body.op is Op.CONVERT and body.type is Scalar.FLOAT16
+    return body.operands[0] if is_rounded and body.operands[0].type is Scalar.FLOAT32 else body
 
 
 def _element(value: Value, batches: Iterable[Expression], inner: tuple[Expression, Expression]) -> Load:
@@ -314,9 +351,10 @@ def _stored_at(reader: Kernel, offset: Expression) -> Expression | None:
     Returns None if it does not merely permute them.
     """
     kernel = simplify_axes(reader)
-    if not isinstance(kernel.body, Load) or any(isinstance(each, Reduce) for each in walk(kernel.body)):
+    moved = _unrounded(kernel.body)
+    if not isinstance(moved, Load) or any(isinstance(each, Reduce) for each in walk(moved)):
         return None
-    source = offset_of(kernel.body)
+    source = offset_of(moved)
     found: Mapping[Axis, int | None] = {each: stride_along(source, each) for each in kernel.axes}
     expected, shape = 1, kernel.shape
     own = dict(zip(kernel.axes, strides(shape), strict=True))
@@ -326,5 +364,5 @@ def _stored_at(reader: Kernel, offset: Expression) -> Expression | None:
             return None
         stored = stored + (offset // expected) % each.extent * own[each]
         expected *= each.extent
-    is_whole = expected == kernel.body.value.count and source.low == 0
+    is_whole = expected == moved.value.count and source.low == 0
     return stored if is_whole else None

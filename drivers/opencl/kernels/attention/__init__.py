@@ -1,0 +1,1 @@
+"""Kernels of attention: two matrix products and the softmax between them."""

@@ -1,0 +1,25 @@
+"""Selects kernels of attention."""
+
+from collections.abc import Iterator
+
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.kernels.attention import tensor_core, tile
+from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+
+
+def fits(kernel: Kernel, facts: DeviceFacts) -> bool:
+    """Returns True if one kernel computes an attention, and faster than several.
+
+    On CPUs, matrix products have better kernels of their own.
+    """
+    return not facts.is_cpu and next(candidates(kernel, facts), None) is not None
+
+
+def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
+    """Yields every way to compute an attention kernel, the most promising first."""
+    view = attention_view(kernel)
+    if view is not None:
+        yield from tensor_core.candidates(view, facts)
+        yield from tile.candidates(view, facts)

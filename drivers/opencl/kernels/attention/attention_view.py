@@ -1,0 +1,189 @@
+"""Views an attention kernel as three matrices for each batch, and renders its functions in C.
+
+`KERNEL_NAME_query(batch)`, `..._key` and `..._value` give the index at which a batch's matrix begins,
+`KERNEL_NAME_exponent(sum, batch, m, n, ...)` the exponent of a weight, and `KERNEL_NAME_store(sum,
+batch, m, d, ...)` stores an element of the result.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Axis, Expression, Load, constant
+from neurald.drivers.compiler.ir.graph import Attention, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.codegen.arguments import KernelArgument, KernelArguments
+from neurald.drivers.opencl.codegen.kernel_source import NAME
+from neurald.drivers.opencl.codegen.render import finish_lines
+from neurald.drivers.opencl.codegen.statements import Statements
+from neurald.drivers.opencl.kernels.attention.softmax_form import softmax_form
+
+#: Limit on the elements of a matrix, such that byte offsets fit in an INT32.
+_MAX_ELEMENTS = ((1 << 31) - 1) // 8
+#: Limit on the depth and on the features.
+_MAX_WIDTH = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionOperand:
+    """Matrix of queries, keys or values.
+
+    Attributes:
+        base: the index at which a batch's matrix begins.
+        row, inner: the strides between its rows, and between elements of a row.
+    """
+
+    value: Value
+    base: Expression
+    row: int
+    inner: int
+
+    @property
+    def is_aligned(self) -> bool:
+        """True if rows are contiguous, and begin at multiples of 16 bytes."""
+        each = 16 // self.value.type.size_bytes
+        return self.inner == 1 and self.row % each == 0 and _is_multiple(self.base, each)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionView:
+    """Attention as matrices.
+
+    Attributes:
+        rows, columns: of the scores of a batch.
+        depth: the length of queries and keys.
+        features: the length of values.
+        arguments: the arguments of the kernel's function.
+        text: the text of the functions.
+    """
+
+    kernel: Kernel
+    batches: int
+    rows: int
+    columns: int
+    depth: int
+    features: int
+    query: AttentionOperand
+    key: AttentionOperand
+    value: AttentionOperand
+    arguments: KernelArguments
+    text: str
+
+    def argument(self, operand: AttentionOperand) -> KernelArgument:
+        """Returns the argument of the function that an operand is."""
+        return self.arguments.by_value[operand.value]
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        """Placeholders that every template of attention has."""
+        return {
+            "ARGUMENTS": self.arguments.call_arguments,
+            "M": self.rows,
+            "N": self.columns,
+            "K": self.depth,
+            "D": self.features,
+            **{
+                f"{name}_{side}": stride
+                for name, operand in (("QUERY", self.query), ("KEY", self.key), ("VALUE", self.value))
+                for side, stride in (("ROW", operand.row), ("INNER", operand.inner))
+            },
+        }
+
+
+def attention_view(kernel: Kernel) -> AttentionView | None:
+    """Returns the view of an attention kernel; None if no kernel supports it."""
+    node = kernel.contraction
+    if not isinstance(node, Attention) or kernel.requirements or kernel.limit is not None:
+        return None
+    form = softmax_form(node)
+    batch, row, column, inner, feature = node.axes
+    if form is None or not 0 < max(inner.extent, feature.extent) <= _MAX_WIDTH:
+        return None
+    query = _operand(node.query, row, inner)
+    key = _operand(node.key, column, inner)
+    value = _operand(node.value, column, feature)
+    if query is None or key is None or value is None:
+        return None
+    exponent = form.exponent * constant(form.scale, Scalar.FLOAT32) if form.scale != 1 else form.exponent
+    loaded = [each.value for each in walk(exponent, *kernel.roots) if isinstance(each, Load)]
+    read = dict.fromkeys((query.value, key.value, value.value, *loaded))
+    if max(each.count for each in (kernel.output, *read)) > _MAX_ELEMENTS:
+        return None
+    arguments = KernelArguments((kernel.output, *read))
+    text = "".join(
+        (
+            *(
+                _base(name, operand, batch)
+                for name, operand in (("query", query), ("key", key), ("value", value))
+            ),
+            _exponent(exponent, (batch, row, column), arguments),
+            _store(kernel, arguments),
+        )
+    )
+    return AttentionView(
+        kernel=kernel,
+        batches=batch.extent,
+        rows=row.extent,
+        columns=column.extent,
+        depth=inner.extent,
+        features=feature.extent,
+        query=query,
+        key=key,
+        value=value,
+        arguments=arguments,
+        text=text,
+    )
+
+
+def _operand(load: Load, row: Axis, inner: Axis) -> AttentionOperand | None:
+    offset = offset_of(load)
+    strides = [stride_along(offset, each) for each in (row, inner)]
+    if strides[0] is None or strides[1] is None:
+        return None
+    base = offset - row * strides[0] - inner * strides[1]
+    return AttentionOperand(value=load.value, base=base, row=strides[0], inner=strides[1])
+
+
+def _is_multiple(index: Expression, divisor: int) -> bool:
+    """Returns True if an index is known to be a multiple of a number."""
+    if index.low == index.high:
+        return index.low % divisor == 0
+    return index is (index // divisor) * divisor
+
+
+def _base(name: str, operand: AttentionOperand, batch: Axis) -> str:
+    statements = Statements({}, {batch: "batch"})
+    place = statements.value(operand.base)
+    head = f"static inline int {NAME}_{name}(const int batch) {{"
+    return "\n".join((head, *statements.lines, f"  return {place};", "}", ""))
+
+
+def _known(names: Mapping[Axis, str], *roots: Expression) -> dict[Expression, str]:
+    sums = [each for each in walk(*roots) if isinstance(each, AccumulatorRef)]
+    return {**names, **dict.fromkeys(sums, "sum")}
+
+
+def _head(name: str, kind: str, last: str, arguments: KernelArguments) -> str:
+    places = f"const int batch, const int m, const int {last}"
+    return f"static inline {kind} {NAME}_{name}(const float sum, {places}, {arguments.pointers}) {{"
+
+
+def _exponent(exponent: Expression, axes: tuple[Axis, Axis, Axis], arguments: KernelArguments) -> str:
+    names = dict(zip(axes, ("batch", "m", "n"), strict=True))
+    statements = Statements(arguments.by_value, _known(names, exponent))
+    found = statements.value(exponent)
+    return "\n".join(
+        (_head("exponent", "float", "n", arguments), *statements.lines, f"  return {found};", "}", "")
+    )
+
+
+def _store(kernel: Kernel, arguments: KernelArguments) -> str:
+    names = dict(zip(kernel.axes, ("batch", "m", "d"), strict=True))
+    statements = Statements(arguments.by_value, _known(names, *kernel.roots))
+    offset = kernel.output_offset
+    place = statements.value(linearize(kernel.axes, kernel.shape) if offset is None else offset)
+    lines = finish_lines(statements, kernel, place)
+    return "\n".join((_head("store", "void", "d", arguments), *lines, "}", ""))

@@ -1,0 +1,1 @@
+"""What operations, launches and transfers cost on each device: measured, kept and estimated."""

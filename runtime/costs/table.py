@@ -1,0 +1,223 @@
+"""The measured costs of one device: operations by type and size, launches, and the link to it.
+
+Sizes are grouped: a *band* is a factor of about 1.4 in the work of an operation, see
+`neurald.runtime.costs.work`. For each kind of operation and each band the table has the time for one
+unit of work, as an exponential average of what was measured. A size between two measured bands is
+interpolated, and one beyond them takes the rate of the nearest band, unless that is far away; the
+estimate says so.
+"""
+
+import math
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct, field
+
+from neurald.hal.errors import BadData
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
+from neurald.runtime.costs.work import OperationKind
+
+#: The weight of a new measurement in the exponential average, once there are some.
+NEW_WEIGHT: Final = 0.2
+_BANDS_PER_DOUBLING: Final = 2
+#: Further from a measured size than a factor of 64, an operation of the same type says little.
+_MAX_DISTANCE: Final = 12
+#: The smallest work from which the speed of a device follows: 64 thousand multiplications.
+_SIGNIFICANT_BAND: Final = 32
+_MAX_KINDS: Final = 1024
+_MAX_BANDS: Final = 128
+_MAX_SECONDS: Final = 1e6
+
+
+class CostSource(Enum):
+    """Where a cost comes from, best first."""
+
+    #: An operation of this type and size was measured on the device.
+    MEASURED = "measured"
+    #: One of this type and another size was.
+    SCALED = "scaled"
+    #: A roofline: the speed of the device for multiplications or for moving data, as measured.
+    ROOFLINE = "roofline"
+    #: The speed of this host, times what the driver declares about its device.
+    DECLARED = "declared"
+
+
+class Average(Struct, frozen=True, kw_only=True, array_like=True):
+    """A time as an average of measurements."""
+
+    seconds: float
+    measurements: int = 1
+
+
+class DeviceLink(Struct, frozen=True, kw_only=True):
+    """The way of data between host memory and a device.
+
+    Attributes:
+        latency_s: of a call without data; part of the launch.
+        input_bytes_per_s: how fast inputs get to the device; infinite if nothing is copied.
+        output_bytes_per_s: how fast outputs get back.
+        shares_memory: whether the device works on host memory, so that nothing is copied.
+    """
+
+    latency_s: float = 0.0
+    input_bytes_per_s: float = math.inf
+    output_bytes_per_s: float = math.inf
+    shares_memory: bool = True
+
+
+class PairLink(Struct, frozen=True, kw_only=True):
+    """The way of data from one device to another, which leads through host memory."""
+
+    source: str
+    target: str
+    latency_s: float
+    bytes_per_s: float
+    shares_memory: bool
+
+
+def pair_link(source: str, target: str, out: DeviceLink, into: DeviceLink) -> PairLink:
+    """Returns the link between two devices, by the names and links of both."""
+    per_byte = 1 / out.output_bytes_per_s + 1 / into.input_bytes_per_s
+    return PairLink(
+        source=source,
+        target=target,
+        latency_s=out.latency_s + into.latency_s,
+        bytes_per_s=math.inf if per_byte == 0 else 1 / per_byte,
+        shares_memory=out.shares_memory and into.shares_memory,
+    )
+
+
+class CostTable(Struct, frozen=True, kw_only=True):
+    """The measured costs of one device; immutable.
+
+    Attributes:
+        launch: of a step, whatever it computes; None if it was not measured.
+        link: None if it was not measured.
+        rates: by kind and band, for one unit of work.
+    """
+
+    launch: Average | None = None
+    link: DeviceLink | None = None
+    rates: Mapping[OperationKind, Mapping[int, Average]] = field(default_factory=dict)
+
+    def seconds(self, kind: OperationKind, work: float) -> tuple[float, CostSource] | None:
+        """Returns the time of an operation of a type that was measured at about this size, or None."""
+        bands = self.rates.get(kind)
+        if not bands:
+            return None
+        band = band_of(work)
+        found = bands.get(band)
+        if found is not None:
+            return found.seconds * work, CostSource.MEASURED
+        near = [each for each in bands if abs(each - band) <= _MAX_DISTANCE]
+        if not near:
+            return None
+        below = max((each for each in near if each < band), default=None)
+        above = min((each for each in near if each > band), default=None)
+        if below is None or above is None:
+            nearest = bands[min(near, key=lambda each: abs(each - band))]
+            return nearest.seconds * work, CostSource.SCALED
+        share = (band - below) / (above - below)
+        low, high = math.log(bands[below].seconds), math.log(bands[above].seconds)
+        return math.exp(low + share * (high - low)) * work, CostSource.SCALED
+
+    def unit_seconds(self, operand: str, *, is_product: bool) -> float | None:
+        """Returns the roofline: the time of a unit of work of any operation on a type of operand.
+
+        It is the median over the measured operations of that sort at their largest sizes, if these
+        are large enough; those on other types of operands count if there is none on this one.
+        """
+        of_sort = {
+            kind: bands
+            for kind, bands in self.rates.items()
+            if kind.is_product == is_product and max(bands, default=0) >= _SIGNIFICANT_BAND
+        }
+        wanted = {kind: bands for kind, bands in of_sort.items() if kind.operand == operand} or of_sort
+        found = sorted(bands[max(bands)].seconds for bands in wanted.values())
+        return found[len(found) // 2] if found else None
+
+    def observed(self, kind: OperationKind, work: float, seconds: float) -> "CostTable":
+        """Returns the table after another measurement of an operation."""
+        if not (0 < seconds < _MAX_SECONDS and 0 < work < math.inf):
+            return self
+        bands = dict(self.rates.get(kind, {}))
+        band = band_of(work)
+        if (kind not in self.rates and len(self.rates) >= _MAX_KINDS) or (
+            band not in bands and len(bands) >= _MAX_BANDS
+        ):
+            return self
+        old = bands.get(band)
+        bands[band] = _averaged(old, seconds / work)
+        return replace(self, rates={**self.rates, kind: bands})
+
+    def launched(self, seconds: float) -> "CostTable":
+        """Returns the table after another measurement of a launch."""
+        if not 0 < seconds < _MAX_SECONDS:
+            return self
+        return replace(self, launch=_averaged(self.launch, seconds))
+
+    def check(self) -> None:
+        """Raises BadData unless all figures are positive and finite, where they must be."""
+        figures = [rate.seconds for bands in self.rates.values() for rate in bands.values()]
+        if self.launch is not None:
+            figures.append(self.launch.seconds)
+        if self.link is not None:
+            figures += [self.link.input_bytes_per_s, self.link.output_bytes_per_s]
+            if not 0 <= self.link.latency_s < _MAX_SECONDS:
+                raise BadData(f"the latency is {self.link.latency_s}; a time is expected")
+        if not all(figure > 0 for figure in figures):
+            raise BadData("a cost is not a positive number")
+
+
+def _averaged(old: Average | None, new: float) -> Average:
+    """Returns the mean of the first measurements, and then their exponential average."""
+    if old is None:
+        return Average(seconds=new, measurements=1)
+    count = old.measurements + 1
+    weight = max(NEW_WEIGHT, 1 / count)
+    return Average(seconds=old.seconds + weight * (new - old.seconds), measurements=count)
+
+
+def band_of(work: float) -> int:
+    """Returns the number of the band of sizes that includes this one."""
+    return round(_BANDS_PER_DOUBLING * math.log2(max(1.0, work)))
+
+
+class CostBook:
+    """The costs of one device, as they are known now. Thread-safe.
+
+    Attributes:
+        table: immutable; replaced with each measurement.
+        is_changed: whether there were measurements since it was read or written.
+    """
+
+    def __init__(self, table: CostTable) -> None:
+        self.table = table
+        self.is_changed = False
+        self._lock = forkable_lock()
+
+    def observe(self, kind: OperationKind, work: float, seconds: float) -> None:
+        """Adds a measurement of an operation."""
+        with self._lock:
+            self.table = self.table.observed(kind, work, seconds)
+            self.is_changed = True
+
+    def scale(self, sizes: Mapping[tuple[OperationKind, float], float], factor: float) -> None:
+        """Adds a measurement of a step whose operations took `factor` times what was estimated.
+
+        Args:
+            sizes: for each kind and work of its operations, the seconds that were estimated.
+            factor: of all.
+        """
+        with self._lock:
+            for (kind, work), seconds in sizes.items():
+                self.table = self.table.observed(kind, work, seconds * factor)
+            self.is_changed = True
+
+    def use(self, table: CostTable) -> None:
+        """Replaces all costs, after a calibration."""
+        with self._lock:
+            self.table = table
+            self.is_changed = True

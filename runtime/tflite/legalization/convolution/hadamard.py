@@ -1,0 +1,62 @@
+"""aeq.hadamard_rotation: multiplies rows with Hadamard's matrix, as AI Edge Quantizer inserts it."""
+
+import numpy as np
+
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation
+from neurald.runtime.tflite.flexbuffer import FlexMap
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
+from neurald.runtime.tflite.legalization.machinery.steps import constant, known_shape, reshaped, step
+from neurald.runtime.tflite.operands import UnsupportedFeature
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
+
+#: Largest matrix by which rows are multiplied at once; larger ones are products of these.
+_MAX_FACTOR = 64
+#: Longest block of a row that is rotated.
+_MAX_SIZE = 1 << 20
+
+
+def hadamard_rotation(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes aeq.hadamard_rotation: rotates blocks of the last dimension, of equal length."""
+    size = FlexMap(operator.custom_options).integer("hadamard_size")
+    source = graph.input(operator)
+    rank = len(graph.operand(source).dimensions or ())
+    shape = known_shape(graph, operator, 0, rank or 1)
+    if not 1 <= size <= _MAX_SIZE or size & (size - 1) or shape[-1] % size:
+        raise UnsupportedFeature(
+            f"blocks of {size} in rows of {shape[-1]}; a power of 2 that divides the length is expected"
+        )
+    rest = size
+    while rest > 1:
+        factor = min(rest, _MAX_FACTOR)
+        rest //= factor
+        source = _rotated(graph, source, size, factor)
+    reshaped(graph, source, shape, graph.output(operator))
+
+
+def _rotated(graph: SubgraphBuilder, source: int, size: int, factor: int) -> int:
+    """Multiplies the last factor of the blocks' indexes by Hadamard's matrix, and makes it the first.
+
+    Once this has been done for all factors, they are in their order again.
+    """
+    matrix = np.ones((1, 1))
+    while len(matrix) < factor:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]]) / np.sqrt(2)
+    rotated = step(
+        graph,
+        OperationType.FULLY_CONNECTED,
+        reshaped(graph, source, (-1, factor)),
+        constant(graph, matrix),
+        constant(graph, np.zeros(factor)),
+        graph.int32(FusedActivation.NONE),
+    )
+    if factor == size:
+        return rotated
+    split = reshaped(graph, rotated, (-1, size // factor, factor))
+    return step(graph, OperationType.TRANSPOSE, split, graph.vector((0, 2, 1)))
+
+
+#: Custom operators by name.
+CUSTOM: dict[str, Legalization] = {"aeq.hadamard_rotation": Legalization(rule=hadamard_rotation)}

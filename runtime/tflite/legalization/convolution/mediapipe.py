@@ -1,0 +1,207 @@
+"""Custom operators of MediaPipe.
+
+A transposed convolution with bias, max pooling that returns positions, and its inverse.
+Their options are the structures of TFLite's C interface, which LiteRT reads as they are in memory.
+Positions are unsigned integers in tensors that files declare as FLOAT32; they count the elements of
+a window column by column.
+"""
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
+from neurald.runtime.tflite.legalization.machinery.steps import constant, known_shape, reshaped, step
+from neurald.runtime.tflite.operands import UnsupportedFeature
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
+
+_PADDINGS: Mapping[int, PaddingScheme] = {1: PaddingScheme.SAME, 2: PaddingScheme.VALID}
+_INT32 = OperandType.TENSOR_INT32
+
+
+def _fields(operator: Operator, count: int) -> tuple[int, ...]:
+    """Returns the first numbers of the options.
+
+    Raises:
+        UnsupportedFeature: there are fewer.
+    """
+    if len(operator.custom_options) < 4 * count:
+        raise UnsupportedFeature(
+            f"its options have {len(operator.custom_options)} bytes; at least {4 * count} are expected"
+        )
+    return struct.unpack_from(f"<{count}i", operator.custom_options)
+
+
+def _padding(number: int) -> PaddingScheme:
+    if number not in _PADDINGS:
+        raise UnsupportedFeature(f"padding {number} is unknown")
+    return _PADDINGS[number]
+
+
+def transpose_conv_bias(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes Convolution2DTransposeBias: input, filter with the output channels first, bias."""
+    padding, stride_width, stride_height = _fields(operator, 3)
+    scheme = _padding(padding)
+    batches, height, width, _ = known_shape(graph, operator, 0, 4)
+    channels, filter_height, filter_width, _ = known_shape(graph, operator, 1, 4)
+    if stride_width < 1 or stride_height < 1:
+        raise UnsupportedFeature(f"strides {stride_height} and {stride_width}; at least 1 is expected")
+    shape = (
+        batches,
+        _grown(height, stride_height, filter_height, scheme),
+        _grown(width, stride_width, filter_width, scheme),
+        channels,
+    )
+    inputs = (
+        graph.input(operator, 0),
+        graph.input(operator, 1),
+        graph.input(operator, 2),
+        graph.vector(shape),
+        graph.int32(scheme),
+        graph.int32(stride_width),
+        graph.int32(stride_height),
+        graph.int32(FusedActivation.NONE),
+        graph.boolean(value=False),
+    )
+    graph.emit(OperationType.TRANSPOSE_CONV_2D, inputs, (graph.output(operator),))
+
+
+def _grown(length: int, stride: int, window: int, scheme: PaddingScheme) -> int:
+    """Returns the number of rows or columns of the result of a transposed convolution."""
+    return length * stride if scheme is PaddingScheme.SAME else (length - 1) * stride + window
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """The windows of a pooling, which do not overlap.
+
+    Attributes:
+        height, width: of a window.
+        rows, columns: number of windows.
+        before: padding above and at the left.
+        size: of the pooled images, with padding.
+    """
+
+    height: int
+    width: int
+    rows: int
+    columns: int
+    before: tuple[int, int]
+    size: tuple[int, int]
+
+
+def _windows(operator: Operator, height: int, width: int) -> _Windows:
+    """Returns the windows of images of that size.
+
+    Raises:
+        UnsupportedFeature: windows overlap, or leave gaps.
+    """
+    padding, stride_width, stride_height, filter_width, filter_height = _fields(operator, 5)
+    if min(filter_width, filter_height) < 1 or (stride_width, stride_height) != (filter_width, filter_height):
+        raise UnsupportedFeature(
+            f"windows of {filter_height} x {filter_width} with strides {stride_height} and {stride_width}; "
+            "strides equal to the size of a window are expected"
+        )
+    is_same = _padding(padding) is PaddingScheme.SAME
+    counts = [
+        math.ceil(length / window) if is_same else length // window
+        for length, window in ((height, filter_height), (width, filter_width))
+    ]
+    size = counts[0] * filter_height, counts[1] * filter_width
+    before = (max(0, size[0] - height) // 2, max(0, size[1] - width) // 2)
+    return _Windows(filter_height, filter_width, counts[0], counts[1], before, size)
+
+
+def _require_no_activation(operator: Operator) -> None:
+    activation = _fields(operator, 6)[5]
+    if activation:
+        raise UnsupportedFeature(f"the fused activation {activation} is not supported")
+
+
+def max_pool_with_argmax(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes MaxPoolingWithArgmax2D: the largest element of each window, and its position."""
+    _require_no_activation(operator)
+    batches, height, width, channels = known_shape(graph, operator, 0, 4)
+    windows = _windows(operator, height, width)
+    source = graph.input(operator, 0)
+    if windows.rows < 1 or windows.columns < 1:
+        raise UnsupportedFeature(f"images of {height} x {width} are smaller than a window")
+    # Windows that reach beyond the image repeat the elements at its edge.
+    for axis, length, size, before in zip((1, 2), (height, width), windows.size, windows.before, strict=True):
+        if size != length:
+            indexes = [min(max(place - before, 0), length - 1) for place in range(size)]
+            source = step(graph, OperationType.GATHER, source, graph.int32(axis), graph.vector(indexes))
+    rows, columns = batches * windows.rows, windows.columns
+    split = reshaped(graph, source, (rows, windows.height, columns, windows.width, channels))
+    # Rank 5 instead of 6, with the batches among the rows, since many kernels end there.
+    last = step(graph, OperationType.TFLITE_TRANSPOSE, split, graph.vector((0, 2, 4, 3, 1)))
+    area = windows.height * windows.width
+    elements = reshaped(graph, last, (batches, windows.rows, columns, channels, area))
+    axes = graph.vector((4,))
+    step(
+        graph,
+        OperationType.TFLITE_REDUCE_MAX,
+        elements,
+        axes,
+        graph.boolean(value=False),
+        result=graph.output(operator, 0),
+    )
+    position = step(graph, OperationType.ARGMAX, elements, graph.int32(4), kind=_INT32)
+    _as_declared(graph, position, graph.output(operator, 1))
+
+
+def _as_declared(graph: SubgraphBuilder, positions: int, result: int) -> None:
+    """Emits positions as the bits of the type that the file declares for them."""
+    if graph.operand(result).type is _INT32:
+        reshaped(graph, positions, tuple(graph.operand(positions).dimensions or ()), result)
+    else:
+        graph.emit(OperationType.TFLITE_BITCAST, (positions,), (result,))
+
+
+def max_unpool(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes MaxUnpooling2D: each element goes to a position of its window, the others are 0."""
+    _require_no_activation(operator)
+    batches, rows, columns, channels = known_shape(graph, operator, 0, 4)
+    padding, _, _, width, height = _fields(operator, 5)
+    if _padding(padding) is not PaddingScheme.VALID or min(width, height) < 1:
+        raise UnsupportedFeature(
+            f"padding {_padding(padding).name} and windows of {height} x {width}; VALID is expected, and "
+            "windows of at least 1 x 1"
+        )
+    values, positions = graph.input(operator, 0), graph.input(operator, 1)
+    if graph.operand(positions).type is not _INT32:
+        positions = step(graph, OperationType.TFLITE_BITCAST, positions, kind=_INT32)
+    area, shape = height * width, (batches * rows, columns, channels)
+    chosen = step(
+        graph,
+        OperationType.TFLITE_EQUAL,
+        reshaped(graph, positions, (*shape, 1)),
+        reshaped(graph, graph.vector(range(area)), (1, 1, 1, area)),
+        kind=OperandType.TENSOR_BOOL8,
+    )
+    spread = step(
+        graph,
+        OperationType.TFLITE_SELECT_V2,
+        chosen,
+        reshaped(graph, values, (*shape, 1)),
+        constant(graph, np.zeros((1, 1, 1, 1))),
+    )
+    split = reshaped(graph, spread, (*shape, width, height))
+    inside = step(graph, OperationType.TFLITE_TRANSPOSE, split, graph.vector((0, 4, 1, 3, 2)))
+    whole = (batches, rows * height, columns * width, channels)
+    reshaped(graph, inside, whole, graph.output(operator))
+
+
+#: Custom operators by name.
+CUSTOM: dict[str, Legalization] = {
+    "Convolution2DTransposeBias": Legalization(rule=transpose_conv_bias, inputs=(3, 3)),
+    "MaxPoolingWithArgmax2D": Legalization(rule=max_pool_with_argmax, outputs=(2, 2)),
+    "MaxUnpooling2D": Legalization(rule=max_unpool, inputs=(2, 2)),
+}

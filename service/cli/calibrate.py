@@ -1,0 +1,62 @@
+"""The command `neurald calibrate`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from neurald.service.console.output import Progress
+
+
+def calibrate(
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Calibrate this device only: a name from `neurald devices`, a driver, module:factory, or "
+            "the address of a daemon. May be repeated.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Measures what operations, launches and transfers cost on each device, in some seconds for each.
+
+    The costs are kept for this machine, the device and its driver's version. Compilations choose
+    devices by them, and real runs refine them.
+    """
+    import neurald as nd
+    from neurald.hal.errors import Error
+    from neurald.runtime.costs import store
+    from neurald.runtime.costs.calibration import calibrate
+    from neurald.service.console.cost_tables import describe_costs, show_costs
+    from neurald.service.console.device_choice import find_devices
+    from neurald.service.console.output import note, progress, write_json
+
+    chosen = find_devices(device or ()) or list(nd.devices())
+    failures = {}
+    measured = []
+    for each in chosen:
+        with progress(f"calibrating {each.name}", quiet=json) as bar:
+            try:
+                table = calibrate(each, _shown(bar))
+            except Error as error:
+                failures[each.name] = str(error)
+                continue
+        store.costs_of(each).use(table)
+        measured.append(each)
+    store.save(at_once=True)
+    described = describe_costs(measured)
+    if json:
+        write_json({**described, "failures": failures})
+    else:
+        show_costs(described)
+        for name, reason in failures.items():
+            note(f"{name} was not calibrated: {reason}")
+    if failures:
+        raise typer.Exit(1)
+
+
+def _shown(bar: "Progress") -> "Callable[[int, int], None]":
+    return lambda done, total: bar.advance_to(done / total)

@@ -1,0 +1,176 @@
+"""Attention kernels give the graph's results, in every form and size."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from support.compiler.attention import MASKS, Form, attention
+from support.compiler.graphs import random_array
+from support.opencl.sources import Array, Bench, opencl_facts
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_kernel
+from neurald.drivers.compiler.ir.graph import Attention, Graph
+from neurald.drivers.compiler.ir.kernel import FusedGraph
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.kernels.attention.attention import fits
+from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
+from neurald.drivers.opencl.kernels.select import candidates
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.precision import Precision, lower_precision
+from neurald.hal.records import replace
+
+FACTS = opencl_facts()
+pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
+
+#: Rows, columns, depth and features.
+SIZES = ((5, 7, 4, 4), (1, 65, 3, 9), (70, 130, 64, 64), (18, 33, 40, 100), (3, 300, 256, 250), (1, 2, 1, 1))
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    assert FACTS is not None
+    return Bench(FACTS.handle)
+
+
+def gpu() -> DeviceFacts:
+    """Returns the device as a GPU."""
+    assert FACTS is not None
+    return replace(FACTS, kind=DeviceKind.GPU, compute_units=16, local_memory_bytes=48 << 10)
+
+
+def merged(graph: Graph) -> FusedGraph:
+    fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda kernel: fits(kernel, gpu()))
+    assert isinstance(fused.kernels[-1].contraction, Attention)
+    return fused
+
+
+def inputs(graph: Graph, seed: int) -> list[Array]:
+    generator = np.random.default_rng(seed)
+    arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
+    return [np.full_like(each, 4) if each.dtype == np.int32 else each for each in arrays]
+
+
+def sources_of(fused: FusedGraph, facts: DeviceFacts) -> Sequence[Source]:
+    (kernel,) = fused.kernels
+    return candidates(kernel, facts, relaxed=False)
+
+
+def with_aliases(fused: FusedGraph, known: Mapping[Value, Array]) -> dict[Value, Array]:
+    found = {value: known[owner] for value, owner in fused.aliases.items() if owner in known}
+    return {**known, **{value: array.reshape(value.shape) for value, array in found.items()}}
+
+
+def check(
+    bench: Bench, form: Form, seed: int, arrays: list[Array] | None = None, facts: DeviceFacts | None = None
+) -> None:
+    graph = attention(form, seed)
+    fused = merged(graph)
+    given = inputs(graph, seed) if arrays is None else arrays
+    known = dict(zip(graph.inputs, given, strict=True))
+    known.update(
+        (value, known[owner].reshape(value.shape)) for value, owner in fused.aliases.items() if owner in known
+    )
+    sources = sources_of(fused, facts or gpu())
+    source = sources[seed % len(sources)]
+    result, status = bench.run(source, known)
+    (expected,) = evaluate(graph, given)
+    np.testing.assert_allclose(
+        result, expected.reshape(result.shape), rtol=1e-4, atol=2e-5, err_msg=f"{form}: {source.label}"
+    )
+    assert status == 0
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_and_sizes(mask: str, bench: Bench) -> None:
+    first = MASKS.index(mask) % 2
+    for number, (rows, columns, depth, features) in list(enumerate(SIZES))[first::2]:
+        form = Form(
+            mask=mask,
+            rows=rows,
+            columns=columns,
+            depth=depth,
+            features=features,
+            is_split=number % 3 == 0,
+            has_columns_last=number in (1, 4),
+            scales="scores" if number % 3 else "nothing",
+        )
+        check(bench, form, MASKS.index(mask) * 5 + number)
+
+
+def test_heads_share_keys_and_values(bench: Bench) -> None:
+    for key_heads in (1, 2, 4):
+        form = Form(heads=4, key_heads=key_heads, rows=9, columns=21, depth=8, features=12)
+        check(bench, form, key_heads)
+
+
+def test_special_values(bench: Bench) -> None:
+    form = Form(heads=1, rows=20, columns=37, depth=8, features=6, is_split=False)
+    cases = []
+    for place, value in ((0, np.nan), (0, np.inf), (1, -np.inf), (1, np.nan), (2, np.nan), (2, np.inf)):
+        arrays = inputs(attention(form), 7)
+        arrays[place][0, 3, 2] = value
+        cases.append(arrays)
+    # Scores of some 1e30, whose exponentials are 0 and 1.
+    large = inputs(attention(form), 8)
+    large[0] *= np.float32(1e15)
+    large[1] *= np.float32(1e15)
+    # Sums of weighted values would overflow if they were divided by the sum of weights afterwards.
+    heavy = inputs(attention(form), 9)
+    heavy[0][:] = 0
+    heavy[2] = np.full_like(heavy[2], 3e38)
+    for number, arrays in enumerate((*cases, large, heavy)):
+        check(bench, form, number, arrays)
+
+
+def test_devices_with_little_local_memory_have_small_tiles(bench: Bench) -> None:
+    small = replace(gpu(), local_memory_bytes=32 << 10, max_work_group_size=64)
+    form = Form(rows=33, columns=70, depth=256, features=256)
+    sources = sources_of(merged(attention(form)), small)
+    assert all(each.local_size <= 64 and each.scratch_bytes <= 32 << 10 for each in sources)
+    check(bench, form, 0, facts=small)
+
+
+@pytest.mark.parametrize("precision", [Precision.F32_F16, Precision.F16])
+def test_float16(precision: Precision, bench: Bench) -> None:
+    """Rounds operands and results only."""
+    form = Form(mask="select", rows=33, columns=50, depth=16, features=24)
+    graph, lower = attention(form), attention(form)
+    lower_precision(lower, precision)
+    fused = merged(lower)
+    given = inputs(graph, 3)
+    *before, kernel = fused.kernels
+    known = dict(zip(lower.inputs, given, strict=True))
+    for each in before:
+        known = with_aliases(fused, known)
+        known[each.output] = evaluate_kernel(each, known)
+    result, _ = bench.run(candidates(kernel, gpu(), relaxed=True)[0], with_aliases(fused, known))
+    (expected,) = evaluate(graph, given)
+    np.testing.assert_allclose(result, expected, rtol=4e-3, atol=4e-3)
+
+
+def test_only_gpus_and_supported_widths_have_kernels() -> None:
+    assert FACTS is not None
+    for depth, count in ((256, 1), (257, 0)):
+        fused = merge_attention(
+            fuse(attention(Form(depth=depth)), is_row_wise=lambda _: True), lambda _: True
+        )
+        assert bool(fits(fused.kernels[0], gpu())) is bool(count)
+        assert not fits(fused.kernels[0], replace(FACTS, kind=DeviceKind.CPU))
+
+
+def test_operands_are_read_in_place() -> None:
+    view = attention_view(merged(attention(Form(heads=2, depth=8, is_split=True))).kernels[0])
+    assert view is not None
+    assert (view.query.row, view.query.inner) == (16, 1)
+    assert view.query.is_aligned
+    odd = attention_view(merged(attention(Form(heads=2, depth=5, is_split=True))).kernels[0])
+    assert odd is not None
+    assert not odd.query.is_aligned
+
+
+def test_equal_kernels_have_the_same_text() -> None:
+    texts = {sources_of(merged(attention(Form(mask="bias"))), gpu())[0].text for _ in range(2)}
+    assert len(texts) == 1

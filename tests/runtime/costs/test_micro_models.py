@@ -1,0 +1,30 @@
+"""The models that a calibration runs."""
+
+from neurald.hal.validation.model_rules import validate_model
+from neurald.runtime.costs.micro_models import adding_model, micro_models, moving_model
+from neurald.runtime.costs.work import kind_of, work_of
+
+
+def test_all_are_valid_and_of_one_kind_and_work() -> None:
+    kinds = set()
+    for operation, operand, builders in micro_models():
+        sizes = []
+        for build in builders:
+            graph = build().model.main
+            validate_model(build().model)
+            assert {each.type for each in graph.operations} == {operation}
+            assert graph.operands[graph.inputs[0]].type is operand
+            (work,) = {work_of(graph, each) for each in graph.operations}
+            (kind,) = {kind_of(graph, each) for each in graph.operations}
+            kinds.add(kind)
+            sizes.append(work)
+        assert sizes == sorted(sizes)
+        assert sizes[-1] > 30 * sizes[0]
+    assert len(kinds) == 20
+
+
+def test_models_that_move_data() -> None:
+    for build in (moving_model, adding_model):
+        micro = build(1000)
+        validate_model(micro.model)
+        assert micro.input_bytes == micro.output_bytes == 4000

@@ -1,0 +1,70 @@
+"""Real runs refine the costs of devices."""
+
+import numpy as np
+import pytest
+from support.devices.simulated import SimulatedDevice
+from support.models.small import add_model
+
+import neurald as nd
+from neurald.hal.device import KernelTime
+from neurald.runtime.costs import store
+from neurald.runtime.costs.refinement import refine_kernels, refine_step
+from neurald.runtime.costs.table import CostSource, CostTable
+from neurald.runtime.costs.work import OperationKind
+
+ADD = OperationKind(operation="ADD", operand="TENSOR_FLOAT32")
+WORK = 16.0 * 3 * 64 * 64
+MODEL = add_model((64, 64))
+
+
+def seconds(device: nd.Device) -> tuple[float, CostSource] | None:
+    return store.costs_of(device).table.seconds(ADD, WORK)
+
+
+def test_a_step_shares_its_time_among_its_operations() -> None:
+    device = SimulatedDevice("refined")
+    refine_step(device, MODEL, 0.5)
+    found = seconds(device)
+    assert found is not None
+    # What was only declared is worth no more than a factor of 100 in a single run.
+    assert found[1] is CostSource.MEASURED
+    for _ in range(40):
+        refine_step(device, MODEL, 0.5)
+    found = seconds(device)
+    assert found is not None
+    assert found[0] == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_step_of_which_most_is_the_launch_says_nothing() -> None:
+    device = SimulatedDevice("refined")
+    store.costs_of(device).use(CostTable().launched(1.0))
+    refine_step(device, MODEL, 1.1)
+    assert seconds(device) is None
+
+
+def test_kernels() -> None:
+    device = SimulatedDevice("refined")
+    kernels = [KernelTime(name="a", duration_ns=2_000, operations=(0,))] * 2
+    for _ in range(40):
+        refine_kernels(device, MODEL, kernels)
+    found = seconds(device)
+    assert found is not None
+    assert found[0] == pytest.approx(4e-6, rel=0.05)
+
+
+@pytest.mark.timed
+def test_executions_refine_the_costs_of_their_devices() -> None:
+    device = SimulatedDevice("executed", default_s=0.05)
+    compilation = nd.CompilationBuilder(MODEL, [device]).finish()
+    zeros = np.zeros((64, 64), np.float32)
+    for _ in range(9):
+        compilation.run(zeros, zeros)
+    found = seconds(device)
+    assert found is not None
+    first = found[0]
+    device.default_s = 0.2
+    for _ in range(24):
+        compilation.run(zeros, zeros)
+    found = seconds(device)
+    assert found is not None
+    assert found[0] > 1.5 * first

@@ -1,0 +1,326 @@
+"""Every call of LiteRT's Interpreter beside ai-edge-litert's: results, exceptions and messages."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tflite.builder import TfliteModel
+from support.tflite.litert_files import counter, sums, two_signatures
+from support.tflite.same import assert_same
+
+import neurald.litert
+
+theirs = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert is not installed")
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception of a call."""
+
+    kind: str
+    message: str
+
+
+class Session:
+    """An interpreter of one of the two packages, and what its calls returned.
+
+    Args:
+        module: the package's module.
+        file: the model.
+        options: of the interpreter.
+    """
+
+    def __init__(self, module: ModuleType, file: TfliteModel, **options: Any) -> None:
+        self.module = module
+        self.outcomes: list[tuple[str, Any]] = []
+        options.setdefault("model_content", file.build())
+        kind = options.pop("kind", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
+        options["experimental_op_resolver_type"] = module.OpResolverType[kind]
+        self.interpreter = module.Interpreter(**options)
+
+    def do(self, name: str, *arguments: Any, on: Any = None, **named: Any) -> Any:
+        """Calls a method, and records its result or exception."""
+        called = getattr(self.interpreter if on is None else on, name)
+        return self.record(name, lambda: called(*arguments, **named))
+
+    def record(self, name: str, call: Callable[[], Any]) -> Any:
+        """Records the result or exception of a call."""
+        try:
+            result = call()
+        except Exception as error:
+            self.outcomes.append((name, Raised(type(error).__name__, str(error))))
+            return None
+        self.outcomes.append((name, plain(result)))
+        return result
+
+
+def assert_same_outcome(found: tuple[str, Any], expected: tuple[str, Any]) -> None:
+    """Asserts that two calls had the same result, or the same kind of exception and its message.
+
+    LiteRT's messages begin with those of earlier calls. Some refer to its source code.
+    """
+    name, result = expected
+    is_error = isinstance(result, Raised)
+    assert isinstance(found[1], Raised) == is_error, f"{name}: {found[1]}; {result} is expected"
+    if not is_error:
+        assert_same(found[1], result, name)
+        return
+    assert found[1].kind == result.kind, f"{name}: {found[1]}; {result} is expected"
+    if ".cc" not in result.message and "incompatible function arguments" not in result.message:
+        assert result.message.endswith(found[1].message), f"{name}: {found[1]}; {result} is expected"
+
+
+def plain(result: Any) -> Any:
+    """Returns a result in a form that can be compared."""
+    if isinstance(result, np.ndarray):
+        return result.copy()
+    return result if isinstance(result, dict | list | tuple | int | str | None) else type(result).__name__
+
+
+def usual(session: Session) -> None:
+    session.do("get_input_details")
+    session.do("get_output_details")
+    session.do("get_tensor_details")
+    session.do("num_subgraphs")
+    session.do("get_signature_list")
+    session.do("_get_full_signature_list")
+    session.do("_get_ops_details")
+    session.do("allocate_tensors")
+    session.do("allocate_tensors")
+    details = session.interpreter.get_input_details()
+    for each in details:
+        session.do("set_tensor", each["index"], np.full(each["shape"], 2, np.float32))
+        session.do("set_tensor", each["index"], X)
+    session.do("invoke")
+    for each in (*details, *session.interpreter.get_output_details()):
+        session.do("get_tensor", each["index"])
+    session.do("reset_all_variables")
+    session.do("get_tensor", session.interpreter.get_output_details()[0]["index"])
+
+
+def without_allocation(session: Session) -> None:
+    session.do("invoke")
+    session.do("get_tensor", 0)
+    session.do("get_tensor", len(session.interpreter.get_tensor_details()) - 1)
+    session.do("set_tensor", 0, X)
+    session.do("allocate_tensors")
+    session.do("invoke")
+    session.do("resize_tensor_input", 0, [4, 3])
+    session.do("invoke")
+    session.do("get_input_details")
+    session.do("get_tensor", 0)
+    session.do("set_tensor", 0, np.zeros((4, 3), np.float32))
+
+
+def wrong_values(session: Session) -> None:
+    session.do("allocate_tensors")
+    details = session.interpreter.get_input_details()[0]
+    session.do("set_tensor", 0, np.ones(details["shape"], np.float32))
+    for value in (
+        X.astype(np.float64),
+        X.astype(np.float16),
+        X.astype(np.int32),
+        X.astype(np.complex64),
+        X > 1,
+        X[0],
+        X[:1],
+        np.zeros((2, 4), np.float32),
+        np.zeros((2, 3, 1), np.float32),
+        np.float32(1),
+        np.zeros((0, 3), np.float32),
+        X.T.copy().T,
+        X[:, ::-1],
+        X.tolist(),
+        1.5,
+        "text",
+        None,
+    ):
+        session.do("set_tensor", 0, value)
+        session.do("get_tensor", 0)
+
+
+def wrong_numbers(session: Session) -> None:
+    session.do("allocate_tensors")
+    for index in (-1, 5, 99, 2**31):
+        session.do("set_tensor", index, X)
+        session.do("get_tensor", index)
+        session.do("resize_tensor_input", index, [2, 3])
+        session.do("_get_tensor_details", index, 0)
+    for index in (-1, 7):
+        session.do("get_tensor_details", index)
+        session.do("get_tensor", 0, index)
+    for index in (-1, 2, 9):
+        session.do("_get_op_details", index)
+    session.do("set_tensor", "x", X)
+    session.do("get_tensor", "x")
+    session.do("get_tensor")
+    session.do("set_tensor", 0)
+    session.do("tensor")
+
+
+def resizing(session: Session) -> None:
+    for shape in ([4, 3], (1, 3), np.array([2, 3]), [3], [1, 2, 3], [], [0, 3], [-1, 3], 3, [2.0, 3.0]):
+        rank = len(session.interpreter.get_tensor_details()[0]["shape_signature"])
+        # LiteRT reads past the end of the declared shape if the rank has changed.
+        for strict in (False, True) if np.size(shape) == rank else (False,):
+            session.do("resize_tensor_input", 0, shape, strict)
+            session.record("shape", lambda: session.interpreter.get_input_details()[0]["shape"])
+    session.do("resize_tensor_input", 0, [5, 3])
+    session.do("resize_tensor_input", 1, [5, 3], strict=True)
+    session.do("allocate_tensors")
+    session.record("shape", lambda: session.interpreter.get_output_details()[0]["shape"])
+    session.do("set_tensor", 0, np.ones((5, 3), np.float32))
+    session.do("set_tensor", 1, np.ones((5, 3), np.float32))
+    session.do("invoke")
+    session.do("get_tensor", session.interpreter.get_output_details()[0]["index"])
+
+
+def views(session: Session) -> None:
+    output = session.interpreter.get_output_details()[0]["index"]
+    session.record("early view", lambda: session.interpreter.tensor(0)())
+    session.do("allocate_tensors")
+    get = session.interpreter.tensor(0)
+    get().fill(2)
+    session.do("set_tensor", 1, X)
+    session.do("invoke")
+    session.record("view", lambda: session.interpreter.tensor(output)())
+    session.do("invoke")
+    view = get()
+    for name, arguments in (
+        ("invoke", ()),
+        ("allocate_tensors", ()),
+        ("resize_tensor_input", (0, [4, 3])),
+        ("set_tensor", (0, X)),
+        ("get_tensor", (0,)),
+        ("reset_all_variables", ()),
+        ("get_input_details", ()),
+    ):
+        session.do(name, *arguments)
+    part = view[:1]
+    del view
+    session.do("invoke")
+    session.record("value", part.copy)
+    session.outcomes.append(("writable", part.flags.writeable))
+    del part
+    session.do("invoke")
+    session.record("safe", lambda: session.interpreter._safe_to_run())
+    session.record("constant", lambda: session.interpreter.tensor(4)())
+    session.record("wrong", lambda: session.interpreter.tensor(99)())
+
+
+def signatures(session: Session) -> None:
+    session.do("get_signature_list")
+    session.do("get_signature_runner")
+    session.do("get_signature_runner", "zz")
+    for key in session.interpreter.get_signature_list():
+        runner = session.interpreter.get_signature_runner(key)
+        session.do("get_input_details", on=runner)
+        session.do("get_output_details", on=runner)
+        names = list(runner.get_input_details())
+        for given in (
+            {},
+            dict.fromkeys(names, X),
+            {**dict.fromkeys(names, X), "more": X},
+            {("q" if name == names[0] else name): X for name in names},
+            dict.fromkeys(names, 1.0),
+            {name: X.astype(np.float64) for name in names},
+            dict.fromkeys(names, X[:1]),
+            dict.fromkeys(names, X[0]),
+        ):
+            session.do("__call__", on=runner, **given)
+        session.do("get_input_details", on=runner)
+
+
+FILES = {"sums": sums, "open sums": lambda: sums(None), "two signatures": two_signatures, "counter": counter}
+
+
+STEPS = (usual, without_allocation, wrong_values, wrong_numbers, resizing, views, signatures)
+#: A variable keeps its rank in neurald; in LiteRT the values that are assigned to it determine it.
+DIFFERENT = {("counter", resizing), ("counter", signatures)}
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [(name, steps) for name in FILES for steps in STEPS if (name, steps) not in DIFFERENT],
+)
+def test_calls_behave_the_same(name: str, steps: Callable[[Session], None]) -> None:
+    sessions = []
+    for module in (neurald.litert, theirs):
+        sessions.append(Session(module, FILES[name]()))
+        steps(sessions[-1])
+    for ours, expected in zip(sessions[0].outcomes, sessions[1].outcomes, strict=True):
+        assert_same_outcome(ours, expected)
+
+
+def compiled_model(module: ModuleType) -> list[Any]:
+    """Calls everything of CompiledModel; returns results, or the kinds of exceptions."""
+    model = module.CompiledModel.from_buffer(two_signatures().build())
+    outcomes: list[Any] = []
+
+    def do(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        try:
+            result = call(*arguments, **named)
+        except Exception as error:
+            outcomes.append(type(error).__name__)
+            return None
+        outcomes.append(plain(result))
+        return result
+
+    do(model.get_signature_list)
+    do(model.get_num_signatures)
+    do(model.is_fully_accelerated)
+    for key in ("add", "double", "zz", ""):
+        do(model.get_signature_index, key)
+        do(model.get_input_tensor_details, key)
+        do(model.get_output_tensor_details, key)
+        for name in ("a", "q"):
+            do(model.create_input_buffer_by_name, key, name)
+            do(model.create_output_buffer_by_name, key, name)
+    for index in range(2):
+        do(model.get_signature_by_index, index)
+        for position in (0, 1):
+            do(model.get_input_buffer_requirements, position, index)
+            do(model.get_output_buffer_requirements, position, index)
+    for key in ("add", "zz"):
+        for name in ("a", "q"):
+            do(model.resize_input_tensor_by_name, key, name, [5])
+    for index in range(2):
+        for shape in ([4], [4, 3], [-4]):
+            do(model.resize_input_tensor, 0, shape, index)
+        do(model.resize_input_tensor, 7, [4], index)
+        inputs, outputs = model.create_input_buffers(index), model.create_output_buffers(index)
+        for buffer in (*inputs, *outputs):
+            do(buffer.get_tensor_details)
+        for value in (np.ones(4, np.float32), np.ones(9, np.float32), np.ones(4), np.arange(4), [1.0], None):
+            do(inputs[0].write, value)
+        do(model.run_by_index, index, inputs, outputs)
+        do(model.run_by_index, index, [], outputs)
+        do(model.run_by_index, index, inputs, [])
+        for count, dtype in ((4, np.float32), (9, np.float32), (-1, np.float32), (4, np.int64), (2, "text")):
+            do(outputs[0].read, count, dtype)
+    inputs[0].write(np.full(4, 3, np.float32))
+    do(model.run_by_name, "double", {"b": inputs[0]}, {"w": outputs[0]})
+    do(outputs[0].read, 4, np.float32)
+    do(model.run_by_name, "zz", {}, {})
+    for array in (X[0], X.T, X[:, ::2], [1], X.astype(np.int64), X > 1):
+        do(module.TensorBuffer.create_from_host_memory, array)
+    do(inputs[0].destroy)
+    do(lambda: inputs[0].capsule)
+    do(inputs[0].write, X)
+    do(inputs[0].read, 2, np.float32)
+    do(module.CompiledModel.from_file, "nothing.tflite")
+    do(module.CompiledModel.from_buffer, b"abc")
+    do(module.CompiledModel.from_buffer, b"abc", module.HardwareAccelerator.CPU, options=module.Options())
+    do(module.Environment.create, options="a", runtime_path="b")
+    do(module.Environment.create, options=module.EnvironmentOptions(), compiler_plugin_path="b")
+    return outcomes
+
+
+def test_compiled_models_behave_the_same() -> None:
+    package = pytest.importorskip("ai_edge_litert.compiled_model")
+    assert_same(compiled_model(neurald.litert), compiled_model(package), "CompiledModel")

@@ -1,0 +1,66 @@
+"""`neurald calibrate` and `neurald devices --costs`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.daemon.command_line import invoke, invoke_json
+from support.devices.misbehaving import FailingDevice, SampleDevice
+
+import neurald as nd
+from neurald.hal.errors import OpFailed
+from neurald.runtime.costs import calibration, store
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, value in (("_TURNS", 2), ("_MIN_RUNS", 1), ("_MIN_TURN_S", 0.0)):
+        monkeypatch.setattr(calibration, name, value)
+    store.forget()
+    yield
+    store.forget()
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *devices: nd.Device) -> None:
+    monkeypatch.setattr(nd, "devices", lambda: devices, raising=False)
+
+
+def test_costs_are_measured_kept_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = invoke("devices", "--costs")
+    assert "cpu has not been measured" in " ".join(before.stderr.split())
+    result = invoke("calibrate", "--device", "cpu")
+    assert result.exit_code == 0, result.stderr
+    assert "cpu: launch" in result.stdout
+    store.forget()
+    document = invoke_json("devices", "--costs")
+    (cpu,) = [each for each in document["costs"]["devices"] if each["name"] == "cpu"]
+    assert cpu["launch_s"] > 0
+    assert len({(each["operation"], each["operand"]) for each in cpu["operations"]}) == 20
+    assert all(each["seconds"] > 0 for each in cpu["operations"])
+    shown = invoke("devices", "--costs")
+    assert "CONV_2D" in shown.stdout
+
+
+def device(name: str) -> SampleDevice:
+    return SampleDevice(name, supports=(nd.OperationType.ADD, nd.OperationType.RESHAPE).__contains__)
+
+
+def test_each_pair_of_devices_has_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, device("first"), device("second"))
+    document = invoke_json("calibrate")
+    assert [each["name"] for each in document["devices"]] == ["first", "second"]
+    assert {(each["source"], each["target"]) for each in document["links"]} == {
+        ("first", "second"),
+        ("second", "first"),
+    }
+    assert all(each["is_measured"] and each["latency_s"] >= 0 for each in document["links"])
+    assert "copied" in invoke("calibrate").stdout
+
+
+def test_a_device_that_fails_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, device("works"), FailingDevice("fails", OpFailed("broken")))
+    result = invoke("calibrate")
+    assert result.exit_code == 1
+    assert "works: launch" in result.stdout
+    assert "fails was not calibrated: broken" in " ".join(result.stderr.split())
