@@ -34,6 +34,7 @@ from neurald.service.cli.new_driver import new_driver
 from neurald.service.cli.restart import restart
 from neurald.service.cli.run import run
 from neurald.service.cli.serve import serve
+from neurald.service.cli.service_options import ServeCommand
 from neurald.service.cli.status import status
 from neurald.service.cli.top import top
 from neurald.service.sandbox.mode import OWN_PROCESS
@@ -150,8 +151,8 @@ app.command(help="Show what is in a model: inputs, outputs, constants, operation
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
 app.add_typer(cert, name="cert", help="Manage certificates for other hosts: init, issue, revoke, show.")
-app.command(help="Start drivers on demand, and supervise them.")(serve)
-app.command("up", help="The same as `neurald serve`.", hidden=True)(serve)
+app.command(cls=ServeCommand, help="Start drivers on demand, supervise them, and serve models.")(serve)
+app.command("up", cls=ServeCommand, help="The same as `neurald serve`.", hidden=True)(serve)
 app.command(help="Show what the service manager's drivers do, and why.")(status)
 app.command(help="Show what drivers use of the machine, again and again.")(top)
 app.command(help="Replace a driver's process without a gap, or end its quarantine.")(restart)
