@@ -35,7 +35,7 @@ _MAX_LATENCIES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class BenchmarkSettings:
     """What is measured, and how; see the options of `neurald benchmark`.
 
     Attributes:
@@ -77,7 +77,7 @@ class Settings:
     quiet: bool = False
 
 
-def measure(settings: Settings) -> dict[str, Any]:
+def measure(settings: BenchmarkSettings) -> dict[str, Any]:
     """Measures a model.
 
     Returns:
@@ -168,7 +168,10 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 
 def _clients(
-    settings: Settings, compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequence[Array]
+    settings: BenchmarkSettings,
+    compilation: nd.Compilation,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
 ) -> list[dict[str, Any]]:
     def create() -> Callable[[], float]:
         return BoundExecution(compilation, inputs, outputs).time_once
@@ -178,7 +181,11 @@ def _clients(
 
 
 def _accuracy(
-    settings: Settings, model: Model, reference: str, inputs: Sequence[Array], outputs: Sequence[Array]
+    settings: BenchmarkSettings,
+    model: Model,
+    reference: str,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
 ) -> dict[str, Any]:
     """Compares outputs with those of another device."""
     with status(f"running on {reference}", quiet=settings.quiet):
@@ -188,7 +195,7 @@ def _accuracy(
     return {"reference": reference, "outputs": differences(names, outputs, expected)}
 
 
-def _peers(settings: Settings, inputs: Sequence[Array]) -> list[dict[str, Any]]:
+def _peers(settings: BenchmarkSettings, inputs: Sequence[Array]) -> list[dict[str, Any]]:
     threads = settings.threads or len(os.sched_getaffinity(0))
     with status("running other runtimes", quiet=settings.quiet):
         return measure_peers(

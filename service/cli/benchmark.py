@@ -150,13 +150,13 @@ def benchmark(
     import neurald as nd
     from neurald.service.benchmark.clients import client_counts
     from neurald.service.benchmark.comparison import read_run
-    from neurald.service.benchmark.session import Settings, measure
+    from neurald.service.benchmark.session import BenchmarkSettings, measure
     from neurald.service.console.measurement import RunControl
     from neurald.service.console.startup import startup_of
 
     before = {path: read_run(path) for path in earlier}
     document = measure(
-        Settings(
+        BenchmarkSettings(
             model=model,
             devices=device or (),
             warmup=RunControl(runs=warmup_runs, min_s=warmup_min_secs, max_s=max_secs),
