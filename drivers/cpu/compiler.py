@@ -22,12 +22,8 @@ from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.string_references import StringConstants
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.memory.buffer_assignment import (
-    Base,
-    BufferAssignment,
-    BufferLocation,
-    assign_buffers,
-)
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
@@ -46,6 +42,7 @@ from neurald.drivers.cpu.native.object_code import (
     callers_unit,
     routine_unit,
 )
+from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.program.block_model import BlockModel
@@ -154,7 +151,10 @@ def compile_model(
             charge(sum(pool.size for pool in model.pools), "compiling a model")
             block = partial(compiler.block, structured)
             step = StepBuilder(structured, block, compiler.update, compiler.strings).step()
-        compilation.add(callers_unit({call.routine.pointers for call in step.calls}))
+        counts = {call.routine.pointers for call in step.calls}
+        rare = {count for count in counts if count > COMMON_ARGUMENTS}
+        if rare:
+            compilation.add(callers_unit(rare))
         assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT, members=step.members)
         if scope is not None:
             step = step.with_sizings(scope)

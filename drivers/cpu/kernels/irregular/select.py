@@ -7,6 +7,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     GreedySelection,
     HashSums,
     Positions,
+    RescaledProduct,
     Sampling,
     Scatter,
     SoftSelection,
@@ -20,6 +21,7 @@ from neurald.drivers.cpu.kernels.irregular import (
     draw,
     entropy,
     hashes,
+    products,
     scatter,
     search,
     soft_selection,
@@ -49,6 +51,8 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return hashes.routine(kernel, node)
     if isinstance(algorithm, SoftSelection):
         return soft_selection.routine(kernel, node, algorithm, target)
+    if isinstance(algorithm, RescaledProduct):
+        return products.routine(kernel, node, algorithm)
     if isinstance(algorithm, StringEquality):
         return strings.equality(kernel, node)
     if isinstance(algorithm, StringSearch):

@@ -2,10 +2,12 @@
 
 import math
 import operator
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.algorithm import PRODUCT_LANES, RescaledProduct
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import (
     Expression,
@@ -17,7 +19,7 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import delinearize
+from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -46,7 +48,8 @@ from neurald.hal.operations.tflite.reduction.reduction import (
 )
 
 _INT32 = -1 << 31, (1 << 31) - 1
-#: Products of quantised values are rescaled at each step, so each step adds expressions.
+#: Products of quantised values are rescaled at each step, so each step adds expressions. Longer
+#: ones are computed by a procedure.
 _MAX_PRODUCT_TERMS = 64
 #: Number of partial sums that a pass of CUMSUM adds.
 _CUMULATIVE_PARTS = 4
@@ -145,14 +148,21 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
         return _reduction(ReductionOp.PRODUCT)(call, builder)
     lengths = tuple(source.shape[dimension] for dimension in axes)
     count = math.prod(lengths)
-    if not count:
+    if not count or not math.prod(shape):
         return (filled(builder, shape, 0, source.type),)
     multiplier, right = product_multiplier(count, operand, output)
-    if count > _MAX_PRODUCT_TERMS or right <= 0:
-        raise Unsupported(
-            f"a product of {count} quantised values with scale {operand.scale:g} is not supported"
-        )
+    if right <= 0:
+        raise Unsupported(f"a product of quantised values with scale {operand.scale:g} is not supported")
     bits = min(right, 62)
+    if count > _MAX_PRODUCT_TERMS:
+        rule = RescaledProduct(multiplier=multiplier, bits=bits)
+        products = _long_product(builder, source, axes, operand.zero_point, rule)
+
+        def stored(*at: Expression) -> Expression:
+            number = linearize(at, shape)
+            return saturate(load(products, (number,)).to(Scalar.INT64) + output.zero_point, output)
+
+        return (builder.compute(shape, stored),)
 
     def body(*at: Expression) -> Expression:
         def factor(number: int) -> Expression:
@@ -167,6 +177,25 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
         return saturate(product + output.zero_point, output)
 
     return (builder.compute(shape, body),)
+
+
+def _long_product(
+    builder: Builder, source: Value, axes: Sequence[int], zero_point: int, rule: RescaledProduct
+) -> Value:
+    """Returns the rescaled products over axes, in a row, followed by others."""
+    kept = [dimension for dimension in range(len(source.shape)) if dimension not in axes]
+    lengths, left = ([source.shape[each] for each in dimensions] for dimensions in (axes, kept))
+    width = math.prod(left)
+    padded = -(-width // PRODUCT_LANES) * PRODUCT_LANES
+
+    def factor(row: Expression, column: Expression) -> Expression:
+        found = dict(zip(axes, delinearize(row, tuple(lengths)), strict=True))
+        found.update(zip(kept, delinearize(minimum(column, width - 1), tuple(left)), strict=True))
+        position = tuple(found[dimension] for dimension in range(len(source.shape)))
+        return load(source, position).to(Scalar.INT32) - zero_point
+
+    factors = builder.compute((math.prod(lengths), padded), factor)
+    return builder.procedure(rule, factors, output=(padded,))
 
 
 def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
