@@ -29,7 +29,7 @@ from neurald.runtime.execution.state import State
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.candidates import find_candidates
 from neurald.runtime.partitioning.groups import StepGroup
-from neurald.runtime.partitioning.options import ANDROID, Partitioning, PartitioningMode
+from neurald.runtime.partitioning.options import ANDROID, MIN_COST, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.partitioner import PartitionResult, partition
 from neurald.runtime.partitioning.placement import Candidate, Placement
 from neurald.runtime.plan.planner import PlanningResult, make_plan
@@ -294,9 +294,10 @@ class CompilationBuilder:
         chosen = self._devices
         if chosen is None:
             chosen = devices() if query_deadline_s is None else devices(query_deadline_s)
-        # Only the scores of operations decide, unless the application has said more.
+        # Only what operations cost decides, unless the application has said more.
+        policy = self._partitioning.policy
         is_particular = bool(
-            self._devices is not None or self._partitioning.overrides or self._partitioning.policy != ANDROID
+            self._devices is not None or self._partitioning.overrides or policy not in (ANDROID, MIN_COST)
         )
         candidates = find_candidates(
             self._model,
@@ -304,7 +305,7 @@ class CompilationBuilder:
             self._partitioning.mode,
             query_deadline_s,
             None if is_particular else self._preference,
-            weighs_links=not is_particular and self._preference is not Preference.LOW_POWER,
+            knows_costs=policy == MIN_COST,
         )
         result = partition(self._model, candidates, self._preference, self._partitioning)
         mode = self._partitioning.mode

@@ -43,6 +43,7 @@ from neurald.drivers.cpu.native.object_code import (
     callers_unit,
     routine_unit,
 )
+from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.program.block_model import BlockModel
@@ -151,7 +152,10 @@ def compile_model(
             charge(sum(pool.size for pool in model.pools), "compiling a model")
             block = partial(compiler.block, structured)
             step = StepBuilder(structured, block, compiler.update, compiler.strings).step()
-        compilation.add(callers_unit({call.routine.pointers for call in step.calls}))
+        counts = {call.routine.pointers for call in step.calls}
+        rare = {count for count in counts if count > COMMON_ARGUMENTS}
+        if rare:
+            compilation.add(callers_unit(rare))
         assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT, members=step.members)
         if scope is not None:
             step = step.with_sizings(scope)
