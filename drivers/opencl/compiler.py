@@ -34,7 +34,12 @@ from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.drivers.opencl.platform.precision import Precision, lower_precision, preferred_precision
+from neurald.drivers.opencl.platform.precision import (
+    Precision,
+    lower_precision,
+    preferred_precision,
+    round_stored_only,
+)
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
@@ -164,6 +169,8 @@ def _compiled(
     lower_precision(graph, precision)
     expand_top_k(graph)
     fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
+    if precision is not Precision.F32:
+        fused = round_stored_only(fused)
     if is_fused:
         fused = eliminate_concat(fused, _ALIGNED)
     if is_fused and kernel_set is not KernelSet.GENERIC:

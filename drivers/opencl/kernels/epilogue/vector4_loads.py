@@ -32,6 +32,7 @@ class Vector4Loads:
         names: names of axes and accumulators.
         row, column: the axes.
         length: the row length of the output.
+        is_literal: whether indices contain the row length as a number instead of a size.
     """
 
     def __init__(
@@ -41,9 +42,12 @@ class Vector4Loads:
         row: Axis,
         column: Axis,
         length: int,
+        *,
+        is_literal: bool = False,
     ) -> None:
         self._pointers = pointers
         self._column, self._row, self._length = column, row, length
+        self._is_literal = is_literal
         self._places = Statements(pointers, names)
         #: Addresses of loads from global memory, and whether they depend on the row.
         self.addresses: list[tuple[str, bool]] = []
@@ -82,7 +86,7 @@ class Vector4Loads:
 
     def _matrix_place(self, start: Expression) -> str | None:
         """Returns the index of an element of a matrix shaped like the output, by its size."""
-        if start is self._row * self._length:
+        if not self._is_literal and start is self._row * self._length:
             return "(row * $length + column)"
         return None
 
