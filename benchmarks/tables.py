@@ -40,6 +40,7 @@ _ORDER = (
     "ipc_calls",
     "ipc_calls_busy",
     "ipc_clients",
+    "ipc_neighbours",
     "ipc_triton",
     "ipc",
     "ipc_copy_bound",

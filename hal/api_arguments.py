@@ -7,9 +7,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from neurald.hal.errors import BadData, members
+from neurald.hal.lazy_numpy import np
 from neurald.hal.sync.deadline import NEVER_S
 
 _E = TypeVar("_E", bound=IntEnum)
@@ -86,7 +85,9 @@ def flag(value: object, what: str) -> bool:
     Raises:
         BadData: it is not a truth value.
     """
-    if isinstance(value, bool | int | np.bool_):
+    if isinstance(value, bool | int):
+        return bool(value)
+    if isinstance(value, np.bool_):
         return bool(value)
     raise BadData(f"{what} is {shown(value)}; True or False is expected")
 

@@ -10,7 +10,6 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension, RequiredExtension, required_extensions
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE
 from neurald.hal.model.types import Model
-from neurald.hal.validation.shape_inference import at_operation
 
 _NONE: frozenset[RequiredExtension] = frozenset()
 _needed: WeakKeyDictionary[Model, Sequence[frozenset[RequiredExtension]]] = WeakKeyDictionary()
@@ -77,4 +76,6 @@ def _required(model: Model) -> Sequence[frozenset[RequiredExtension]]:
 def require_extensions(model: Model, device: Device) -> None:
     """Raises BadData if an operation of a model needs an extension that a device does not have."""
     for position, reason in refused_operations(model, device).items():
+        from neurald.hal.validation.shape_inference import at_operation  # imports much
+
         raise at_operation(model.main, position, BadData(f"{device.name}: {reason}"))

@@ -5,7 +5,6 @@ they are defined 30 times as fast as dataclasses, created 10 times as fast, and 
 fast.
 """
 
-import dataclasses
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
@@ -17,5 +16,7 @@ def replace(record: _Record, /, **changes: Any) -> _Record:
     """Returns a copy of a `Struct` or dataclass with the given fields changed."""
     if isinstance(record, Struct):
         return structs.replace(record, **changes)
+    import dataclasses  # slow to import, and rarely used
+
     copied: _Record = dataclasses.replace(record, **changes)  # type: ignore[type-var]
     return copied

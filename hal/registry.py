@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
+from neurald.hal.process.gc_pause import paused_gc
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def create_device(driver: str) -> Device:
         Error: what the factory raises.
     """
     try:
-        device = _factory(driver)()
+        with paused_gc():
+            device = _factory(driver)()
         # Fails early for a device whose property raises. The value is validated when it is created.
         _ = getattr(device, "cache_files_needed", None)
     except Error:

@@ -7,27 +7,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
 from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
-from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.devices.discovery import check_devices, devices
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
-from neurald.runtime.execution.burst import Burst
-from neurald.runtime.execution.execution import Execution
 from neurald.runtime.execution.executor import plan_executor
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.execution.optimization import Optimization
-from neurald.runtime.execution.profile import StepProfile, profile
 from neurald.runtime.execution.quick_runs import QuickRuns
 from neurald.runtime.execution.state import State
 from neurald.runtime.model.branches import MAIN
@@ -44,7 +40,9 @@ from neurald.runtime.plan.startup import Startup, default_startup
 from neurald.runtime.plan.status import CompilationStatus, StepTier
 
 if TYPE_CHECKING:
-    # Imported on demand: most programs never ask for an explanation.
+    # Imported on demand: a model that runs in one call of its device needs none of these.
+    from neurald.runtime.execution.burst import Burst
+    from neurald.runtime.execution.profile import StepProfile
     from neurald.runtime.explain.explanation import Explanation
 
 CACHE_TOKEN_BYTES = 32
@@ -501,7 +499,7 @@ class Compilation:
         notes += [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
         return self._partitioned.explain(self.model, self._report.fallback, notes)
 
-    def profile(self) -> tuple[StepProfile, ...]:
+    def profile(self) -> "tuple[StepProfile, ...]":
         """Measures the time of each kernel, and returns it with the operations that it computes.
 
         Execute the compilation first: where dimensions are unspecified, the shapes of the last
@@ -509,13 +507,17 @@ class Compilation:
         is not the time of an execution, which also moves data and may run several kernels at once.
         If a device reports no times, the profile of its step has no kernels, but a reason.
         """
+        from neurald.runtime.execution.profile import profile
+
         return profile(self.plan.steps, self.recovery)
 
-    def create_burst(self) -> Burst:
+    def create_burst(self) -> "Burst":
         """Creates a burst for executions of this compilation, one at a time.
 
         Use it as a context manager, or close it.
         """
+        from neurald.runtime.execution.burst import Burst
+
         return Burst(self)
 
     def preferred_memory_alignment_for_input(self, index: int) -> int:
@@ -547,7 +549,7 @@ class Compilation:
         """Returns the preferred padding for an output; see `preferred_memory_padding_for_input`."""
         return self.plan.preferred_memory_of_output(index).padding
 
-    def run(self, *arrays: Any) -> list[np.ndarray[Any, Any]]:
+    def run(self, *arrays: Any) -> list[Array]:
         """Runs the model once.
 
         Args:
@@ -567,7 +569,7 @@ class Compilation:
             outputs = self._quick_runs.run(arrays)
         return self._run(arrays) if outputs is None else outputs
 
-    def _run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    def _run(self, arrays: Sequence[Any]) -> list[Array]:
         """Runs the model on arrays unlike those of this thread's earlier runs; see `run`."""
         graph = self.model.main
         if len(arrays) != len(self.model.inputs):
@@ -587,6 +589,8 @@ class Compilation:
         if quick is not None:
             self._array_runs.prepare(self, inputs)
             return quick
+        from neurald.runtime.execution.execution import Execution
+
         shapes = [
             found if found is not None and _may_have_shape(shape, found) else shape
             for shape, found in zip(shapes, self._latest_shapes, strict=True)
@@ -632,7 +636,7 @@ def _may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _beginning(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _beginning(array: Array, shape: tuple[int, ...]) -> Array:
     """Returns the first elements of an array in this shape; a copy if they take little of its memory."""
     found = array.reshape(-1)[: math.prod(shape)].reshape(shape)
     return found if 2 * found.nbytes >= array.nbytes else found.copy()
@@ -652,6 +656,8 @@ def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, .
     def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _OutputShapes:
         if are_known and inputs == tuple(operand.dimensions for operand in declared):
             return tuple(operand.dimensions for operand in results)
+        from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
         shapes = infer_shapes(model, graph, bind_operations(graph), given)
         return tuple(shapes.get(index, graph.operands[index].dimensions) for index in model.outputs)
@@ -659,7 +665,7 @@ def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, .
     return output_shapes
 
 
-def _contiguous(value: Any, operand_type: OperandType, position: int) -> np.ndarray[Any, Any]:
+def _contiguous(value: Any, operand_type: OperandType, position: int) -> Array:
     """Converts `value` to a C-contiguous array.
 
     A value without a dtype gets that of the operand's type.

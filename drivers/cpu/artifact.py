@@ -7,21 +7,23 @@ used in place.
 
 import hashlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, WORD_BYTES, Executable, Instruction, Opcode
-from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import OperandType
 
-_MAGIC = b"ncpu0005"
+if TYPE_CHECKING:
+    from neurald.drivers.cpu.target.open_executable import OpenExecutable
+
+_MAGIC = b"ncpu0006"
 _DIGEST_BYTES = 32
 #: Number of locations of an instruction.
 _LOCATIONS = {Opcode.COPY: 2, Opcode.BRANCH: 1, Opcode.TEST_LOOP: 1}
@@ -29,11 +31,17 @@ _LOCATIONS = {Opcode.COPY: 2, Opcode.BRANCH: 1, Opcode.TEST_LOOP: 1}
 _MAX_LOOPS = 1 << 20
 
 
+#: Null in MessagePack.
+_NONE = b"\xc0"
+
+
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    """The content of the first file; `opened` is an `OpenExecutable` or null."""
+
     executable: Executable
     codes: tuple[bytes, ...]
     step_program: bytes
-    opened: OpenExecutable | None = None
+    opened: msgspec.Raw = msgspec.Raw(_NONE)
 
 
 class ArtifactContents(Struct, frozen=True, kw_only=True):
@@ -48,8 +56,8 @@ class ArtifactContents(Struct, frozen=True, kw_only=True):
     executable: Executable
     codes: tuple[bytes, ...]
     step_program: bytes
-    constants: np.ndarray
-    opened: OpenExecutable | None = None
+    constants: memoryview
+    opened: "OpenExecutable | None" = None
 
 
 def write_artifact(native: NativeModel) -> Artifact:
@@ -58,7 +66,7 @@ def write_artifact(native: NativeModel) -> Artifact:
         executable=native.executable,
         codes=native.codes,
         step_program=native.team.program.code,
-        opened=native.opened,
+        opened=msgspec.Raw(msgspec.msgpack.encode(native.opened)),
     )
     content = msgspec.msgpack.encode(stored)
     return Artifact(
@@ -84,22 +92,32 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
         raise BadData("these cache files are damaged or not from the CPU driver")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
+        opened = _decoded_open(stored.opened)
     except msgspec.DecodeError as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
-    constants = np.frombuffer(artifact.data[0].view(), np.uint8)
-    sets_lengths = stored.opened is not None and bool(stored.opened.sizings)
+    constants = artifact.data[0].view()
+    sets_lengths = opened is not None and bool(opened.sizings)
     check_executable(stored.executable, constants.nbytes, sets_lengths=sets_lengths)
-    if stored.opened is not None:
-        stored.opened.check()
-        if not stored.opened.sizings or stored.opened.template != stored.executable:
+    if opened is not None:
+        opened.check()
+        if not opened.sizings or opened.template != stored.executable:
             raise BadData("the description of changing lengths is not that of the step")
     return ArtifactContents(
         executable=stored.executable,
         codes=stored.codes,
         step_program=stored.step_program,
         constants=constants,
-        opened=stored.opened,
+        opened=opened,
     )
+
+
+def _decoded_open(content: msgspec.Raw) -> "OpenExecutable | None":
+    """Decodes the description of a step whose lengths change; few models have one."""
+    if bytes(content) == _NONE:
+        return None
+    from neurald.drivers.cpu.target.open_executable import OpenExecutable
+
+    return msgspec.msgpack.decode(content, type=OpenExecutable)
 
 
 def _digest(content: bytes | memoryview) -> bytes:

@@ -10,8 +10,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
@@ -20,6 +18,7 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
 from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory, aligned_zeros
 from neurald.hal.model.types import Operand, Request
 from neurald.hal.sync.cancellation import Cancellation
@@ -158,7 +157,7 @@ class _BoundRequest:
         self._counts = np.zeros(len(executable.outputs) - len(ports), np.int32)
         addresses: list[int] = []
         #: Output, buffer, its address, and the address of the request's memory.
-        self._copied: list[tuple[int, np.ndarray, int, int]] = []
+        self._copied: list[tuple[int, Array, int, int]] = []
         for number, (port, argument) in enumerate(zip(ports, request.outputs, strict=True)):
             if argument.length >= port.size_bytes:
                 addresses.append(address_of(request, argument, port.size_bytes))

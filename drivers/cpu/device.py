@@ -8,13 +8,11 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import llvmlite
-import numpy as np
 
 from neurald._version import __version__
 from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, Team, process, thread_count
 from neurald.drivers.cpu.target.target import TARGET_VARIABLE, Target, host_target
 from neurald.drivers.settings import Settings
-from neurald.hal.buffers.tracked_buffer import host_memory_for
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
@@ -31,10 +29,10 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.execution.reference_support import supported_by_references
+from neurald.hal.lazy_numpy import numpy_version
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
-from neurald.hal.operations.machinery.call import Shape
 
 if TYPE_CHECKING:
     # A warm start does not import these.
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
     from neurald.drivers.cpu.variants import Prepare
     from neurald.hal.execution.reference_model import ReferenceModel
+    from neurald.hal.operations.machinery.call import Shape
 
 AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 
@@ -101,7 +100,7 @@ class CpuDevice:
         The version covers everything that affects compiled code besides the model and the options.
         llvmlite's version determines that of LLVM.
         """
-        base = f"neurald {__version__}, numpy {np.__version__}"
+        base = f"neurald {__version__}, numpy {numpy_version()}"
         if not self.compiles:
             return base
         parts = [
@@ -183,7 +182,7 @@ class CpuDevice:
     def _first_tier_for(
         self,
         model: Model,
-        shapes: Mapping[int, Shape],
+        shapes: "Mapping[int, Shape]",
         limits: ExecuteOptions,
         *,
         threads: int,
@@ -203,8 +202,8 @@ class CpuDevice:
             from neurald.hal.execution.reference_model import ReferenceModel
 
             return ReferenceModel(model)
-        from neurald.drivers.compiler.support.gc_pause import paused_gc
         from neurald.drivers.cpu.first_tier.preparation import prepare
+        from neurald.hal.process.gc_pause import paused_gc
 
         with paused_gc():
             return prepare(model, self._target, codes, self.first_tier_library.team(threads))
@@ -289,7 +288,7 @@ class CpuDevice:
     def _compiled(
         self,
         model: Model,
-        shapes: Mapping[int, Shape] | None,
+        shapes: "Mapping[int, Shape] | None",
         limits: ExecuteOptions | None = None,
         *,
         threads: int,
@@ -302,7 +301,7 @@ class CpuDevice:
     def _compiled_open(
         self,
         model: Model,
-        shapes: Mapping[int, Shape],
+        shapes: "Mapping[int, Shape]",
         limits: ExecuteOptions | None = None,
         *,
         threads: int,
@@ -315,8 +314,8 @@ class CpuDevice:
     def _preparation(
         self, model: Model, threads: int, shared: Variants | None, *, keeps_artifact: bool
     ) -> "Iterator[Preparation]":
-        from neurald.drivers.compiler.support.gc_pause import paused_gc
         from neurald.drivers.cpu.native.compile_helper import start_ahead
+        from neurald.hal.process.gc_pause import paused_gc
 
         helper = start_ahead(self._target, len(model.main.operations))
         try:
@@ -426,6 +425,7 @@ class CpuDevice:
         """See `Device.allocate`. Allocates host memory, so the size must be known."""
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+        from neurald.hal.buffers.tracked_buffer import host_memory_for
         from neurald.hal.execution.reference_model import ReferenceModel
 
         uses: list[tuple[str, Operand]] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from neurald.drivers.compiler.memory.buffer_assignment import Port
+from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel

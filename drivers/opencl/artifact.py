@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.dialect import has_texels
 from neurald.drivers.opencl.platform.storage import TEXEL
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, KernelCall

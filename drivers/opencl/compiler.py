@@ -13,12 +13,8 @@ import numpy as np
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.memory.buffer_assignment import (
-    Base,
-    BufferAssignment,
-    BufferLocation,
-    assign_buffers,
-)
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat

@@ -4,8 +4,6 @@ import contextlib
 import fcntl
 import os
 import re
-import secrets
-import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -112,11 +110,11 @@ class CacheDirectory:
                 yield descriptor
                 self._publish(path, name)
         except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove_folder(path)
             raise
 
     def _draft_path(self) -> Path:
-        return self.path / f".draft-{secrets.token_hex(8)}"
+        return self.path / f".draft-{os.urandom(8).hex()}"
 
     def _publish(self, draft: Path, name: str) -> None:
         taken: list[Path] = []
@@ -211,4 +209,10 @@ def _delete(path: Path) -> None:
         with contextlib.suppress(OSError):
             path.unlink()
     else:
-        shutil.rmtree(path, ignore_errors=True)
+        _remove_folder(path)
+
+
+def _remove_folder(path: Path) -> None:
+    import shutil  # slow to import, and not needed to read entries
+
+    shutil.rmtree(path, ignore_errors=True)

@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Self
@@ -164,7 +163,7 @@ def replace_file(directory: int, name: str, content: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    draft = f".draft-{secrets.token_hex(8)}"
+    draft = f".draft-{os.urandom(8).hex()}"
     try:
         write_file(directory, draft, HostMemory(content))
         os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)

@@ -7,14 +7,12 @@ act as this user anyway; one that can only write to a cache directory cannot for
 import contextlib
 import hmac
 import os
-import secrets
 import stat
 from pathlib import Path
 
-import platformdirs
-
 from neurald.hal.errors import BadState
 from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.user_directories import state_directory
 
 #: Environment variable with an alternative file for the secret.
 SECRET_VARIABLE = "NEURALD_SECRET_FILE"  # noqa: S105 - the name of a variable
@@ -29,7 +27,7 @@ def secret_path() -> Path:
         BadState: the user has no home directory.
     """
     named = os.environ.get(SECRET_VARIABLE)
-    path = Path(named) if named else platformdirs.user_state_path("neurald") / "secret"
+    path = Path(named) if named else state_directory() / "secret"
     if not path.is_absolute():
         raise BadState(
             f"there is no path for the installation's secret: {path} is not absolute; set HOME or {SECRET_VARIABLE}"
@@ -80,11 +78,11 @@ def _read(path: Path) -> bytes:
 
 def _create(path: Path) -> None:
     make_directory(path.parent)
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    draft = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(SECRET_BYTES))
+            file.write(os.urandom(SECRET_BYTES))
             file.flush()
             os.fsync(descriptor)
         # Unlike a rename, a link never replaces a secret that another process created meanwhile.

@@ -9,16 +9,14 @@ the files, which take 2 ms to check.
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.user_directories import cache_directory
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -30,6 +28,8 @@ _ROOT = Path(__file__).parent.parent.parent
 _DIGITS = 16
 
 _known: dict[tuple[str, ...], str] = {}
+#: What this process has found.
+_scans: "dict[str, _Scan]" = {}
 _lock = forkable_lock()
 
 
@@ -41,7 +41,9 @@ def sources_digest(*folders: str) -> str:
     """
     with _lock:
         if folders not in _known:
-            _known[folders] = digest_of_directory(_ROOT, folders) if _ROOT.is_dir() else _packed(folders)
+            _known[folders] = (
+                digest_of_directory(_ROOT, folders, _scans) if _ROOT.is_dir() else _packed(folders)
+            )
         return _known[folders]
 
 
@@ -51,7 +53,7 @@ def _packed(folders: Iterable[str]) -> str:
     return digest_of_resources(files(_PACKAGE), folders)
 
 
-def digest_of_directory(root: Path, folders: Iterable[str]) -> str:
+def digest_of_directory(root: Path, folders: Iterable[str], scans: "dict[str, _Scan] | None" = None) -> str:
     """Returns the digest of all files in folders of a directory.
 
     Cached while they are unchanged.
@@ -59,16 +61,17 @@ def digest_of_directory(root: Path, folders: Iterable[str]) -> str:
     Args:
         root: the directory.
         folders: their paths in it.
+        scans: what has been found in folders of the directory so far; gets what is found.
     """
-    paths = _paths(root, folders)
-    state = _state(root, paths)
-    memory = platformdirs.user_cache_path("neurald") / "sources" / _hexadecimal(f"{root}\0{folders}".encode())
+    files = _files(root, folders, {} if scans is None else scans)
+    state = hashlib.sha256("".join(files.values()).encode()).hexdigest()
+    memory = cache_directory() / "sources" / _hexadecimal(f"{root}\0{folders}".encode())
     known = _recall(memory, state)
     if known:
         return known
-    digest = _content_digest((path, partial(_read, f"{root}/{path}")) for path in paths)
+    digest = _content_digest((path, partial(_read, f"{root}/{path}")) for path in files)
     # Files that were written meanwhile are read again next time.
-    if _state(root, paths) == state:
+    if _files(root, folders, {}) == files:
         _remember(memory, state, digest)
     return digest
 
@@ -92,31 +95,43 @@ def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:
     return _content_digest(sorted(found, key=lambda one: one[0]))
 
 
-def _paths(root: Path, folders: Iterable[str]) -> list[str]:
-    """Returns the sorted paths of all files, relative to `root`."""
-    found = []
+def _files(root: Path, folders: Iterable[str], scans: "dict[str, _Scan]") -> dict[str, str]:
+    """Returns the state of each file, by its path relative to `root`, sorted by path."""
+    found: dict[str, str] = {}
     pending = list(folders)
     while pending:
         folder = pending.pop()
-        with os.scandir(root / folder) as entries:
+        scan = scans.get(folder)
+        if scan is None:
+            scan = scans[folder] = _Scan(root, folder)
+        found.update(scan.files)
+        pending += scan.folders
+    return dict(sorted(found.items()))
+
+
+class _Scan:
+    """The files of a folder, with states that change whenever they are written or replaced.
+
+    Attributes:
+        files: the state of each file, by path.
+        folders: the paths of the folders in it.
+    """
+
+    __slots__ = ("files", "folders")
+
+    def __init__(self, root: Path, folder: str) -> None:
+        self.files: dict[str, str] = {}
+        self.folders: list[str] = []
+        with os.scandir(f"{root}/{folder}") as entries:
             for entry in entries:
                 path = f"{folder}/{entry.name}"
                 if not entry.is_dir():
-                    found.append(path)
+                    status = entry.stat()
+                    self.files[path] = (
+                        f"{path}\0{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\0"
+                    )
                 elif entry.name != "__pycache__":
-                    pending.append(path)
-    return sorted(found)
-
-
-def _state(root: Path, paths: Iterable[str]) -> str:
-    """Returns a digest that changes whenever a file is written or replaced."""
-    digest = hashlib.sha256()
-    for path in paths:
-        status = os.stat(f"{root}/{path}")  # noqa: PTH116 - a Path for each takes as long again
-        digest.update(
-            f"{path}\0{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\0".encode()
-        )
-    return digest.hexdigest()
+                    self.folders.append(path)
 
 
 def _content_digest(contents: Iterable[tuple[str, Callable[[], bytes]]]) -> str:
@@ -142,6 +157,8 @@ def _recall(memory: Path, state: str) -> str:
 
 def _remember(memory: Path, state: str, digest: str) -> None:
     """Stores a digest if possible, atomically."""
+    import tempfile  # slow to import, and only needed when sources have changed
+
     said = f"{state} {digest}"
     with contextlib.suppress(OSError):
         make_directory(memory.parent)

@@ -17,13 +17,11 @@ at any time:
 """
 
 import contextlib
-import heapq
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import platformdirs
 from msgspec import Struct
 
 from neurald.hal.cache.constant_digests import ConstantDigests
@@ -42,6 +40,7 @@ from neurald.hal.cache.secret import installation_secret
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
 from neurald.hal.process.file_lock import ProcessLock
+from neurald.hal.process.user_directories import cache_directory
 from neurald.hal.sync.cancellation import Cancellation
 
 #: Environment variable with the maximum size of a cache, in bytes.
@@ -89,7 +88,7 @@ def default_directory() -> Path:
     Raises:
         BadState: the user has no home directory.
     """
-    path = platformdirs.user_cache_path("neurald")
+    path = cache_directory()
     if not path.is_absolute():
         raise BadState(
             f"there is no directory for a cache: {path} is not absolute; set HOME or XDG_CACHE_HOME"
@@ -167,6 +166,8 @@ class Cache:
     def why_missing(self, parts: KeyParts) -> str:
         """Returns why these parts have no entry, judging by other entries of the device."""
         nearest: tuple[str, ...] | None = None
+        import heapq  # a hit in the cache does not need it
+
         for name in heapq.nlargest(_MAX_COMPARED, self._directory.names(), self._directory.last_use_s):
             status = self._status(name, is_thorough=False)
             earlier = None if status is None or status.manifest is None else status.manifest.parts

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
-import platformdirs
 
 from neurald.hal.crashes.breadcrumbs import MAX_VERSION_BYTES, CrashPhase
 from neurald.hal.crashes.pattern import CrashPattern
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.user_directories import state_directory
 
 logger = logging.getLogger(__name__)
 
@@ -128,10 +128,7 @@ class CrashRecords:
     @classmethod
     def of_user(cls) -> "CrashRecords | None":
         """Returns the records of this user; None for a user without a home directory."""
-        try:
-            path = platformdirs.user_state_path("neurald") / "crashes.json"
-        except RuntimeError:
-            return None
+        path = state_directory() / "crashes.json"
         return cls(path) if path.is_absolute() else None
 
     def entries(self) -> tuple[CrashEntry, ...]:

@@ -12,8 +12,9 @@ import queue
 import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
@@ -31,8 +32,7 @@ _IDLE_S: Final = 5.0
 _EXIT_S: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     work: Work
     cancellation: Cancellation
     #: Memory is charged to the account of who submitted it.

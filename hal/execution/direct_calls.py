@@ -5,17 +5,16 @@ A prepared model in this process can make functions that do all of it in native 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
-
-import numpy as np
+from typing import Protocol, TypeAlias
 
 from neurald.hal.device import PreparedModel
+from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Request
 
 #: Runs a model on its input arrays and returns its outputs, in new arrays. Returns None if an array
 #: is not a contiguous one of the input's type and shape, or if the execution failed.
-ArrayFunction: TypeAlias = Callable[..., list[np.ndarray[Any, np.dtype[Any]]] | None]
+ArrayFunction: TypeAlias = Callable[..., list[Array] | None]
 
 
 class CallsDirectly(Protocol):

@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, FencedExecution
-from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.model.types import Request
 from neurald.hal.sync.fence import Fence
+
+if TYPE_CHECKING:
+    from neurald.hal.execution.fenced_execution import FencedRun
 
 
 class _Executable(Protocol):
@@ -34,8 +36,10 @@ def start_fenced(
     wait_for: Sequence[Fence],
     options: ExecuteOptions,
     after_fences_s: float | None = None,
-) -> FencedRun:
+) -> "FencedRun":
     """Starts a fenced execution in a thread of this process; see `PreparedModel.execute_fenced`."""
+    from neurald.hal.execution.fenced_execution import FencedRun  # rarely needed
+
     run = FencedRun(
         lambda later: prepared_model.execute(request, later), wait_for, Fence(), options, after_fences_s
     )

@@ -10,9 +10,9 @@ import fcntl
 import mmap
 import os
 import stat
+import sys
+from functools import cache
 from typing import Any, Self
-
-import numpy as np
 
 from neurald.hal.api_arguments import instance, integer
 from neurald.hal.errors import (
@@ -24,6 +24,7 @@ from neurald.hal.errors import (
     UnexpectedNull,
     Unmappable,
 )
+from neurald.hal.lazy_numpy import np
 from neurald.hal.process.fork import at_fork
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
@@ -50,6 +51,40 @@ def aligned_zeros(size_bytes: int, alignment: int = ALIGNMENT) -> "np.ndarray[An
     room = np.zeros(size_bytes + alignment, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + size_bytes]
+
+
+class _Buffer(ctypes.Structure):
+    """CPython's `Py_buffer`, up to the fields that are read."""
+
+    _fields_ = (
+        ("address", ctypes.c_void_p),
+        ("owner", ctypes.c_void_p),
+        ("size_bytes", ctypes.c_ssize_t),
+        ("others", ctypes.c_void_p * 8),
+    )
+
+
+def buffer_address(content: memoryview) -> int:
+    """Returns the address of the first byte of contiguous bytes; 0 if there are none."""
+    if not content.nbytes:
+        return 0
+    if not content.readonly:
+        return ctypes.addressof(ctypes.c_char.from_buffer(content))
+    if sys.implementation.name != "cpython":
+        address: int = np.frombuffer(content, np.uint8).ctypes.data
+        return address
+    buffer = _Buffer()
+    _python().PyObject_GetBuffer(ctypes.py_object(content), ctypes.byref(buffer), 0)
+    try:
+        return int(buffer.address or 0)
+    finally:
+        _python().PyBuffer_Release(ctypes.byref(buffer))
+
+
+@cache
+def _python() -> Any:
+    """Returns the interpreter's library; `ctypes.pythonapi` is shared with other modules."""
+    return ctypes.PyDLL(None)
 
 
 class Memory:
@@ -137,9 +172,7 @@ class Memory:
         0 if it is empty.
         """
         if self._address is None:
-            content = np.frombuffer(self._buffer, np.uint8)
-            # Much faster than `content.ctypes.data`.
-            self._address = content.__array_interface__["data"][0] if content.size else 0
+            self._address = buffer_address(self._buffer)
         return self._address
 
     @property

@@ -22,7 +22,6 @@ from enum import Enum
 from functools import lru_cache
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
@@ -233,7 +232,7 @@ def _number(extension: Extension, code: int) -> int:
                 add_operand_type(
                     prefix << _PREFIX_BITS | kind.code,
                     f"{extension.name}.{kind.name}",
-                    np.dtype(f"V{kind.element_bytes}"),
+                    kind.element_bytes,
                     is_tensor=kind.is_tensor,
                 )
             for operation in extension.operations:

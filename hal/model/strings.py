@@ -13,17 +13,14 @@ import struct
 import sys
 from itertools import accumulate
 from operator import gt
-from typing import Any
-
-import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.lazy_numpy import Array as Array
+from neurald.hal.lazy_numpy import np
 
 _NUMBER_BYTES = 4
 #: Offsets are int32.
 _MAX_BYTES = 2**31 - 1
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def least_bytes(count: int) -> int:

@@ -11,11 +11,11 @@ from enum import IntEnum
 from functools import lru_cache
 from types import MappingProxyType
 
-import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from neurald.hal.errors import BadData
+from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType, add_member
 from neurald.hal.model.strings import decode_strings, encode_strings, least_bytes
@@ -59,6 +59,7 @@ class OperandType(IntEnum):
     TENSOR_COMPLEX64 = TFLITE_EXTENSION_BASE + 4
     #: The only type whose size does not follow from the shape; see `neurald.hal.model.strings`.
     TENSOR_STRING = TFLITE_EXTENSION_BASE + 5
+    TENSOR_COMPLEX128 = TFLITE_EXTENSION_BASE + 6
 
     @property
     def is_tensor(self) -> bool:
@@ -74,7 +75,10 @@ class OperandType(IntEnum):
         """
         if self is OperandType.MODEL:
             raise BadData("an operand of type MODEL holds a model, not data")
-        return _DTYPES[self]
+        found = _DTYPES.get(self)
+        if found is None:
+            found = _DTYPES[self] = np.dtype(_FORMATS[self])
+        return found
 
 
 _SCALARS = {
@@ -86,39 +90,45 @@ _SCALARS = {
     OperandType.MODEL,
 }
 
-_DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
-    OperandType.FLOAT32: np.dtype("<f4"),
-    OperandType.INT32: np.dtype("<i4"),
-    OperandType.UINT32: np.dtype("<u4"),
-    OperandType.TENSOR_FLOAT32: np.dtype("<f4"),
-    OperandType.TENSOR_INT32: np.dtype("<i4"),
-    OperandType.TENSOR_QUANT8_ASYMM: np.dtype("u1"),
-    OperandType.BOOL: np.dtype("?"),
-    OperandType.TENSOR_QUANT16_SYMM: np.dtype("<i2"),
-    OperandType.TENSOR_FLOAT16: np.dtype("<f2"),
-    OperandType.TENSOR_BOOL8: np.dtype("?"),
-    OperandType.FLOAT16: np.dtype("<f2"),
-    OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL: np.dtype("i1"),
-    OperandType.TENSOR_QUANT16_ASYMM: np.dtype("<u2"),
-    OperandType.TENSOR_QUANT8_SYMM: np.dtype("i1"),
-    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: np.dtype("i1"),
-    OperandType.TENSOR_INT64: np.dtype("<i8"),
-    OperandType.TENSOR_UINT32: np.dtype("<u4"),
-    OperandType.TENSOR_UINT64: np.dtype("<u8"),
-    OperandType.TENSOR_FLOAT64: np.dtype("<f8"),
-    OperandType.TENSOR_COMPLEX64: np.dtype("<c8"),
-    OperandType.TENSOR_STRING: np.dtype(object),
+#: The NumPy types of elements, as text.
+_FORMATS: dict[OperandType, str] = {
+    OperandType.FLOAT32: "<f4",
+    OperandType.INT32: "<i4",
+    OperandType.UINT32: "<u4",
+    OperandType.TENSOR_FLOAT32: "<f4",
+    OperandType.TENSOR_INT32: "<i4",
+    OperandType.TENSOR_QUANT8_ASYMM: "u1",
+    OperandType.BOOL: "?",
+    OperandType.TENSOR_QUANT16_SYMM: "<i2",
+    OperandType.TENSOR_FLOAT16: "<f2",
+    OperandType.TENSOR_BOOL8: "?",
+    OperandType.FLOAT16: "<f2",
+    OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL: "i1",
+    OperandType.TENSOR_QUANT16_ASYMM: "<u2",
+    OperandType.TENSOR_QUANT8_SYMM: "i1",
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: "i1",
+    OperandType.TENSOR_INT64: "<i8",
+    OperandType.TENSOR_UINT32: "<u4",
+    OperandType.TENSOR_UINT64: "<u8",
+    OperandType.TENSOR_FLOAT64: "<f8",
+    OperandType.TENSOR_COMPLEX64: "<c8",
+    OperandType.TENSOR_STRING: "O",
+    OperandType.TENSOR_COMPLEX128: "<c16",
 }
 
 
 #: Size of an element of the built-in types.
-_ITEM_BYTES = {kind: dtype.itemsize for kind, dtype in _DTYPES.items()}
+_ITEM_BYTES = {
+    kind: {"?": 1, "O": 8}.get(text) or int(text.lstrip("<cfiu")) for kind, text in _FORMATS.items()
+}
+#: The NumPy types that have been used.
+_DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {}
 
 
-def add_operand_type(number: int, name: str, dtype: "np.dtype[np.generic]", *, is_tensor: bool) -> None:
+def add_operand_type(number: int, name: str, element_bytes: int, *, is_tensor: bool) -> None:
     """Registers an operand type of a vendor's extension; see `neurald.hal.model.extension`."""
     kind = add_member(OperandType, number, name)
-    _DTYPES[kind] = dtype
+    _FORMATS[kind] = f"V{element_bytes}"
     if not is_tensor:
         _SCALARS.add(kind)
 

@@ -6,11 +6,14 @@ imported when one of its operations is looked up, since a model uses few.
 
 from collections.abc import Mapping
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from neurald.hal.model.lazy_table import LazyTable
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.operations.machinery.definition import Definition
+
+if TYPE_CHECKING:
+    from neurald.hal.operations.machinery.definition import Definition
 
 #: Family → the operations that it defines. Its file has its name.
 FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
@@ -299,17 +302,17 @@ _WIDENED: Mapping[str, tuple[OperationType, ...]] = {
 }
 
 
-def _defined(family: ModuleType) -> Mapping[OperationType, Definition]:
+def _defined(family: ModuleType) -> "Mapping[OperationType, Definition]":
     return {definition.type: definition for definition in family.DEFINITIONS}
 
 
-def _widening(family: ModuleType) -> Mapping[OperationType, Definition]:
+def _widening(family: ModuleType) -> "Mapping[OperationType, Definition]":
     return {
         definition.widens: definition for definition in family.DEFINITIONS if definition.widens is not None
     }
 
 
-DEFINITIONS: Mapping[OperationType, Definition] = LazyTable(__name__, FAMILIES, _defined)
+DEFINITIONS: "Mapping[OperationType, Definition]" = LazyTable(__name__, FAMILIES, _defined)
 
 #: Android operation → the extension operation that accepts more types, ranks or scales.
-WIDER: Mapping[OperationType, Definition] = LazyTable(__name__, _WIDENED, _widening)
+WIDER: "Mapping[OperationType, Definition]" = LazyTable(__name__, _WIDENED, _widening)

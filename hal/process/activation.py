@@ -9,14 +9,16 @@ of the driver.
 
 import contextlib
 import errno
-import socket
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from neurald.hal.errors import DriverUnable, UnavailableDevice
 from neurald.hal.process.address import Address
-from neurald.hal.process.peer import peer_of
+
+if TYPE_CHECKING:
+    # Slow to import, and a process without service managers and daemons needs none.
+    import socket
 
 #: The name of the manager's own socket in the directory of its drivers' sockets.
 MANAGER_SOCKET: Final = "manager.sock"
@@ -58,6 +60,8 @@ def activate(address: Address, deadline_s: float) -> None:
     path = address.path
     if path is None or not path.with_name(MANAGER_SOCKET).exists():
         return
+    import socket
+
     # The manager may hand over to the driver between two steps; the driver is then found running.
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as manager:
         if not _is_greeted(manager, path, deadline_s):
@@ -85,6 +89,8 @@ def is_standing_by(address: Address) -> bool:
     path = address.path
     if path is None or not path.with_name(MANAGER_SOCKET).exists():
         return False
+    import socket
+
     deadline_s = time.monotonic() + _GREETING_S
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as manager:
         if not _is_greeted(manager, path, deadline_s):
@@ -103,6 +109,8 @@ def is_served(path: Path, *, or_forbidden: bool = False) -> bool:
         path: of the socket.
         or_forbidden: the result if this user may not connect.
     """
+    import socket
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)  # it connects at once, unless the queue of the server is full
         try:
@@ -137,8 +145,10 @@ def _require_consent(answer: bytes, what: str) -> None:
             raise kind(f"{what}: {reason}")
 
 
-def _is_greeted(manager: socket.socket, path: Path, deadline_s: float) -> bool:
+def _is_greeted(manager: "socket.socket", path: Path, deadline_s: float) -> bool:
     """Connects; returns True if a service manager listens."""
+    from neurald.hal.process.peer import peer_of
+
     manager.settimeout(max(0.001, min(_GREETING_S, deadline_s - time.monotonic())))
     manager.connect(str(path))
     patience_s = _MANAGER_START_S if _is_of_supervisor(peer_of(manager).process) else _GREETING_S
@@ -157,7 +167,7 @@ def _is_of_supervisor(listening: int) -> bool:
         return listening > 0
 
 
-def _line(manager: socket.socket, deadline_s: float, expected: bytes | None = None) -> bytes | None:
+def _line(manager: "socket.socket", deadline_s: float, expected: bytes | None = None) -> bytes | None:
     """Reads a line; returns None if it does not arrive in time.
 
     Args:

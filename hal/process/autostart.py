@@ -8,16 +8,13 @@ lock while it ends, so that a process that comes then waits and starts the next 
 
 import contextlib
 import os
-import select
-import site
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
@@ -51,8 +48,7 @@ _BETWEEN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutostartSettings:
+class AutostartSettings(Struct, frozen=True, kw_only=True):
     """The settings by which applications start a service manager.
 
     Attributes:
@@ -169,6 +165,9 @@ def starting_manager(deadline_s: float | None) -> Iterator[bool]:
 
 def _launch(directory: Path, deadline_s: float) -> None:
     """Starts a manager, and waits until it is ready; the caller holds the lock."""
+    import select
+    import socket
+
     notify = directory / f".start-{os.getpid()}"
     log = directory / LOG
     with contextlib.ExitStack() as cleanup:
@@ -210,6 +209,8 @@ def _spawn(command: list[str], kept: int, variables: dict[str, str], log: Path) 
     Raises:
         OSError: it cannot be started.
     """
+    import subprocess  # slow to import, and rarely needed
+
     environment = {name: value for name, value in os.environ.items() if name not in _OWN_VARIABLES}
     environment |= variables
     if path := _module_path():
@@ -236,6 +237,8 @@ def _open_private(path: str, flags: int) -> int:
 
 def _module_path() -> str:
     """Returns the value of PYTHONPATH with which another process finds the same neurald."""
+    import site
+
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     parts = [str(Path(part).absolute()) for part in given]
     root = str(Path(sys.modules["neurald"].__file__ or "").absolute().parents[1])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.user_directories import configuration_directory
 
 #: Environment variables: the configuration file, and the drivers, separated by commas.
 CONFIG_VARIABLE = "NEURALD_CONFIG"
@@ -31,9 +32,7 @@ def configuration_path(chosen: Path | None = None, *, is_system: bool = False) -
         return Path(named), True
     if is_system:
         return _SYSTEM_FILE, False
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path(os.path.expanduser("~/.config"))  # noqa: PTH111 - never raises
-    own = folder / "neurald" / "neurald.toml"
+    own = configuration_directory() / "neurald.toml"
     # With sudo, XDG_CONFIG_HOME may still be another user's folder, which this one cannot enter.
     return (own if os.path.exists(own) else _SYSTEM_FILE), False  # noqa: PTH110 - never raises
 

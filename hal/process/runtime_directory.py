@@ -3,7 +3,6 @@
 import os
 import re
 import stat
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +35,8 @@ def runtime_directory() -> Path:
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if base.startswith("/"):
         return Path(base) / "neurald"
+    import tempfile  # slow to import
+
     return Path(tempfile.gettempdir()) / f"neurald-{os.getuid()}"
 
 

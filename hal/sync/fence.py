@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import select
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
@@ -97,6 +96,8 @@ def wait_any(descriptors: Iterable[int], timeout_s: float | None) -> bool:
     Returns:
         Whether that happened in time.
     """
+    import select  # rarely needed
+
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

@@ -6,8 +6,6 @@ found and what is expected.
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from neurald.hal.accounting.pacing import paced
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, checked_range
@@ -33,7 +31,7 @@ from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.shape_inference import at_operation, bind_operations, declared_shape, infer_shapes
 
 #: Scales are float32 on Android.
-_MAX_SCALE = float(np.finfo(np.float32).max)
+_MAX_SCALE = (2.0 - 2.0**-23) * 2.0**127
 
 MAX_OPERANDS = 1_000_000
 MAX_OPERATIONS = 100_000

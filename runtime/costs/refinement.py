@@ -1,9 +1,7 @@
 """Refines the costs of a device by the times of real runs.
 
 The time of a step without its launch and transfers is divided over its operations by what was
-estimated for each, so that all become better by the same factor. Of the runs of a step, the first
-two are left out, because they load code and memory, and then every run counts whose number is a
-power of two, so that a step that runs often costs nothing.
+estimated for each, so that all become better by the same factor.
 """
 
 from collections.abc import Sequence
@@ -19,31 +17,10 @@ from neurald.runtime.costs.work import OperationKind, operand_bytes
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.model.branches import is_control_flow
 
-_FIRST_RUNS: Final = 2
 #: A step whose launch takes more than this share of its time says nothing about its operations.
 _MAX_OVERHEAD: Final = 0.8
 #: A single run does not change a cost by more than this.
 _MAX_FACTOR: Final = 100.0
-
-
-class StepTimes:
-    """Collects the times of the runs of one step on one device.
-
-    Args:
-        device: that runs the step.
-        model: of the step.
-    """
-
-    def __init__(self, device: Device, model: Model) -> None:
-        self._device = device
-        self._model = model
-        self._runs = 0
-
-    def add(self, seconds: float) -> None:
-        """Adds the time of a run, from the call of the device to its return."""
-        self._runs = runs = self._runs + 1
-        if runs > _FIRST_RUNS and not runs & (runs - 1):
-            refine_step(self._device, self._model, seconds)
 
 
 def refine_step(device: Device, model: Model, seconds: float) -> None:

@@ -9,9 +9,9 @@ import time
 from functools import cache
 from typing import Final
 
-import numpy as np
 from msgspec import Struct
 
+from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import Dimensions, Lifetime, Operation, Subgraph, value_size
 
 #: An element of an operation without multiplications takes as long as that many of them, because it

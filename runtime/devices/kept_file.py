@@ -7,7 +7,6 @@ reported.
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -61,7 +60,7 @@ def _folders() -> list[Path]:
 
 
 def _is_written(folder: Path, name: str, content: bytes) -> bool:
-    draft = folder / f".{secrets.token_hex(8)}"
+    draft = folder / f".{os.urandom(8).hex()}"
     try:
         make_directory(folder)
         os.close(open_directory(folder))  # it is this user's own

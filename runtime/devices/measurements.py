@@ -9,12 +9,12 @@ import hashlib
 import math
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
 import msgspec
+from msgspec import Struct
 
 from neurald._version import __version__
 from neurald.hal.device import CacheFilesNeeded, Capabilities, Device, Performance, declared_extensions
@@ -34,8 +34,7 @@ _FIRST_VENDOR_TYPE: Final = 2 << 16
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(Struct, frozen=True, kw_only=True):
     """The properties of a device when an application last connected to it; see `Device`."""
 
     name: str
@@ -67,8 +66,7 @@ class Measurement:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """A driver whose process could not serve its device.
 
     Attributes:

@@ -3,9 +3,10 @@
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.address import Address
@@ -23,8 +24,7 @@ REMOTES_VARIABLE = "NEURALD_REMOTES"
 TLS_VARIABLE = "NEURALD_TLS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteSettings:
+class RemoteSettings(Struct, frozen=True, kw_only=True):
     """The daemon of another host, a table `[remotes.NAME]` of the configuration file.
 
     Attributes:
@@ -77,7 +77,7 @@ def read_remotes(content: Mapping[str, object], where: str) -> dict[str, RemoteS
     tables = content.get("remotes", {})
     if not isinstance(tables, Mapping):
         raise BadData(f"{where}: remotes is no table; [remotes.NAME] is expected")
-    known = [field.name for field in fields(RemoteSettings)]
+    known = RemoteSettings.__struct_fields__
     found = {}
     for name, table in tables.items():
         what = f"{where}: remotes.{name}"

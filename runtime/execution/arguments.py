@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from neurald.hal.api_arguments import dimensions as check_dimensions
 from neurald.hal.api_arguments import instance, integer, integers
 from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.strings import as_strings, encode_strings
 from neurald.hal.model.types import (
@@ -77,9 +76,7 @@ class ExecutionArguments:
             raise BadState("padding must be enabled before any input or output is bound")
         self._has_padding = enable
 
-    def set_input(
-        self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
-    ) -> None:
+    def set_input(self, index: int, array: Array | None, dimensions: Dimensions = None) -> None:
         """Binds an array as an input; see `Execution.set_input`.
 
         Raises:
@@ -100,7 +97,7 @@ class ExecutionArguments:
         validate_argument(argument, operand, (memory,), what, is_output=False)
         self._inputs[index] = _BoundArgument(argument, memory)
 
-    def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
+    def set_output(self, index: int, array: Array, dimensions: Dimensions = None) -> None:
         """Binds an array as an output; see `Execution.set_output`.
 
         Raises:
@@ -164,7 +161,7 @@ class ExecutionArguments:
         argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
         self._bind_output(index, operand, memory, argument)
 
-    def _bind_strings(self, index: int, operand: Operand, array: "np.ndarray[Any, Any]", what: str) -> None:
+    def _bind_strings(self, index: int, operand: Operand, array: Array, what: str) -> None:
         _check_array(array, operand, what)
         if not array.flags.writeable:
             raise BadData(f"{what}: its memory is read-only")
@@ -289,7 +286,7 @@ def _checked_range(
     )
 
 
-def _array_memory(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> HostMemory:
+def _array_memory(array: Array, operand: Operand, what: str) -> HostMemory:
     if operand.type is OperandType.TENSOR_STRING and isinstance(array, np.ndarray):
         return HostMemory(encode_strings(as_strings(array, what)))
     array = as_elements(array, operand.type)
@@ -297,7 +294,7 @@ def _array_memory(array: "np.ndarray[Any, Any]", operand: Operand, what: str) ->
     return HostMemory(array)
 
 
-def _check_array(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> None:
+def _check_array(array: Array, operand: Operand, what: str) -> None:
     """Raises BadData unless the array has the operand's type and is C-contiguous."""
     if not isinstance(array, np.ndarray):
         raise BadData(f"{what}: {type(array).__name__} is not a NumPy array")

@@ -8,9 +8,6 @@ nothing.
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
-from typing import Any
-
-import numpy as np
 
 from neurald.hal.api_arguments import flag, integer, member, number, shown, time_limit
 from neurald.hal.device import (
@@ -29,6 +26,7 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
     UnexpectedNull,
 )
+from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, Duration, counted
@@ -109,9 +107,7 @@ class Execution:
             self._require_preparation()
             self._arguments.enable_padding(flag(enable, "whether padding is enabled"))
 
-    def set_input(
-        self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
-    ) -> None:
+    def set_input(self, index: int, array: Array | None, dimensions: Dimensions = None) -> None:
         """Binds an array as an input; None omits an optional one.
 
         The array is read in place when the execution computes. Its shape sets the dimensions that
@@ -127,7 +123,7 @@ class Execution:
             self._require_preparation()
             self._arguments.set_input(index, array, dimensions)
 
-    def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
+    def set_output(self, index: int, array: Array, dimensions: Dimensions = None) -> None:
         """Binds an array as an output, which is written in place.
 
         If the model and `dimensions` leave the shape open, the array is only a buffer, which is

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from neurald.hal.buffers.host_copies import execute_on_host
 from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
     Cancelled,
@@ -36,11 +35,11 @@ from neurald.hal.execution.direct_calls import ArrayFunction, array_function, sh
 from neurald.hal.execution.reusable import reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.types import Model, Request, Subgraph
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.runtime.costs.refinement import StepTimes
+from neurald.runtime.costs.step_times import StepTimes
 from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.step_runner import checked_step_result
@@ -194,7 +193,7 @@ class RecoveringStep:
                 self._record_success()
                 return result
         try:
-            result = execute_on_host(self._cpu_model(), self._step.model.main, request, options)
+            result = _execute_on_host(self._cpu_model(), self._step.model.main, request, options)
             checked_step_result(self._step, request, result)
         except Error as error:
             self._clear_failure(error)
@@ -210,7 +209,7 @@ class RecoveringStep:
         if self.on_first_tier is not None:
             self.on_first_tier()
         with convert_driver_faults(cpu_device().name):
-            result = execute_on_host(first, self._step.model.main, request, options)
+            result = _execute_on_host(first, self._step.model.main, request, options)
         self._check(request, result)
         if self._step.device is cpu_device():
             return result
@@ -574,8 +573,18 @@ class WholeModelFallback:
         with self._lock:
             if self._prepared is None:
                 self._prepared = self._preparer.prepare(cpu_device(), self._model).prepared_model
-        result = execute_on_host(self._prepared, self._model.main, request, options)
+        result = _execute_on_host(self._prepared, self._model.main, request, options)
         return replace(result, timing=Timing())
+
+
+def _execute_on_host(
+    prepared: PreparedModel, graph: Subgraph, request: Request, options: ExecuteOptions
+) -> ExecutionResult:
+    """Runs a prepared model of the CPU device; see `execute_on_host`."""
+    # Executions that are direct calls of the device never get here.
+    from neurald.hal.buffers.host_copies import execute_on_host
+
+    return execute_on_host(prepared, graph, request, options)
 
 
 class Recovery:

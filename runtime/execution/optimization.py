@@ -13,13 +13,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from neurald.hal.device import Device
 from neurald.hal.errors import DeadObject, Error, OpFailed
-from neurald.hal.execution.background import BackgroundWorker
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
@@ -32,17 +32,22 @@ from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan.status import CompilationStatus, StepStatus, StepTier
 
+if TYPE_CHECKING:
+    from neurald.hal.execution.background import BackgroundWorker
+
 #: Time after which the CPU device compiles a step that its own device still prepares.
 _LONG_S: Final = 1.0
 #: Number of times that a preparation is tried again after the process that did it has ended.
 _RETRIES: Final = 1
 
 _lock: Final = forkable_lock()
-_lanes: Final[dict[str, BackgroundWorker]] = {}
+_lanes: "Final[dict[str, BackgroundWorker]]" = {}
 
 
-def _lane(name: str) -> BackgroundWorker:
+def _lane(name: str) -> "BackgroundWorker":
     """Returns the lane of a device."""
+    from neurald.hal.execution.background import BackgroundWorker  # imports much
+
     with _lock:
         lane = _lanes.get(name)
         if lane is None:
@@ -50,8 +55,7 @@ def _lane(name: str) -> BackgroundWorker:
         return lane
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Goal:
+class _Goal(Struct, frozen=True, kw_only=True):
     """The step that a piece of work has to prepare; it keeps no compilation alive."""
 
     step: int

@@ -8,18 +8,20 @@ small arrays.
 
 import threading
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
+from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import Dimensions, value_size
 from neurald.runtime.execution.compiled_model import CompiledModel
-from neurald.runtime.execution.execution import Execution
 from neurald.runtime.execution.state import Array
 
+if TYPE_CHECKING:
+    from neurald.runtime.execution.execution import Execution
+
 #: Shapes and types of the inputs of a run.
-_InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+_InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], "np.dtype[Any]"], ...]
 
 #: Maximum total size of the inputs and outputs of a run, in bytes. Copying more than this takes
 #: longer than binding arguments.
@@ -32,7 +34,7 @@ SIGNATURE_CACHE_SIZE = 4
 class _QuickRun(Struct, frozen=True, kw_only=True, eq=False):
     """A reusable execution and the arrays that it reads and writes."""
 
-    execution: Execution
+    execution: "Execution"
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
 
@@ -92,6 +94,8 @@ class QuickRuns:
         Raises:
             Error: the execution failed.
         """
+        from neurald.runtime.execution.execution import Execution  # imports much
+
         model = compilation.model
         types = [model.main.operands[index].type for index in model.outputs]
         given = [array for array in inputs if array is not None and array.dtype != object]

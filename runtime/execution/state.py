@@ -1,17 +1,14 @@
 """The variables of a stateful model, which persist from one execution to the next."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.lazy_numpy import Array as Array
+from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.strings import encode_strings
 from neurald.hal.model.types import StateVariable
 from neurald.hal.sync.lending_pool import FairLock
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class _StoredVariable:

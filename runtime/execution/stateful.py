@@ -7,11 +7,11 @@ which devices recognise.
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import BadData, BadState, OpFailed
+from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, OperandType, Request, array_to_store, stored_array
 from neurald.hal.records import replace

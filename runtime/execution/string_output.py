@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
 
 from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.strings import decode_strings, least_bytes
 from neurald.hal.model.types import OperandType
@@ -28,7 +26,7 @@ class StringOutput:
         memory: the buffer that a device writes the strings to.
     """
 
-    def __init__(self, array: "np.ndarray[Any, Any]") -> None:
+    def __init__(self, array: Array) -> None:
         self._array = array
         self.memory = _memory(least_bytes(array.size) + _FIRST_BYTES * array.size)
 

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from neurald.runtime.devices.discovery import open_device
+from neurald.runtime.litert.custom_device import CustomDevice
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.signature_runner import SignatureRunner
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner, tensor_number
 from neurald.runtime.litert.tensor_details import Details
+from neurald.runtime.tflite.custom_operators import CustomOperators
 from neurald.runtime.tflite.schema import OMITTED, OPERATOR_NAMES, Operator, TfliteSignature, TfliteSubgraph
 from neurald.runtime.tflite.schema_enums import BuiltinOperator
 
@@ -58,6 +60,9 @@ class Interpreter:
         ValueError: an argument is wrong, or the file cannot be read.
     """
 
+    #: Functions of custom operators, which `InterpreterWithCustomOps` has.
+    _custom_operators: CustomOperators | None = None
+
     def __init__(
         self,
         model_path: str | os.PathLike[str] | None = None,
@@ -99,10 +104,11 @@ class Interpreter:
             )
         driver = "reference" if is_reference else "cpu"
         self._compresses = experimental_compress_quantization_zero_points
-        self._source = ModelSource(model_content if model_content else os.fspath(model_path or ""))
+        operators = self._custom_operators
+        self._source = ModelSource(model_content if model_content else os.fspath(model_path or ""), operators)
         self._runners = RunnerTable(
             self._source,
-            lambda: [open_device(driver)],
+            lambda: [open_device(driver), *([CustomDevice(operators)] if operators else [])],
             int(num_threads or 1),
             keeps_all=experimental_preserve_all_tensors,
         )
@@ -281,21 +287,35 @@ class Interpreter:
 
 
 class InterpreterWithCustomOps(Interpreter):
-    """Interpreter with custom operators.
+    """Interpreter with custom operators that functions in Python compute.
+
+        def register(operators):
+            operators.add("Twice", lambda inputs, options: inputs[0] * 2)
+
+        InterpreterWithCustomOps(custom_op_registerers=[register], model_path="twice.tflite")
 
     Args:
-        custom_op_registerers: must be empty: LiteRT's custom operators are native code.
+        custom_op_registerers: functions that register operators, see `CustomOperators`. LiteRT's native
+            ones, which it finds by name or through a pointer, are refused.
         kwargs: as for `Interpreter`.
 
     Raises:
-        ValueError: a custom operator is given; also as for `Interpreter`.
+        ValueError: a native operator is given; also as for `Interpreter`.
     """
 
-    def __init__(self, custom_op_registerers: Iterable[Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        custom_op_registerers: Iterable[str | Callable[[CustomOperators], object]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._custom_operators = CustomOperators()
         for each in custom_op_registerers or ():
-            raise ValueError(
-                f"Looking up symbol '{each}' failed: neurald does not run native custom operators of LiteRT"
-            )
+            if not callable(each):
+                raise ValueError(
+                    f"Looking up symbol '{each}' failed: neurald does not run native custom operators of "
+                    "LiteRT; give a function that registers one in Python"
+                )
+            each(self._custom_operators)
         super().__init__(**kwargs)
 
 

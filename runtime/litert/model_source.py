@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.content import file_content
+from neurald.runtime.tflite.custom_operators import CustomOperators
 from neurald.runtime.tflite.entry import Entry, load_entry
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph
 
@@ -17,12 +18,16 @@ class ModelSource:
 
     Args:
         content: the path of a file, or the bytes of one.
+        custom_operators: functions of custom operators.
 
     Raises:
         ValueError: the file cannot be opened, or is damaged.
     """
 
-    def __init__(self, content: str | os.PathLike[str] | Content) -> None:
+    def __init__(
+        self, content: str | os.PathLike[str] | Content, custom_operators: CustomOperators | None = None
+    ) -> None:
+        self._custom_operators = custom_operators
         try:
             _, self._memory = file_content(content)
         except BadData as error:
@@ -52,4 +57,11 @@ class ModelSource:
 
     def load(self, subgraph: int, shapes: Mapping[int, Sequence[int]], *, keeps_all: bool) -> Entry:
         """Loads a subgraph, see `load_entry`."""
-        return load_entry(self._file, self._memory, subgraph, shapes=shapes, keeps_all=keeps_all)
+        return load_entry(
+            self._file,
+            self._memory,
+            subgraph,
+            shapes=shapes,
+            keeps_all=keeps_all,
+            custom_operators=self._custom_operators,
+        )

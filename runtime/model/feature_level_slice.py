@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from weakref import WeakKeyDictionary
 
 from neurald.hal.model.types import FeatureLevel, Lifetime, Model
-from neurald.hal.validation.model_rules import operation_levels
 from neurald.runtime.model.step_model import ModelPart
 
 _levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()
@@ -39,6 +38,9 @@ def slice_for(
 def levels_of(model: Model) -> Sequence[FeatureLevel]:
     """Returns the feature level of each operation, cached because every device needs it."""
     if model not in _levels:
+        # Not needed for a converted model in the cache, whose levels are known.
+        from neurald.hal.validation.model_rules import operation_levels
+
         _levels[model] = operation_levels(model)
     return _levels[model]
 

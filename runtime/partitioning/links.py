@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-import numpy as np
-
+from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import Lifetime, Model, Operation, Preference, Subgraph, value_size
 from neurald.runtime.model.boundary import boundaries
 from neurald.runtime.model.branches import Nesting, graph_of, is_control_flow

@@ -11,7 +11,6 @@ from neurald.runtime.partitioning.convexity import check_groups
 from neurald.runtime.partitioning.grouping_android import group_into_steps
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import Placements, check_full_delegation, split_within_limits
-from neurald.runtime.partitioning.links import LinkCosts
 from neurald.runtime.partitioning.options import ANDROID, TENGINE, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import apply_overrides
 from neurald.runtime.partitioning.placement import (
@@ -116,7 +115,11 @@ def partition(
         return not candidates[cpu].unsupported_reason(operation_id)
 
     has_links = any(candidate.link is not None for candidate in candidates)
-    excess_cost = LinkCosts(model, candidates).excess if has_links else _no_cost
+    excess_cost: Callable[[StepGroup], str] = _no_cost
+    if has_links:
+        from neurald.runtime.partitioning.links import LinkCosts
+
+        excess_cost = LinkCosts(model, candidates).excess
     placements, groups = split_within_limits(candidates, partitioning, split, can_fall_back, excess_cost)
     check_groups(model, groups)
     if partitioning.require_full_delegation:

@@ -13,10 +13,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, key_parts
@@ -69,8 +70,7 @@ class CacheOutcome(Enum):
     MISS = "miss"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparationReport:
+class PreparationReport(Struct, frozen=True, kw_only=True):
     """How a device obtained a prepared model.
 
     Attributes:
@@ -94,7 +94,7 @@ class PreparationReport:
     compile_ms: float | None = None
     key: str = ""
     is_stored: bool = False
-    variants: VariantCache | None = field(default=None, repr=False, compare=False)
+    variants: VariantCache | None = None
 
     @property
     def is_later(self) -> bool:
@@ -102,8 +102,7 @@ class PreparationReport:
         return self.reason == DEFERRED_COMPILATION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedStep:
+class PreparedStep(Struct, frozen=True, kw_only=True):
     """A prepared model and its report.
 
     Attributes:
@@ -116,8 +115,7 @@ class PreparedStep:
     is_first_tier: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caching:
+class Caching(Struct, frozen=True, kw_only=True):
     """Where compiled artifacts are stored.
 
     Attributes:

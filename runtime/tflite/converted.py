@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
 from neurald._version import __version__
@@ -25,6 +24,7 @@ from neurald.hal.cache.sources import sources_digest
 from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import Error
+from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.mapped_file import FileMemory, FileState
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.types import (

@@ -11,6 +11,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
+from neurald.runtime.tflite.custom_operators import CustomOperators
 from neurald.runtime.tflite.importer import Importer
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSubgraph
 from neurald.runtime.tflite.state import is_handle
@@ -37,6 +38,7 @@ def load_entry(
     *,
     shapes: Mapping[int, Sequence[int]],
     keeps_all: bool = False,
+    custom_operators: CustomOperators | None = None,
 ) -> Entry:
     """Loads a subgraph.
 
@@ -47,11 +49,12 @@ def load_entry(
         shapes: the shapes of inputs that differ from those in the file, by tensor.
         keeps_all: makes the results of all operators outputs, after those of the subgraph. Results
             inside of composite operators and of operators on variables have no values.
+        custom_operators: functions of custom operators.
 
     Raises:
         BadData: the file is damaged, or has unsupported operators.
     """
-    importer = Importer(file, memory)
+    importer = Importer(file, memory, custom_operators)
     source = importer.subgraph(subgraph)
     tensors = source.tensors
     source = with_input_shapes(source, shapes)

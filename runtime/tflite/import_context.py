@@ -4,7 +4,7 @@ from typing import Protocol
 
 from neurald.hal.model.types import Operand, Subgraph
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.tflite.schema import Tensor, TfliteSubgraph
+from neurald.runtime.tflite.schema import Operator, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.state import CallArguments, Effects, VariableKey
 
 
@@ -17,6 +17,10 @@ class ImportContext(Protocol):
     @property
     def referenced(self) -> list[Subgraph]:
         """The graphs that have been called so far."""
+        ...
+
+    def custom_number(self, operator: Operator) -> int | None:
+        """Returns the number of the function that computes a custom operator; None if there is none."""
         ...
 
     def record_acceptance(self, *, is_accepted: bool) -> None:

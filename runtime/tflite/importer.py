@@ -29,6 +29,7 @@ from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_OPERATIONS
 from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.composite import expand_composites
+from neurald.runtime.tflite.custom_operators import CustomOperators
 from neurald.runtime.tflite.evaluation import evaluate
 from neurald.runtime.tflite.hash_table import TABLE_OPERATORS, empty_table, table_effects
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
@@ -67,6 +68,7 @@ class Importer:
     Args:
         file: the file.
         memory: its bytes, which become pool 0 of the model.
+        custom_operators: functions of custom operators; None for none.
 
     Attributes:
         referenced: the graphs that have been called so far.
@@ -74,11 +76,14 @@ class Importer:
         is_accepted: whether the definitions of all operations accepted the final operands.
     """
 
-    def __init__(self, file: TfliteFile, memory: Memory) -> None:
+    def __init__(
+        self, file: TfliteFile, memory: Memory, custom_operators: CustomOperators | None = None
+    ) -> None:
         self.referenced: list[Subgraph] = []
         self.problems: list[str] = []
         self.is_accepted = True
         self._file = file
+        self._custom_operators = custom_operators
         self._constants = Model(main=_EMPTY, pools=(memory,))
         self._unpacking = Unpacking(memory.view())
         self._unpacked: dict[tuple[object, ...], Location] = {}
@@ -100,6 +105,10 @@ class Importer:
     def pools(self) -> tuple[Memory, ...]:
         """The memories that hold constants."""
         return self._constants.pools
+
+    def custom_number(self, operator: Operator) -> int | None:
+        """Returns the number of the function that computes a custom operator; None if there is none."""
+        return None if self._custom_operators is None else self._custom_operators.number(operator)
 
     def record_acceptance(self, *, is_accepted: bool) -> None:
         """Records whether a finished graph has the operands that definitions have accepted."""

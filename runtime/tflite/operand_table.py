@@ -123,6 +123,12 @@ class OperandTable:
         self._expected[index] = dimensions
         return index
 
+    def expect_rank(self, index: int, rank: int) -> None:
+        """Corrects the dimensions of a result for the case that they cannot be inferred."""
+        expected = self._expected.get(index)
+        if expected is None or len(expected) != rank:
+            self._expected[index] = (0,) * rank
+
     def value_like(self, operand: Operand) -> int:
         """Adds an intermediate result like an operand of another graph."""
         index = self._add(

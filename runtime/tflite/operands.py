@@ -33,6 +33,7 @@ _PLAIN = {
     TensorType.UINT64: OperandType.TENSOR_UINT64,
     TensorType.FLOAT64: OperandType.TENSOR_FLOAT64,
     TensorType.COMPLEX64: OperandType.TENSOR_COMPLEX64,
+    TensorType.COMPLEX128: OperandType.TENSOR_COMPLEX128,
     TensorType.STRING: OperandType.TENSOR_STRING,
 }
 

@@ -72,6 +72,19 @@ class OperationList(OperandTable):
                 tuple([operands[index] for index in operation.inputs + operation.outputs])
             )
 
+    def emit_unchecked(
+        self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> None:
+        """Adds an operation of an extension, whose outputs have the dimensions that are expected."""
+        operands = self._operands
+        for index in outputs:
+            operands[index] = replace(operands[index], dimensions=self._expected[index])
+        operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
+        self._operations.append(operation)
+        self._accepted_operands.append(
+            tuple([operands[index] for index in operation.inputs + operation.outputs])
+        )
+
     @property
     def is_accepted(self) -> bool:
         """True if no operand has changed since the definitions of its operations accepted it.

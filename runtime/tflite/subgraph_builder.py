@@ -284,6 +284,16 @@ class SubgraphBuilder(OperationList):
         """Returns an operator's output shape as stated in the file."""
         return self._tensors[operator.outputs[position]].shape
 
+    def shapes_hold(self, operator: Operator) -> bool:
+        """Returns True if an operator's inputs have exactly the shapes that the file states.
+
+        Then its outputs have them, too.
+        """
+        return all(
+            index == OMITTED or self._operands[self._read(index)].dimensions == self._tensors[index].shape
+            for index in operator.inputs
+        )
+
     def _read(self, tensor: int) -> int:
         """Returns the operand of a tensor with a value.
 

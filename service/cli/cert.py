@@ -23,11 +23,10 @@ _WARN_DAYS = 14
 
 
 def _authority(folder: Path | None) -> "Authority":
-    import platformdirs
-
+    from neurald.hal.process.user_directories import configuration_directory
     from neurald.service.certificates.authority import Authority
 
-    return Authority(folder or platformdirs.user_config_path("neurald") / "tls")
+    return Authority(folder or configuration_directory() / "tls")
 
 
 @cert.command("init")

@@ -11,13 +11,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import platformdirs
-
 from neurald.hal.cache.secret import installation_secret
 from neurald.hal.errors import Error
 from neurald.hal.process.address import Address
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.user_directories import cache_directory
 
 #: For each vendor's runtime, the variable that names its cache directory, and the default, which is
 #: below the user's cache directory or home.
@@ -57,9 +56,9 @@ def make_writable_paths(address: Address) -> list[Path]:
     """
     directories = [daemon_directory(address)]
     # A user without a home directory has no cache.
-    with contextlib.suppress(RuntimeError, Error):
-        cache = platformdirs.user_cache_path()
-        directories += [cache / "neurald", *vendor_caches(cache)]
+    with contextlib.suppress(Error):
+        cache = cache_directory()
+        directories += [cache, *vendor_caches(cache.parent)]
         installation_secret()
     directories = [directory for directory in directories if directory.is_absolute()]
     for directory in directories:

@@ -1,4 +1,4 @@
-"""A start from the cache imports neither the compiler, nor the conversion of files, nor gRPC."""
+"""A start from the cache imports neither NumPy, the compiler, the conversion of files, nor gRPC."""
 
 import os
 import subprocess
@@ -20,19 +20,29 @@ print(*sorted(sys.modules))
 """
 
 _UNUSED = (
+    "dataclasses",
     "google.protobuf",
     "grpc",
     "asyncio",
+    "numpy",
+    "secrets",
+    "socket",
+    "subprocess",
+    "tempfile",
     "typer",
     "rich",
     "llvmlite.binding",
     "neurald.drivers.compiler.frontend",
+    "neurald.drivers.compiler.ir.extent",
     "neurald.drivers.compiler.lowering",
     "neurald.drivers.cpu.compiler",
     "neurald.hal.compiling.pool",
     "neurald.hal.operations.convolution",
     "neurald.hal.operations.elementwise",
+    "neurald.hal.operations.machinery",
+    "neurald.hal.validation.model_rules",
     "neurald.runtime.execution.compound_executor",
+    "neurald.runtime.execution.execution",
     "neurald.runtime.plan.program_builder",
     "neurald.runtime.tflite.importer",
     "neurald.runtime.tflite.schema",

@@ -13,7 +13,13 @@ from neurald.drivers.compiler.frontend.bounded_shapes import BoundedShapes
 from neurald.drivers.compiler.frontend.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
-from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
+from neurald.drivers.compiler.ir.complex_numbers import (
+    as_numbers,
+    as_pairs,
+    is_complex,
+    part_type,
+    value_shape,
+)
 from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -437,7 +443,7 @@ def scalar_of(kind: OperandType) -> Scalar:
     if kind is OperandType.MODEL:
         raise Unsupported("graph operands are not supported by kernels")
     if is_complex(kind):
-        return Scalar.FLOAT32
+        return Scalar.of(part_type(kind))
     try:
         return Scalar.of(stored_dtype(kind))
     except KeyError:

@@ -11,15 +11,13 @@ for the empty string.
 from collections.abc import Iterable
 from typing import Any, Final
 
-import numpy as np
-
+from neurald.hal.lazy_numpy import Array as Array
+from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import OperandType, byte_size
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: The bits of a reference below its source.
 POSITION_BITS: Final = 32
-_REFERENCE: Final = np.dtype(np.int64)
+_REFERENCE: Final = "<i8"
 
 
 def is_string(kind: OperandType) -> bool:
@@ -29,7 +27,7 @@ def is_string(kind: OperandType) -> bool:
 
 def stored_dtype(kind: OperandType) -> "np.dtype[Any]":
     """Returns the type of an operand's elements in the memory of a step."""
-    return _REFERENCE if is_string(kind) else kind.dtype
+    return np.dtype(_REFERENCE) if is_string(kind) else kind.dtype
 
 
 def stored_bytes(kind: OperandType, dimensions: tuple[int, ...]) -> int:

@@ -6,18 +6,15 @@ these locations instead of the graph.
 """
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
-import msgspec
-import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.complex_numbers import operand_shape
 from neurald.drivers.compiler.ir.extent import estimate
-from neurald.drivers.compiler.ir.string_references import stored_bytes
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.hal.accounting.account import charge
-from neurald.hal.errors import BadData
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.types import Model, Operand, OperandType
@@ -26,68 +23,6 @@ if TYPE_CHECKING:
     # Running a cached step must not import the compiler.
     from neurald.drivers.compiler.ir.kernel import FusedGraph
     from neurald.drivers.compiler.ir.value import Value
-
-
-class Base(IntEnum):
-    """Buffer of a location.
-
-    `EXTENTS` are the lengths that kernels read at run time, and `PROGRAM` is the memory of the step
-    that has them. `STRINGS` are the sources of strings, see `neurald.drivers.cpu.native.strings`.
-    """
-
-    ARENA = 0
-    CONSTANTS = 1
-    EXTENTS = 2
-    PROGRAM = 3
-    STRINGS = 4
-
-
-class BufferLocation(msgspec.Struct, frozen=True, array_like=True):
-    """Offset of a value in its buffer, in bytes."""
-
-    base: Base
-    offset: int
-
-
-class Port(msgspec.Struct, frozen=True, array_like=True):
-    """An input or output of the model.
-
-    Attributes:
-        offset: its offset in the arena, in bytes; None if no kernel uses it.
-        size_bytes: its size.
-        dimensions, type, scale, zero_point: those of the operand.
-    """
-
-    offset: int | None
-    size_bytes: int
-    dimensions: tuple[int, ...]
-    type: int
-    scale: float
-    zero_point: int
-
-    @property
-    def operand(self) -> Operand:
-        """The operand as the model declares it."""
-        return Operand(
-            type=OperandType(self.type),
-            dimensions=self.dimensions,
-            scale=self.scale,
-            zero_point=self.zero_point,
-        )
-
-    def check(self, arena_bytes: int) -> None:
-        """Raises BadData unless the operand is valid and inside an arena of this size."""
-        try:
-            kind = OperandType(self.type)
-        except ValueError:
-            raise BadData(f"unknown operand type {self.type}") from None
-        if any(d < 0 for d in self.dimensions) or self.size_bytes != stored_bytes(kind, self.dimensions):
-            raise BadData(
-                f"an operand of type {kind.name} and dimensions {list(self.dimensions)} "
-                f"cannot have {self.size_bytes} bytes"
-            )
-        if self.offset is not None and not 0 <= self.offset <= arena_bytes - self.size_bytes:
-            raise BadData(f"operand offset {self.offset} is outside the arena of {arena_bytes} bytes")
 
 
 class BufferAssignment(Struct, frozen=True, kw_only=True):
@@ -107,7 +42,7 @@ class BufferAssignment(Struct, frozen=True, kw_only=True):
 
     graph: "FusedGraph"
     locations: "Mapping[Value, BufferLocation]"
-    constants: np.ndarray
+    constants: Array
     arena_bytes: int
     spans: "Mapping[Value, tuple[int, int]]"
     sizes: "Mapping[Value, tuple[int, ...]]"
@@ -191,9 +126,9 @@ def assign_buffers(
 
 def _constants(
     graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", alignment: int
-) -> "tuple[dict[Value, BufferLocation], np.ndarray]":
+) -> "tuple[dict[Value, BufferLocation], Array]":
     locations: dict[Value, BufferLocation] = {}
-    arrays: list[tuple[int, np.ndarray]] = []
+    arrays: list[tuple[int, Array]] = []
     end = 0
     for arguments in uses:
         for argument in arguments:

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
 from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.string_references import is_string
@@ -25,6 +24,7 @@ from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed
+from neurald.hal.lazy_numpy import np
 from neurald.hal.sync.cancellation import Cancellation
 
 _LOG = logging.getLogger(__name__)

@@ -1,16 +1,16 @@
 """Instance of a step: the arena, scratch memory and call records of one execution at a time."""
 
+import array
 import ctypes
 import math
 import mmap
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Final
 
-import numpy as np
-
 from neurald.drivers.compiler.ir.string_references import is_string
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Port
+from neurald.drivers.compiler.memory.buffer_location import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT, caller_name
@@ -28,6 +28,7 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory
+from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import anonymous
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
@@ -57,8 +58,9 @@ _DEADLINE: Final = 7
 _LOOP_TIMEOUT: Final = 8
 _FIRST: Final = 10
 _LOOP_TIMEOUT_NS: Final = nanoseconds(DEFAULT_LOOP_TIMEOUT_S)
-#: The binding of a step without ports.
-_NO_WORDS: Final[Words] = np.zeros(0, np.int64)
+#: The type of the words of a step: signed, with 64 bits.
+_WORD: Final = "q"
+_WORD_BYTES: Final = 8
 
 
 class ArgumentBinding:
@@ -147,19 +149,21 @@ class Instance:
         self._table = STEP_WORDS + RECORD_WORDS * self._count
         #: The sources of strings.
         self.strings: Final = StringSources(executable.strings, len(executable.inputs))
-        self._own = self._step(constants)
-        self._own_address: int = self._own.ctypes.data
-        self._ports = self._new_ports() if has_ports else StepPorts([], [])
-        self._call = self._new_call(releases_gil=True)
-        self._run = self._call.with_binding()
+        self._own, self._own_address = self._step(constants)
+        self._has_ports = has_ports
         self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
         self._array_functions: dict[ArgumentBinding, ArrayFunction] = {}
         #: Stops `run_arrays`.
         self.cancellation: Final = Cancellation()
 
-    def _new_ports(self) -> StepPorts:
+    # What describes arrays of NumPy is created for the first run, so that a model is ready without it.
+
+    @cached_property
+    def _ports(self) -> StepPorts:
+        if not self._has_ports:
+            return StepPorts()
         executable, arena = self._executable, self._arena.address
-        table = self._own_address + self._own.itemsize * self._table
+        table = self._own_address + _WORD_BYTES * self._table
 
         def port(described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
             has_strings = is_string(described.operand.type)
@@ -169,7 +173,7 @@ class Instance:
                 size_bytes=described.size_bytes,
                 own=arena + (described.offset or 0) if is_used and described.size_bytes else 0,
                 # References of an output become strings when the step has ended.
-                cells=() if has_strings else tuple(table + self._own.itemsize * cell for cell in cells),
+                cells=() if has_strings else tuple(table + _WORD_BYTES * cell for cell in cells),
                 source=self.strings.address if has_strings else 0,
             )
 
@@ -198,6 +202,14 @@ class Instance:
             ],
         )
 
+    @cached_property
+    def _call(self) -> StepCall:
+        return self._new_call(releases_gil=True)
+
+    @cached_property
+    def _run(self) -> Callable[[Words], bool]:
+        return self._call.with_binding()
+
     def _new_call(self, *, binding: Words | None = None, releases_gil: bool, keep: object = None) -> StepCall:
         return StepCall(
             self._team.program.addresses,
@@ -209,38 +221,33 @@ class Instance:
             keep=(self._own, self.strings, keep),
         )
 
-    def _step(self, constants: int) -> Words:
-        """Builds step, records and arguments for native code, all in the instance's own memory."""
+    def _step(self, constants: int) -> tuple["array.array[int]", int]:
+        """Builds step, records and arguments for native code, all in the instance's own memory.
+
+        Returns:
+            The memory and its address.
+        """
         calls, team = self._executable.calls, self._team
         owners: list[KernelCall | Instruction] = [*calls, *self._executable.instructions]
         end = self._table + sum(len(owner.locations) for owner in owners)
-        step = np.zeros(end + len(self._executable.extents), np.int64)
-        step[end:] = self._executable.extents
-        begin = step.ctypes.data
+        step = array.array(_WORD, bytes(_WORD_BYTES * end))
+        step.extend(self._executable.extents)
+        begin, _ = step.buffer_info()
         bases = {
             Base.ARENA: self._arena.address,
             Base.CONSTANTS: constants,
             # All copies of the step refer to the extents in this one.
-            Base.EXTENTS: begin + step.itemsize * end,
+            Base.EXTENTS: begin + _WORD_BYTES * end,
             Base.PROGRAM: begin,
             Base.STRINGS: self.strings.address,
         }
-        step[self._table : end] = [
-            bases[location.base] + location.offset for owner in owners for location in owner.locations
-        ]
         # The address of the arguments of each call, and then of each instruction.
-        arguments, argument = [], begin + step.itemsize * self._table
+        arguments, argument = [], begin + _WORD_BYTES * self._table
         for owner in owners:
             arguments.append(argument)
-            argument += step.itemsize * len(owner.locations)
-        records = step[STEP_WORDS : self._table].reshape(-1, RECORD_WORDS)
-        for position, (record, instruction) in enumerate(zip(records, self._program, strict=True)):
-            if instruction.opcode is Opcode.CALL:
-                record[:] = self._call_record(instruction.number, arguments[instruction.number])
-            else:
-                record[:] = _control_record(instruction, arguments[len(calls) + position])
-        step[:STEP_WORDS] = (
-            begin + step.itemsize * STEP_WORDS,
+            argument += _WORD_BYTES * len(owner.locations)
+        words = [
+            begin + _WORD_BYTES * STEP_WORDS,
             self._count,
             self._scratch.address,
             self._stride,
@@ -251,8 +258,15 @@ class Instance:
             _LOOP_TIMEOUT_NS,
             ctypes.addressof(self._loop_deadlines) if self._executable.loops else 0,
             0,
-        )
-        return step
+        ]
+        for position, instruction in enumerate(self._program):
+            if instruction.opcode is Opcode.CALL:
+                words += self._call_record(instruction.number, arguments[instruction.number])
+            else:
+                words += _control_record(instruction, arguments[len(calls) + position])
+        words += [bases[location.base] + location.offset for owner in owners for location in owner.locations]
+        step[:end] = array.array(_WORD, words)
+        return step, begin
 
     def _call_record(self, number: int, arguments: int) -> tuple[int, ...]:
         call, address = self._executable.calls[number], self._code.addresses
@@ -304,7 +318,7 @@ class Instance:
     def extents(self) -> Words:
         """The words of the extents."""
         count = len(self._executable.extents)
-        return self._own[len(self._own) - count :]
+        return np.frombuffer(self._own, np.int64)[len(self._own) - count :]
 
     @property
     def loop_deadlines(self) -> ctypes.Array[ctypes.c_int64]:
@@ -327,12 +341,17 @@ class Instance:
             self._after_fork()
         self._limit(cancellation, deadline_ns, loop_timeout_ns)
         self._own[_FIRST] = position
-        if self._run(_NO_WORDS):
+        if self._run(self._no_words):
             return self._count, 0
         result = self._call.result
         if result >= self._count or self._program[result].opcode is not Opcode.CALL:
             return result, 0
         return result, self._statuses[self._program[result].number]
+
+    @cached_property
+    def _no_words(self) -> Words:
+        """The binding of a step without ports."""
+        return np.zeros(0, np.int64)
 
     def call_at(self, position: int) -> int:
         """Returns the number of the call at a position."""
@@ -396,7 +415,7 @@ class Instance:
     def _limit(self, cancellation: int, deadline_ns: int, loop_timeout_ns: int) -> None:
         """Sets the cancellation, deadline and loop timeout of the next runs."""
         self._limits = cancellation, deadline_ns, loop_timeout_ns
-        self._own[_CANCELLATION : _LOOP_TIMEOUT + 1] = self._limits
+        self._own[_CANCELLATION : _LOOP_TIMEOUT + 1] = array.array(_WORD, self._limits)
 
     def _after_fork(self) -> None:
         """Replaces the pool; a forked child has its own."""
@@ -416,13 +435,13 @@ class Instance:
         """Measures each kernel with the current memory contents."""
         step, times, unbound = self._own, [], self._ports.unbound()
         self._limit(NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS)
-        first, step[1] = int(step[0]), 1
+        first, step[1] = step[0], 1
         try:
             for position, instruction in enumerate(self._program):
                 if instruction.opcode is not Opcode.CALL:
                     continue
                 call = self._executable.calls[instruction.number]
-                step[0] = first + step.itemsize * RECORD_WORDS * position
+                step[0] = first + _WORD_BYTES * RECORD_WORDS * position
                 started = time.perf_counter_ns()
                 self._run(unbound)
                 times.append(
@@ -434,7 +453,7 @@ class Instance:
                     )
                 )
         finally:
-            step[:2] = first, self._count
+            step[0], step[1] = first, self._count
         return tuple(times)
 
 

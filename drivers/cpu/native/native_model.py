@@ -6,17 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Final, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
-from neurald.drivers.cpu.native.growing_instance import (
-    ArraysBinding,
-    GrowingBinding,
-    GrowingInstance,
-    LengthsRefused,
-)
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
@@ -24,7 +16,6 @@ from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.strings import resolved
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
-from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
@@ -34,11 +25,17 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.lazy_numpy import np
+from neurald.hal.memory.pool import HostMemory, aligned_zeros, buffer_address
 from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
+
+if TYPE_CHECKING:
+    # Few models have lengths that change.
+    from neurald.drivers.cpu.native.growing_instance import GrowingBinding, GrowingInstance
+    from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
 #: Maximum time of a step that keeps the GIL. Releasing it takes as long as a part of this, and much
 #: longer if another thread gets it.
@@ -74,10 +71,10 @@ class NativeModel:
         self,
         executable: Executable,
         codes: Sequence[bytes],
-        constants: np.ndarray,
+        constants: Array | memoryview,
         team: Team,
         origin: "NativeModel | None" = None,
-        opened: OpenExecutable | None = None,
+        opened: "OpenExecutable | None" = None,
     ) -> None:
         self.executable = executable
         self.opened = opened
@@ -88,7 +85,7 @@ class NativeModel:
             self._reservation = reserve(
                 constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
             )
-            self.constants = _aligned(constants)
+            self.constants = _aligned(HostMemory(constants).view())
             names = {
                 name
                 for call in executable.calls
@@ -99,12 +96,14 @@ class NativeModel:
             self._reservation, self.constants = origin._reservation, origin.constants
             self._code = origin._code
         # A reference to this object would create a cycle and delay the release of its memory.
-        memory = self._code, self.constants.ctypes.data, team
-        self._new_instance: Callable[[], Instance | GrowingInstance] = (
-            partial(Instance, executable, *memory)
-            if opened is None
-            else partial(GrowingInstance, opened, *memory)
-        )
+        memory = self._code, buffer_address(self.constants), team
+        self._new_instance: Callable[[], Instance | GrowingInstance]
+        if opened is None:
+            self._new_instance = partial(Instance, executable, *memory)
+        else:
+            from neurald.drivers.cpu.native import growing_instance
+
+            self._new_instance = partial(growing_instance.GrowingInstance, opened, *memory)
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
         self._short_instance: Instance | None = None
         self._is_measured = False
@@ -124,7 +123,7 @@ class NativeModel:
 
     def run(
         self,
-        binding: ArgumentBinding | GrowingBinding,
+        binding: "ArgumentBinding | GrowingBinding",
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
         taken: list[int] | None = None,
@@ -189,6 +188,8 @@ class NativeModel:
         # Other threads may replace the strings of an array, which the step still reads.
         sources = [each.copy() if each.dtype == object else np.ascontiguousarray(each) for each in inputs]
         if self.opened is not None:
+            from neurald.drivers.cpu.native.growing_instance import ArraysBinding, LengthsRefused
+
             kinds = [stored_dtype(port.operand.type) for port in self.executable.outputs]
             lengths = self.opened.input_lengths([each.shape for each in sources])
             if lengths is None:
@@ -319,9 +320,9 @@ def _name(stopped: KernelCall | Instruction) -> str:
     return "a copy" if isinstance(stopped, Instruction) else stopped.label
 
 
-def _aligned(contents: np.ndarray) -> np.ndarray:
-    if contents.ctypes.data % ALIGNMENT == 0:
+def _aligned(contents: memoryview) -> memoryview:
+    if buffer_address(contents) % ALIGNMENT == 0:
         return contents
-    copy = aligned_zeros(contents.nbytes, ALIGNMENT)
+    copy = HostMemory(aligned_zeros(contents.nbytes, ALIGNMENT)).view()
     copy[:] = contents
     return copy

@@ -34,10 +34,8 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.drivers.cpu.target.string_sources import (
     OBJECT_TYPE,
@@ -45,9 +43,11 @@ from neurald.drivers.cpu.target.string_sources import (
     STRING_LENGTH,
     string_access_text,
 )
+from neurald.hal.lazy_numpy import Array as Array
+from neurald.hal.lazy_numpy import np
 
-Words: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+#: An array of 64-bit integers.
+Words: TypeAlias = Array
 #: Runs a step on arrays; see `StepCall.on_arrays`.
 ArrayFunction: TypeAlias = Callable[..., list[Array] | None]
 
@@ -143,6 +143,8 @@ _RunCall = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 def python_call_text() -> str:
     """Returns the IR of the functions, which call `neurald_run` of the step program."""
+    from neurald.drivers.compiler.support.kernel_file import kernel_text
+
     words = {
         name: _WORD_BYTES * position
         for names in (_TABLE, _CALL, _PORT)
@@ -325,7 +327,7 @@ class StepPorts:
         inputs, outputs: the ports. The step's arguments refer to the arena.
     """
 
-    def __init__(self, inputs: Sequence[StepPort], outputs: Sequence[StepPort]) -> None:
+    def __init__(self, inputs: Sequence[StepPort] = (), outputs: Sequence[StepPort] = ()) -> None:
         self.inputs = len(inputs)
         self.outputs = len(outputs)
         self.words = np.zeros((len(inputs) + len(outputs), len(_PORT)), np.int64)

@@ -59,7 +59,6 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 import os
 from typing import Final
 
-from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.native.python_call import python_call_text
 from neurald.drivers.cpu.target.executable import RECORD_WORDS, Opcode
 
@@ -119,6 +118,8 @@ def step_program_text() -> str:
     `python_call` run a step, too.
     """
     declaration, pause = _PAUSES.get(os.uname().machine, ("", ""))
+    from neurald.drivers.compiler.support.kernel_file import kernel_text
+
     program = kernel_text(
         __name__,
         "step_program.ll",

@@ -4,15 +4,14 @@ See `neurald.drivers.cpu.target.string_sources` for the words, and
 `neurald.drivers.compiler.ir.string_references` for references.
 """
 
+import array
+import ctypes
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from neurald.drivers.compiler.ir.string_references import POSITION_BITS
 from neurald.drivers.cpu.target.string_sources import HEAD_WORDS, SOURCE_WORDS
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from neurald.hal.lazy_numpy import Array, np
 
 _WORD_BYTES: Final = 8
 _POSITION_MASK: Final = (1 << POSITION_BITS) - 1
@@ -27,14 +26,13 @@ class StringSources:
     """
 
     def __init__(self, constants: Sequence[bytes], inputs: int) -> None:
-        self._constants = string_row((b"", *constants))
-        self.words: Final = np.zeros(HEAD_WORDS + SOURCE_WORDS * (1 + inputs), np.int64)
-        self.words[0] = 1 + inputs
-        self.words[HEAD_WORDS : HEAD_WORDS + SOURCE_WORDS] = (
-            self._constants.size,
-            self._constants.ctypes.data,
+        count = 1 + len(constants)
+        objects: list[Any] = [b"", *constants]
+        self._constants = (ctypes.py_object * count)(*objects)
+        self.words: Final = array.array(
+            "q", (1 + inputs, count, ctypes.addressof(self._constants), *[0] * (SOURCE_WORDS * inputs))
         )
-        self.address: int = self.words.ctypes.data
+        self.address, _ = self.words.buffer_info()
 
     def source(self, port: int) -> int:
         """Returns the address of the words of an input's source."""
@@ -43,14 +41,7 @@ class StringSources:
     def set_source(self, port: int, count: int, address: int) -> None:
         """Makes strings at an address, which the caller keeps, the source of an input."""
         start = HEAD_WORDS + SOURCE_WORDS * (1 + port)
-        self.words[start : start + SOURCE_WORDS] = count, address
-
-
-def string_row(strings: Sequence[bytes]) -> Array:
-    """Returns strings as an array of rank 1."""
-    row = np.empty(len(strings), object)
-    row[:] = strings
-    return row
+        self.words[start : start + SOURCE_WORDS] = array.array("q", (count, address))
 
 
 def first_reference(port: int) -> int:

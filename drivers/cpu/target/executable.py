@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
+from neurald.drivers.compiler.memory.buffer_location import BufferLocation, Port
 from neurald.hal.model.types import Operand
 from neurald.hal.records import replace
 

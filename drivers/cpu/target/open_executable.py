@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
-from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.compiler.memory.extent_program import ExtentProgram
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT

@@ -8,7 +8,6 @@ is a `bytes` object of CPython, which never changes: whoever runs a step keeps i
 from typing import Final
 
 from neurald.drivers.compiler.ir.string_references import POSITION_BITS
-from neurald.drivers.compiler.support.kernel_file import kernel_text
 
 #: Number of words before the first source, and of each source.
 HEAD_WORDS: Final = 1
@@ -27,6 +26,8 @@ def string_access_text(prefix: str) -> str:
     Args:
         prefix: begins the names of the functions.
     """
+    from neurald.drivers.compiler.support.kernel_file import kernel_text
+
     return kernel_text(
         __name__,
         "string_sources.ll",

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.dialect import functions_for, memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
 from neurald.drivers.opencl.codegen.template import fill, templates

@@ -6,7 +6,7 @@ All values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assig
 import msgspec
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
+from neurald.drivers.compiler.memory.buffer_location import BufferLocation, Port
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.runtime.persistent_kernel import ABORTED
 

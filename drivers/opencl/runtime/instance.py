@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-import platformdirs
 
 from neurald.hal.device import Capabilities, Device, ExecuteOptions, Performance, PrepareOptions
 from neurald.hal.errors import Error
@@ -35,6 +34,7 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.user_directories import cache_directory
 from neurald.hal.registry import create_device
 
 _LOG = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def calibrated(device: Device) -> Capabilities:
 
 def _path(device: Device, cpu: Device) -> Path:
     key = hashlib.sha256(f"{device.version}\0{cpu.version}".encode()).hexdigest()[:32]
-    return platformdirs.user_cache_path("neurald") / "calibration" / f"{key}.json"
+    return cache_directory() / "calibration" / f"{key}.json"
 
 
 def _read(path: Path) -> _Figures | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import kernel_name, program_text
 from neurald.drivers.opencl.compiler import BUFFERS, phase_of

@@ -8,14 +8,12 @@ that it is not available yet.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from neurald.hal.errors import BadData
+from neurald.hal.lazy_numpy import Array as Array
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.types import FusedActivation, Lifetime, Operand, PaddingScheme, Subgraph
 from neurald.hal.operations.machinery.signature import Binding, Parameter
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Shape = tuple[int, ...]
 RuleResult = TypeVar("RuleResult")
 

@@ -105,10 +105,13 @@ class Connection:
         limit_s = time.monotonic() + CONNECT_TIMEOUT_S
         limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
         activate(address, limit_s)
-        # The machine's service keeps its tokens to itself. It admits users over the side channel.
+        # The machine's service keeps its tokens to itself.
         is_of_machine = address.path is not None and in_machine_directory(address.path)
         has_token = tls is None and not (is_of_machine and token_file is None)
-        self._access = token_metadata(client_token(address, token_file) if has_token else None)
+        token = client_token(address, token_file) if has_token else None
+        self._access = token_metadata(token)
+        # Users whom a daemon admits without a token get a session over the side channel first.
+        has_session_first = address.path is not None and token is None
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
         self._traffic = traffic
@@ -128,7 +131,7 @@ class Connection:
             # A stream of one message is a message, which needs no thread here.
             self._execute_at_once: Any = channel.unary_unary(_EXECUTE_WITH_DATA)
             self._execute_in_parts: Any = channel.stream_stream(_EXECUTE_WITH_DATA)
-            if not is_of_machine:
+            if not has_session_first:
                 # gRPC finds out whether the daemon answers, before the side channel waits for its
                 # greeting.
                 self.description: device_pb2.DescribeReply = self._first_call(limit_s)
@@ -141,7 +144,7 @@ class Connection:
                 life.call_at_end(self._side_channel.shut_down)
                 session = self._side_channel.session
             self._metadata = (*self._access, (SESSION_KEY, session.hex()))
-            if is_of_machine:
+            if has_session_first:
                 self.description = self._first_call(limit_s)
             watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
             cleanup.callback(watch.cancel)

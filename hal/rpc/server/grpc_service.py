@@ -50,8 +50,9 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
-#: The largest message of an execution with data: a request, and 1 MiB of content.
-_MAX_DATA_MESSAGE_BYTES = CHUNK_BYTES + (1 << 18)
+#: The largest message of a call that sends several: a request, and 1 MiB of content. No other thread
+#: runs while protobuf decodes one.
+_MAX_PART_BYTES = CHUNK_BYTES + (1 << 18)
 #: How many nested messages and byte strings it may have, those of some thousand arguments.
 _MAX_REQUEST_PARTS = 20_000
 #: The time that the threads that serve all clients spend on a byte of memory sent over gRPC.
@@ -351,12 +352,21 @@ class _SessionWatch:
 
 
 def _arriving(parts: Iterator[bytes], stream: Stream, place: ServingPlace) -> Iterator[bytes]:
-    """Yields messages of a client, each in a turn, as progress of the stream and as paced work."""
+    """Yields messages of a client, each in a turn, as progress of the stream and as paced work.
+
+    Raises:
+        ResourceExhaustedPersistent: a message is too large.
+    """
     while True:
         place.end()
         part = next(parts, None)
         if part is None:
             return
+        if len(part) > _MAX_PART_BYTES:
+            raise ResourceExhaustedPersistent(
+                f"a message has {len(part)} bytes; where a call sends several, each may have at most "
+                f"{_MAX_PART_BYTES}"
+            )
         place.take()
         stream.moves(len(part))
         yield part
@@ -378,12 +388,8 @@ def _with_data(data: bytes) -> DataMessage[device_pb2.ExecuteWithDataRequest]:
 
     Raises:
         BadData: the bytes are not a message, or have fields that are not known here.
-        ResourceExhaustedPersistent: the message is too large, or has too many parts.
+        ResourceExhaustedPersistent: the message has too many parts.
     """
-    if len(data) > _MAX_DATA_MESSAGE_BYTES:
-        raise ResourceExhaustedPersistent(
-            f"a message of ExecuteWithData has {len(data)} bytes; at most {_MAX_DATA_MESSAGE_BYTES} are allowed"
-        )
     head, chunks = split(device_pb2.ExecuteWithDataRequest, data, is_strict=True)
     # This refuses unknown fields, too.
     count_parts(device_pb2.ExecuteWithDataRequest, head, _MAX_REQUEST_PARTS)

@@ -49,6 +49,7 @@ class OperandType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OPERAND_TYPE_TENSOR_FLOAT64: _ClassVar[OperandType]
     OPERAND_TYPE_TENSOR_COMPLEX64: _ClassVar[OperandType]
     OPERAND_TYPE_TENSOR_STRING: _ClassVar[OperandType]
+    OPERAND_TYPE_TENSOR_COMPLEX128: _ClassVar[OperandType]
 
 class OperationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -240,6 +241,7 @@ OPERAND_TYPE_TENSOR_UINT64: OperandType
 OPERAND_TYPE_TENSOR_FLOAT64: OperandType
 OPERAND_TYPE_TENSOR_COMPLEX64: OperandType
 OPERAND_TYPE_TENSOR_STRING: OperandType
+OPERAND_TYPE_TENSOR_COMPLEX128: OperandType
 OPERATION_TYPE_ADD: OperationType
 OPERATION_TYPE_AVERAGE_POOL_2D: OperationType
 OPERATION_TYPE_CONCATENATION: OperationType

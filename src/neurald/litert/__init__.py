@@ -16,11 +16,14 @@ from neurald.runtime.litert.options import (
 )
 from neurald.runtime.litert.signature_runner import SignatureRunner
 from neurald.runtime.litert.tensor_buffer import TensorBuffer
+from neurald.runtime.tflite.custom_operators import CustomFunction, CustomOperators
 
 __all__ = [
     "CompiledModel",
     "CpuKernelMode",
     "CpuOptions",
+    "CustomFunction",
+    "CustomOperators",
     "Delegate",
     "Environment",
     "EnvironmentOptions",

@@ -13,7 +13,7 @@ from support.opencl.models import Models, expect_close, random_inputs, random_mo
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform.discovery import DeviceContext

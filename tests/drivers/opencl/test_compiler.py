@@ -6,7 +6,7 @@ from support.opencl.models import FLOAT, INT32, Models, random_model
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.compiler import ALIGNMENT, Compiled, compile_model
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform.discovery import DeviceContext

@@ -86,9 +86,7 @@ def test_one_of_another_user_is_refused(place: Path) -> None:
 
 def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SECRET_VARIABLE)
-    monkeypatch.setattr(
-        "neurald.hal.cache.secret.platformdirs.user_state_path", lambda name: Path("~") / name
-    )
+    monkeypatch.setattr("neurald.hal.cache.secret.state_directory", lambda: Path("~") / "neurald")
     with pytest.raises(BadState, match="set HOME"):
         secret_path()
 

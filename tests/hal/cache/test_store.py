@@ -310,7 +310,7 @@ def test_a_place_where_none_can_be_made() -> None:
 
 
 def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.hal.cache.store.platformdirs.user_cache_path", lambda name: Path("~") / name)
+    monkeypatch.setattr("neurald.hal.cache.store.cache_directory", lambda: Path("~") / "neurald")
     with pytest.raises(BadState, match="set HOME"):
         default_directory()
 

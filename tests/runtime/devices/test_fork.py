@@ -23,10 +23,9 @@ from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.support import gc_pause
 from neurald.drivers.cpu.native import llvm
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.process import fork
+from neurald.hal.process import fork, gc_pause
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.rpc.client.device import RemoteDevice
 

@@ -296,7 +296,7 @@ def test_no_secret(
 
 
 def test_no_home(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("neurald.hal.cache.store.platformdirs.user_cache_path", lambda name: Path("~") / name)
+    monkeypatch.setattr("neurald.hal.cache.store.cache_directory", lambda: Path("~") / "neurald")
     assert Caching.by_default() is None
     assert Caching.by_default() is None
     assert len(warnings(caplog)) == 1

@@ -119,6 +119,25 @@ def test_others_are_told_that_they_have_no_permission(daemon: str, machine: Path
 
 
 @needs_root
+def test_users_are_admitted_to_a_socket_anywhere(machine: Path) -> None:
+    """Those whom root admits to a daemon need no token, wherever its socket is."""
+    folder = machine.with_name("elsewhere")
+    folder.mkdir()
+    address = f"unix://{folder / 'adder.sock'}"
+    process = start_as(0, [0], _SERVE, address, "[]", environment=environment(machine))
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == address
+    out, _ = run_as(MEMBER, [MEMBER, SERVICE_GROUP], _CONNECT, address, environment=environment(machine))
+    assert out == "adder@adder\n"
+    out, _ = run_as(STRANGER, [STRANGER], _CONNECT, address, environment=environment(machine))
+    assert out.startswith(f"UNAVAILABLE_DEVICE permission denied: user {STRANGER} is not among the users")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    out, _ = run_as(MEMBER, [MEMBER], _CONNECT, address, environment=environment(machine))
+    assert out.startswith("UNAVAILABLE_DEVICE")
+
+
+@needs_root
 def test_a_stranger_who_skips_the_side_channel_gets_nothing(daemon: str, machine: Path) -> None:
     program = """
 import grpc

@@ -6,7 +6,7 @@ Most of the build time of a small program is a fixed cost.
 from collections.abc import Iterable, Sequence
 from unittest.mock import patch
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl import compiler
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import program_text

@@ -29,6 +29,7 @@ _DTYPES = {
     "FLOAT16": "<f2",
     "FLOAT64": "<f8",
     "COMPLEX64": "<c8",
+    "COMPLEX128": "<c16",
     "UINT64": "<u8",
     "UINT32": "<u4",
     "UINT16": "<u2",

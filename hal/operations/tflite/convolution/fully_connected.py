@@ -73,7 +73,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     shape, (units, depth) = call.shape("input"), call.shape("filter")
     expect_bias(call, units)
     if call.scalar("keep_dimensions"):
-        if depth < 1 or shape[-1:] != (depth,):
+        if shape[-1:] != (depth,):
             raise BadData(
                 f"{call.name('input')} has shape {list(shape)}; a last dimension of {depth}, the row "
                 "length of "
@@ -81,6 +81,9 @@ def _shape(call: Call) -> tuple[Shape, ...]:
             )
         return ((*shape[:-1], units),)
     elements = math.prod(shape)
+    if depth == 0 and shape[-1:] == (0,):
+        # Rows of no elements, whose products are 0. Their number does not follow from the elements.
+        return ((math.prod(shape[:-1]), units),)
     if depth < 1 or elements % depth:
         raise BadData(
             f"{call.name('input')} has shape {list(shape)}, {elements} elements; "

@@ -71,12 +71,15 @@ _BITS = (*REALS, _COMPLEX)
 def _part(operation_type: OperationType, function: Callable[[Array], Array]) -> Definition:
     def reference(call: Call) -> tuple[Array, ...]:
         with np.errstate(over="ignore"):
-            return (np.array(function(call.array("input")), np.float32),)
+            return (np.array(function(call.array("input")), call.operand("output").type.dtype),)
 
     return Definition(
         type=operation_type,
         forms=(_FORM,),
-        rows=(row(_LEVEL, T=_COMPLEX, U=OperandType.TENSOR_FLOAT32),),
+        rows=(
+            row(_LEVEL, T=_COMPLEX, U=OperandType.TENSOR_FLOAT32),
+            row(_LEVEL, T=OperandType.TENSOR_COMPLEX128, U=OperandType.TENSOR_FLOAT64),
+        ),
         shape=shape_of_input,
         reference=reference,
     )

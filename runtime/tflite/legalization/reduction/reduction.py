@@ -33,6 +33,7 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Lega
         flag = graph.int32(keeps) if is_mean else graph.boolean(value=keeps)
         inputs, result = (source, axes, flag), graph.output(operator)
         dimensions, values = graph.operand(source).dimensions, graph.value(axes)
+        _expect_rank(graph, source, axes, result, keeps=keeps)
         # An unknown length may be 0; only TFLite's operation defines the mean of nothing.
         gone = () if not dimensions or values is None else values.tolist()
         if is_mean and dimensions and any(not dimensions[axis % len(dimensions)] for axis in gone):
@@ -52,6 +53,23 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Lega
         graph.reshape(target, (), result)
 
     return rule
+
+
+def _expect_rank(graph: SubgraphBuilder, source: int, axes: int, result: int, *, keeps: bool) -> None:
+    """Corrects the rank of a result in the file, which is taken if lengths of the source are open.
+
+    Files of vectors that may be empty state rank 1 for their sum.
+    """
+    dimensions, values = graph.operand(source).dimensions, graph.value(axes)
+    if dimensions is None:
+        return
+    if keeps:
+        graph.expect_rank(result, len(dimensions))
+    elif values is not None:
+        gone = {axis % len(dimensions) for axis in values.ravel().tolist()} if dimensions else set()
+        graph.expect_rank(result, len(dimensions) - len(gone))
+    elif dimensions and graph.operand(axes).dimensions == (1,):
+        graph.expect_rank(result, len(dimensions) - 1)
 
 
 def cumulative_sum(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from support.compiler.graphs import GraphBuilder
 from support.opencl.models import FLOAT, Models
-from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferAssignment, Port, assign_buffers
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.hal.errors import BadData
 
 pytestmark = pytest.mark.quick
 
@@ -113,27 +112,3 @@ def test_ports_describe_the_operands_of_the_model() -> None:
     assert unused is not None
     for port in (first, second, output):
         port.check(found.arena_bytes)
-
-
-@sweep(
-    "changes",
-    [
-        {"offset": -1},
-        {"offset": 41},
-        {"size_bytes": 20},
-        {"dimensions": (2, -3)},
-        {"type": 9999},
-    ],
-)
-def test_invalid_ports_are_refused(changes: dict[str, int]) -> None:
-    fields = {
-        "offset": 40,
-        "size_bytes": 24,
-        "dimensions": (2, 3),
-        "type": int(FLOAT),
-        "scale": 0.0,
-        "zero_point": 0,
-    }
-    Port(**fields).check(64)  # type: ignore[arg-type]
-    with pytest.raises(BadData):
-        Port(**{**fields, **changes}).check(64)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import pytest
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.program_text import function_text, kernel_name, program_text
 from neurald.hal.records import replace

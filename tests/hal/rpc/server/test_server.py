@@ -16,12 +16,19 @@ from support.models.addition import AddingDevice, addition
 
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.errors import BadData, Error, OutputInsufficientSize, ResultCode, error_for
+from neurald.hal.errors import (
+    BadData,
+    Error,
+    OutputInsufficientSize,
+    ResourceExhaustedPersistent,
+    ResultCode,
+    error_for,
+)
 from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.types import OperandType
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.hal.rpc.transport.status import MAX_MESSAGE_BYTES, SESSION_KEY, error_from
+from neurald.hal.rpc.transport.status import CHUNK_BYTES, MAX_MESSAGE_BYTES, SESSION_KEY, error_from
 from neurald.hal.rpc.wire.model import model_to_wire
 
 LIMITS = Limits(sessions=3, prepared_models=2, memories=12, memory_bytes=1 << 20)
@@ -317,6 +324,12 @@ def test_memories_in_wrong_pieces_are_refused(peer: Peer, parts: Any, reason: st
     with pytest.raises(BadData, match=reason):
         peer.call("WriteMemory", iter(parts))
     assert peer.call("GetStatus", device_pb2.GetStatusRequest()).memories == 0
+
+
+def test_pieces_of_memory_are_limited(peer: Peer) -> None:
+    with pytest.raises(ResourceExhaustedPersistent, match=r"a message has 1572\d+ bytes; .* at most 1310720"):
+        peer.call("WriteMemory", iter([size(CHUNK_BYTES), chunk(bytes(3 * CHUNK_BYTES // 2))]))
+    peer.call("WriteMemory", iter([size(CHUNK_BYTES), chunk(bytes(CHUNK_BYTES))]))
 
 
 def test_results_that_did_not_fit_are_no_error(peer: Peer, device: AddingDevice) -> None:

@@ -24,6 +24,7 @@ from support.tflite.operator import (
 )
 from support.tflite.weights import CHANNEL_SCALES, exact_floats, random_bytes
 
+import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
@@ -280,3 +281,13 @@ def test_fully_connected_refuses(
 ) -> None:
     with pytest.raises(BadData, match=message):
         load("FULLY_CONNECTED", (source, weights), shaped(1, 3), "FullyConnectedOptions", **values)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_rows_of_no_elements_give_the_bias(load: Load, *, keeps: bool) -> None:
+    inputs = (shaped(2, 0), shaped(3, 0), fixed([1.0, 2.0, 3.0]))
+    model = load("FULLY_CONNECTED", inputs, shaped(2, 3), "FullyConnectedOptions", KeepNumDims=keeps)
+    empty = np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32)
+    for device in (nd.open_device("cpu"), nd.open_device("reference")):
+        (found,) = nd.CompilationBuilder(model, [device]).finish().run(*empty)
+        assert found.tolist() == [[1, 2, 3], [1, 2, 3]]

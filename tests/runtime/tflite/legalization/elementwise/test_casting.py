@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from support.models.whole_model import run_references
 from support.tflite.operator import Load, shaped, types
-from support.tflite.results import run_operator
+from support.tflite.results import run_operator, run_with_kernels
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.schema import INT2, UINT4
@@ -25,6 +25,14 @@ def test_parts_of_complex_numbers(load: Load) -> None:
     number = shaped(2, type_="COMPLEX64")
     for code, expected in (("REAL", [3, 0]), ("IMAG", [4, -1]), ("COMPLEX_ABS", [5, 1])):
         assert run_references(load(code, (number,), shaped(2)), [3 + 4j, -1j])[0].tolist() == expected
+
+
+def test_parts_of_numbers_of_double_precision(load: Load) -> None:
+    numbers = np.array([3 + 4j, 1e200 * (1 + 1j), 1 / 3 - 2j])
+    inputs = [shaped(3, type_="COMPLEX128")]
+    for code, function in (("REAL", np.real), ("IMAG", np.imag), ("COMPLEX_ABS", np.abs)):
+        model = load(code, inputs, shaped(3, type_="FLOAT64"))
+        np.testing.assert_allclose(run_with_kernels(model, numbers), function(numbers), rtol=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -226,3 +226,16 @@ def test_mean_with_another_output_scale(load: Load) -> None:
 def test_refuses_axes(load: Load, axes: dict[str, Any], message: str) -> None:
     with pytest.raises(BadData, match=message):
         load("MEAN", (shaped(2, 3), axes), shaped(1), "ReducerOptions")
+
+
+@sweep("code", ["MEAN", "SUM", "REDUCE_MAX"])
+@sweep("axes", [fixed([0], "INT32"), fixed(0, "INT32"), shaped(1, type_="INT32")])
+@sweep("length", [0, 3])
+def test_the_rank_of_a_reduced_vector_is_0_whatever_the_file_states(
+    load: Load, code: str, axes: dict[str, Any], length: int
+) -> None:
+    model = load(code, (shaped(1, shape_signature=(-1,)), axes), shaped(1), "ReducerOptions", KeepDims=False)
+    inputs = [np.zeros(length, np.float32)] + ([] if "data" in axes else [np.zeros(1, np.int32)])
+    for device in (nd.open_device("cpu"), ReferenceDevice()):
+        (found,) = nd.CompilationBuilder(model, [device]).finish().run(*inputs)
+        assert found.shape == ()

@@ -1,4 +1,4 @@
-"""Pauses Python's cyclic garbage collector while a compiler allocates many long-lived objects."""
+"""Pauses Python's cyclic garbage collector while many long-lived objects are created."""
 
 import gc
 import os
@@ -14,7 +14,10 @@ _state = {"count": 0, "was_enabled": False}
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Pauses garbage collection, which would take time but find few cycles in a compiler's objects.
+    """Pauses garbage collection during the block.
+
+    It would take time, but find few cycles in the objects of a compiler or of modules that are
+    imported.
 
     Several threads may pause it at once. The last one restores the collector's original state.
     """

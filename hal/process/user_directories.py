@@ -1,0 +1,30 @@
+"""The directories for this user's files, as the XDG Base Directory Specification defines them."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+#: Of everything below these directories.
+_NAME: Final = "neurald"
+
+
+def cache_directory() -> Path:
+    """Returns the directory for files that can be created again."""
+    return _directory("XDG_CACHE_HOME", "~/.cache")
+
+
+def state_directory() -> Path:
+    """Returns the directory for files that last and belong to this machine."""
+    return _directory("XDG_STATE_HOME", "~/.local/state")
+
+
+def configuration_directory() -> Path:
+    """Returns the directory for files that the user writes."""
+    return _directory("XDG_CONFIG_HOME", "~/.config")
+
+
+def _directory(variable: str, default: str) -> Path:
+    named = os.environ.get(variable, "")
+    # Paths that are not absolute are to be ignored. Without a home directory "~" stays, and the
+    # result is not absolute.
+    return Path(named if named.startswith("/") else os.path.expanduser(default)) / _NAME  # noqa: PTH111 - never raises

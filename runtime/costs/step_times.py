@@ -1,0 +1,34 @@
+"""Chooses the runs of a step whose times refine the costs of its device.
+
+The first two are left out, because they load code and memory. Then every run counts whose number is
+a power of two, so that a step that runs often costs nothing.
+"""
+
+from typing import Final
+
+from neurald.hal.device import Device
+from neurald.hal.model.types import Model
+
+_FIRST_RUNS: Final = 2
+
+
+class StepTimes:
+    """Collects the times of the runs of one step on one device.
+
+    Args:
+        device: that runs the step.
+        model: of the step.
+    """
+
+    def __init__(self, device: Device, model: Model) -> None:
+        self._device = device
+        self._model = model
+        self._runs = 0
+
+    def add(self, seconds: float) -> None:
+        """Adds the time of a run, from the call of the device to its return."""
+        self._runs = runs = self._runs + 1
+        if runs > _FIRST_RUNS and not runs & (runs - 1):
+            from neurald.runtime.costs.refinement import refine_step  # imports much
+
+            refine_step(self._device, self._model, seconds)

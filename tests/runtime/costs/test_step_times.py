@@ -1,0 +1,23 @@
+"""Only some runs of a step refine the costs of its device."""
+
+import numpy as np
+import pytest
+from support.models.addition import addition
+
+import neurald as nd
+from neurald.hal.registry import create_device
+from neurald.runtime.costs import refinement
+from neurald.runtime.costs.step_times import StepTimes
+
+
+def test_runs_whose_number_is_a_power_of_two_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    refined: list[float] = []
+
+    def refine(device: nd.Device, model: nd.Model, seconds: float) -> None:
+        refined.append(seconds)
+
+    monkeypatch.setattr(refinement, "refine_step", refine)
+    times = StepTimes(create_device("reference"), addition(np.ones(1, np.float32)))
+    for number in range(1, 20):
+        times.add(float(number))
+    assert refined == [4, 8, 16]
