@@ -19,6 +19,7 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.product_stacking import stack_products
 from neurald.drivers.compiler.passes.scatter_expansion import expand_scatters
 from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
@@ -42,6 +43,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     MemoryRange,
     Phase,
     grid_barrier_text,
+    is_launched,
     is_supported,
     kernel_text,
     local_size,
@@ -169,6 +171,8 @@ def _compiled(
         fused = round_stored_only(fused)
     if is_fused:
         fused = eliminate_concat(fused, _ALIGNED)
+    if is_fused and kernel_set is KernelSet.ALL and not facts.is_cpu and facts.images is None:
+        fused = stack_products(fused, alignment=_ALIGNED.read_bytes)
     if is_fused and kernel_set is not KernelSet.GENERIC:
         fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
@@ -359,10 +363,11 @@ def phase_of(source: Source, call: KernelCall, status: int) -> Phase:
 def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> KernelCall | None:
     """Returns a call of a persistent kernel for all phases, without its number of groups.
 
-    Returns None if the device or the phases do not support it.
+    Returns None if the device or the phases do not support it, or are faster as separate kernels.
     """
-    size = local_size([phase.source for phase in phases])
-    if size is None or len(phases) < 2 or not is_supported(facts):
+    sources = [phase.source for phase in phases]
+    size = local_size(sources)
+    if size is None or len(phases) < 2 or not is_supported(facts) or is_launched(sources, facts):
         return None
     operations = sorted({each for phase in phases for each in phase.source.operations})
     return KernelCall(

@@ -4,7 +4,8 @@
 
 //: [function]
 //: The whole function.
-static void $NAME($PARAMETERS) {
+$HELPERS
+static void $KERNEL($PARAMETERS) {
   const int row = $ROW, item = lid % $WIDTH;
   if (row >= $ROWS) return;
 $REDUCTIONS
@@ -13,6 +14,12 @@ $LINES
     const float4 value = $VALUE;
     $STORE
   }
+}
+
+//: [other]
+//: What another work-item of the warp has.
+static inline void ${KERNEL}_other(float *found, const float value, const int distance) {
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(*found) : "f"(value), "r"(distance));
 }
 
 //: [reduction]
@@ -52,6 +59,6 @@ $EXCHANGE
 //: Combines the numbers of a warp.
   for (int distance = 16; distance > 0; distance >>= 1) {
     float other;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"($NAME), "r"(distance));
+    ${KERNEL}_other(&other, $NAME, distance);
     $COMBINE
   }

@@ -16,7 +16,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text
-from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import arguments_of
 from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
@@ -145,7 +145,7 @@ def _text(rows: _Rows, width: int) -> str | None:
     )
     return fill(
         _TEMPLATES["function"],
-        NAME=NAME,
+        HELPERS=_TEMPLATES["other"] if width == _WARP else "",
         PARAMETERS=rows.values.parameters,
         ROW="group" if width == _ITEMS else f"(group * {_ITEMS // width} + lid / {width})",
         ROWS=rows.row.extent,

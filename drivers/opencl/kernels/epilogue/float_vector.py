@@ -86,6 +86,8 @@ class FloatVector:
             return self.value(expression.operands[0]) if is_widened else None
         if expression.type is not Scalar.FLOAT32:
             return None
+        if op is Op.SELECT:
+            return self._select(expression)
         texts = [self.value(each) for each in expression.operands]
         if any(text is None for text in texts):
             return None
@@ -103,6 +105,15 @@ class FloatVector:
         if op in (Op.MINIMUM, Op.MAXIMUM):
             return _extreme(op, expression.operands, wide)
         return None
+
+    def _select(self, expression: Apply) -> str | None:
+        """Selects by a condition that is the same for all four columns."""
+        condition, *sides = expression.operands
+        holds, texts = self.loads.uniform(condition), [self.value(each) for each in sides]
+        if holds is None or any(text is None for text in texts):
+            return None
+        first, second = texts
+        return f"{holds} ? (float4)({first}) : (float4)({second})"
 
 
 def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> str:

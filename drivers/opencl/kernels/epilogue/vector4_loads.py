@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression, Linear, Load
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Axis, Expression, Linear, Load
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
@@ -79,6 +79,13 @@ class Vector4Loads:
         self._at(read, text, place)
         self.vector4_values.append(expression.value)
         return Vector4(read.load4(text), is_uniform=False)
+
+    def uniform(self, expression: Expression) -> str | None:
+        """Returns the text of an expression that is the same for all four columns; None for others."""
+        parts = set(walk(expression))
+        if self._column in parts or any(isinstance(each, AccumulatorRef | Load) for each in parts):
+            return None
+        return self._places.value(expression)
 
     def _at(self, read: KernelArgument, text: str, place: Expression) -> None:
         if read.space == "__global":

@@ -74,6 +74,7 @@ $COPY_BEGIN
   for (int step = first; step < last; ++step) {
     asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
     barrier(CLK_LOCAL_MEM_FENCE);
+$COPY_EARLY
 $REST_STEP
     const uint left_at = local_at + stage * $STEP, right_at = left_at + $BM * $BYTES;
 #pragma unroll
@@ -97,7 +98,7 @@ $REST_MULTIPLY
         }
     }
 $REST_STEP_END
-$COPY_NEXT
+$COPY_LATE
     stage = stage + 1 == $STAGES ? 0 : stage + 1;
   }
 $COPY_END

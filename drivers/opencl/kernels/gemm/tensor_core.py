@@ -106,6 +106,8 @@ class _WarpTiling:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
+#: With at most this many stages, a step is requested before the one that precedes it is multiplied.
+_EARLY_STAGES = 3
 #: Rows and columns of a group, and of a warp.
 _SHAPES = (
     (128, 256, 64, 64),
@@ -304,7 +306,7 @@ def _source(
     }
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
-    names |= {**_copies(product), **_rest(is_split_tf32=is_split_tf32)}
+    names |= {**_copies(product, tiling), **_rest(is_split_tf32=is_split_tf32)}
     if tiling.is_stored_by_warp:
         names |= {"FETCH": "", "STORE": store_text(product, after)}
         end = fill(_TEMPLATES["store_by_warp"], **names)
@@ -328,13 +330,18 @@ def _source(
     )
 
 
-def _copies(product: GemmView) -> dict[str, str]:
-    """Returns the templates that copy steps to local memory, by placeholder."""
+def _copies(product: GemmView, tiling: _WarpTiling) -> dict[str, str]:
+    """Returns the templates that copy steps to local memory, by placeholder.
+
+    With few stages, copies are requested before a step is multiplied, so that they have its time.
+    """
     is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
+    is_early = tiling.stages <= _EARLY_STAGES
     copied = "copy_left_or_zero" if product.left_zero else "copy_left"
     return {
         "COPY_BEGIN": _COPY_TEMPLATES["begin"],
-        "COPY_NEXT": _COPY_TEMPLATES["next"],
+        "COPY_EARLY": _COPY_TEMPLATES["next"] if is_early else "",
+        "COPY_LATE": "" if is_early else _COPY_TEMPLATES["next"],
         "COPY_END": _COPY_TEMPLATES["end"],
         "COPY_LEFT": _TEMPLATES["gather_left" if is_gathered else copied],
     }
