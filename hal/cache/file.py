@@ -19,7 +19,6 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 
-_CHUNK_BYTES = 1 << 20
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -145,9 +144,9 @@ def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
     digest = hashlib.sha256()
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600, dir_fd=directory)
     try:
-        for offset in range(0, content.size, _CHUNK_BYTES):
+        for part in content.parts():
             # Copied, so that the hashed bytes are the written ones even if the owner changes them.
-            chunk = bytes(content.view(offset, min(_CHUNK_BYTES, content.size - offset)))
+            chunk = bytes(part)
             digest.update(chunk)
             written = 0
             while written < len(chunk):

@@ -252,10 +252,17 @@ _lock = forkable_lock()
 def _pool_digest(pool: Memory, offset: int, length: int) -> bytes:
     """Returns the digest of bytes of a pool; cached for immutable memory."""
     if not (isinstance(pool, SharedMemory) and pool.readonly):
-        return hashlib.sha256(pool.view(offset, length)).digest()
+        return _digest_of(pool, offset, length)
     with _lock:
         known = _digests.setdefault(pool, {})
         found = known.get((offset, length))
     if found is None:
-        found = known[offset, length] = hashlib.sha256(pool.view(offset, length)).digest()
+        found = known[offset, length] = _digest_of(pool, offset, length)
     return found
+
+
+def _digest_of(pool: Memory, offset: int, length: int) -> bytes:
+    digest = hashlib.sha256()
+    for part in pool.parts(offset, length):
+        digest.update(part)
+    return digest.digest()
