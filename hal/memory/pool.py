@@ -217,11 +217,14 @@ class Memory:
         Raises:
             BadData: the range exceeds the memory.
         """
-        content = self.view(offset, length)
-        for start in range(0, content.nbytes, _PART_BYTES):
-            part = content[start : start + _PART_BYTES]
+        content, start = self.view(offset, length), 0
+        while start < content.nbytes:
+            # They end at multiples of their size, since a read maps the pages around it as well.
+            end = start + _PART_BYTES - (offset + start) % _PART_BYTES
+            part = content[start:end]
             yield part
             self._leave(offset + start, part.nbytes)
+            start = end
 
     def _leave(self, offset: int, length: int) -> None:
         """Is called when a part has been read."""

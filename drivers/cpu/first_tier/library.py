@@ -5,7 +5,6 @@ process, and kept in the cache. Models use it as soon as it is there. Nothing of
 imported for that in the process of an application.
 """
 
-import hashlib
 import logging
 import os
 import threading
@@ -19,6 +18,7 @@ import msgspec
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.device import Artifact, Variants
+from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData, Cancelled, Error
 from neurald.hal.execution.background import worker
 from neurald.hal.memory.pool import HostMemory
@@ -28,7 +28,6 @@ from neurald.hal.sync.cancellation import Cancellation
 _LOG = logging.getLogger(__name__)
 
 _MAGIC: Final = b"ncpl0001"
-_DIGEST_BYTES: Final = 32
 _NAME: Final = b"first tier"
 
 
@@ -137,7 +136,7 @@ def compile_library(target: Target) -> Artifact:
 def write_library(target: Target, codes: tuple[bytes, ...], step_program: bytes) -> Artifact:
     """Writes an artifact for `read_library`."""
     content = msgspec.msgpack.encode(_Stored(target=target.name, codes=codes, step_program=step_program))
-    digest = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    digest = digest_of(content)
     return Artifact(model=(HostMemory(_MAGIC + digest + content),), data=(HostMemory(b"-"),))
 
 
@@ -148,9 +147,9 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
         BadData: it is damaged, or for another target.
     """
     memory = artifact.model[0].view() if artifact.model else memoryview(b"")
-    start = len(_MAGIC) + _DIGEST_BYTES
+    start = len(_MAGIC) + DIGEST_BYTES
     digest, content = memory[len(_MAGIC) : start], memory[start:]
-    expected = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    expected = digest_of(content)
     if bytes(memory[: len(_MAGIC)]) != _MAGIC or digest != expected:
         raise BadData("the cache file is damaged or no library of the CPU driver")
     try:

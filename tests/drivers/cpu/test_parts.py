@@ -44,7 +44,7 @@ def read(device: Any, artifact: Artifact, model: nd.Model = MODEL) -> list[Any]:
 
 def changed(artifact: Artifact, change: Any) -> Artifact:
     """Returns the artifact with changed content and a valid digest."""
-    start = len(parts._MAGIC) + parts._DIGEST_BYTES
+    start = len(parts._MAGIC) + parts.DIGEST_BYTES
     (graph,) = msgspec.msgpack.decode(artifact.model[0].view()[start:], type=parts._Stored)
     content = msgspec.msgpack.encode(change(graph))
     return Artifact(model=(HostMemory(parts._MAGIC + parts._digest(content) + content),), data=artifact.data)
