@@ -9,6 +9,8 @@ from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native_segment import whole_steps
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
@@ -37,19 +39,25 @@ class CpuOpenModel:
         self._model = model
         self._native = native
         self._opened = opened
+        self._has_strings = has_string_ports(model)
 
-    def for_shapes(self, shapes: Sequence[Shape | None]) -> CpuPreparedModel | None:
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> CpuPreparedModel | PartlyCompiledModel | None:
         """See `OpenModel.for_shapes`."""
         if self._opened.sizings:
             lengths = self._opened.input_lengths(shapes)
             if lengths is None:
                 return None
+            if self._has_strings:
+                return PartlyCompiledModel(self._model, whole_steps(self._model, self._native))
             return GrowingModel(self._native, self._opened, self._model, lengths)
         executable = self._opened.executable(shapes)
         if executable is None:
             return None
         check_executable(executable, self._native.constants.nbytes)
-        return whole_model(self._native.resized(executable), lambda: ReferenceModel(self._model))
+        native = self._native.resized(executable)
+        if self._has_strings:
+            return PartlyCompiledModel(self._model, whole_steps(self._model, native))
+        return whole_model(native, lambda: ReferenceModel(self._model))
 
     def artifact(self) -> Artifact:
         """Returns the contents of cache files, see `read_open_artifact`."""
