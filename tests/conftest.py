@@ -107,6 +107,14 @@ def _optimized() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _android() -> Iterator[None]:
+    """Lets compilations choose devices by Android's rule, so that small models use several devices."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEURALD_POLICY", "android")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_limits() -> Iterator[None]:
     """Checks that a test does not change the resource limits of this process."""

@@ -95,7 +95,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
         kinds = {kind.value: kind for kind in _Kind}
         kind, artifact = kinds.get(compiled.note), compiled.artifact
         if kind is _Kind.REFERENCES:
-            return ReferenceModel(model)
+            return PartlyCompiledModel(model)
         if kind is None or artifact is None:
             raise OpFailed(f"the compiling process replied {compiled.note!r} without an artifact")
         if kind is _Kind.PARTS:
@@ -104,6 +104,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
             self.restore(artifact),
             lambda: ReferenceModel(model),
             keeps_artifact=self.keeps_artifact and kind is _Kind.WHOLE,
+            artifact=artifact,
         )
 
     def compile_open(

@@ -54,7 +54,7 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
         given = [
             np.ascontiguousarray(value, port.operand.type.dtype)
             for value, port in zip(inputs, executable.inputs, strict=True)
-            if value is not None and value.shape == port.dimensions
+            if value is not None and (self.native.opened is not None or value.shape == port.dimensions)
         ]
         if len(given) < len(inputs):
             return None

@@ -1,6 +1,5 @@
 """A model compiled for any lengths of its open dimensions, within the limits of its code."""
 
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
@@ -10,10 +9,13 @@ from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native_segment import whole_steps
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import Artifact
+from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
@@ -21,7 +23,6 @@ from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
 
 _MAGIC = b"ncpo0001"
-_DIGEST_BYTES = 32
 
 
 class CpuOpenModel:
@@ -38,19 +39,25 @@ class CpuOpenModel:
         self._model = model
         self._native = native
         self._opened = opened
+        self._has_strings = has_string_ports(model)
 
-    def for_shapes(self, shapes: Sequence[Shape | None]) -> CpuPreparedModel | None:
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> CpuPreparedModel | PartlyCompiledModel | None:
         """See `OpenModel.for_shapes`."""
         if self._opened.sizings:
             lengths = self._opened.input_lengths(shapes)
             if lengths is None:
                 return None
+            if self._has_strings:
+                return PartlyCompiledModel(self._model, whole_steps(self._model, self._native))
             return GrowingModel(self._native, self._opened, self._model, lengths)
         executable = self._opened.executable(shapes)
         if executable is None:
             return None
         check_executable(executable, self._native.constants.nbytes)
-        return whole_model(self._native.resized(executable), lambda: ReferenceModel(self._model))
+        native = self._native.resized(executable)
+        if self._has_strings:
+            return PartlyCompiledModel(self._model, whole_steps(self._model, native))
+        return whole_model(native, lambda: ReferenceModel(self._model))
 
     def artifact(self) -> Artifact:
         """Returns the contents of cache files, see `read_open_artifact`."""
@@ -90,7 +97,7 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
             f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
         )
     memory = artifact.model[0].view()
-    start = len(_MAGIC) + _DIGEST_BYTES
+    start = len(_MAGIC) + DIGEST_BYTES
     content = memory[start:]
     if memory[: len(_MAGIC)] != _MAGIC or memory[len(_MAGIC) : start] != _digest(content):
         raise BadData("these cache files are damaged or not from a model with open dimensions")
@@ -111,4 +118,4 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
 
 
 def _digest(content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    return digest_of(content)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Error
@@ -13,6 +14,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import ExecutionState
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 
 
@@ -66,6 +68,15 @@ class PartlyCompiledModel(ReferenceModel):
             return None
         is_whole = (steps[0].inputs, steps[0].outputs) == (graph.inputs, graph.outputs)
         return steps[0] if is_whole else None
+
+
+def has_string_ports(model: Model) -> bool:
+    """Returns True if an input or output has strings.
+
+    Compiled steps read the objects of arrays; a `PartlyCompiledModel` converts those of requests.
+    """
+    main = model.main
+    return any(is_string(main.operands[index].type) for index in (*main.inputs, *main.outputs))
 
 
 def stored_like(

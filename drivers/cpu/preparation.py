@@ -26,7 +26,7 @@ from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.open_model import CpuOpenModel
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.program.block_model import BlockModels
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
@@ -104,7 +104,7 @@ class Preparation:
                 executable.unshared_bytes,
                 (time.monotonic() - started) * 1e3,
             )
-            if _has_string_ports(model):
+            if has_string_ports(model):
                 return PartlyCompiledModel(model, whole_steps(model, native))
             if native.opened is not None:
                 return GrowingModel(native, native.opened, model)
@@ -131,7 +131,7 @@ class Preparation:
             return None
         started = time.monotonic()
         scope, symbolic = open_shapes(model, shapes)
-        if not scope.symbols or _has_string_ports(model):
+        if not scope.symbols:
             return None
         helper, self._helper = self._helper, None
         try:
@@ -371,12 +371,6 @@ class Preparation:
 def _string_constants() -> StringConstants | None:
     """Returns what numbers constant strings; None if native code cannot read strings."""
     return StringConstants() if python_table() else None
-
-
-def _has_string_ports(model: Model) -> bool:
-    """Returns True if an input or output has strings, whose bytes are not where requests have them."""
-    main = model.main
-    return any(is_string(main.operands[index].type) for index in (*main.inputs, *main.outputs))
 
 
 def _closed_segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:

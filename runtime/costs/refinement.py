@@ -1,9 +1,11 @@
 """Refines the costs of a device by the times of real runs.
 
 The time of a step without its launch and transfers is divided over its operations by what was
-estimated for each, so that all become better by the same factor.
+estimated for each, so that all become better by the same factor. Short steps say nothing about their
+operations, because most of their time is spent around them.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,8 +19,10 @@ from neurald.runtime.costs.work import OperationKind, operand_bytes
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.model.branches import is_control_flow
 
-#: A step whose launch takes more than this share of its time says nothing about its operations.
-_MAX_OVERHEAD: Final = 0.8
+#: What the call of a device takes at least, whatever it computes.
+_CALL_S: Final = 50e-6
+#: A step of which more than this share is launch and transfers says nothing about its operations.
+_MAX_OVERHEAD: Final = 0.3
 #: A single run does not change a cost by more than this.
 _MAX_FACTOR: Final = 100.0
 
@@ -34,7 +38,7 @@ def refine_step(device: Device, model: Model, seconds: float) -> None:
         return
     moved_s = sum(costs.transfer_s(operand_bytes(graph, n), inward=True) for n in graph.inputs)
     moved_s += sum(costs.transfer_s(operand_bytes(graph, n), inward=False) for n in graph.outputs)
-    computed_s = seconds - costs.launch_s - moved_s
+    computed_s = seconds - max(costs.launch_s, _CALL_S) - moved_s
     if computed_s < (1 - _MAX_OVERHEAD) * seconds:
         return
     sizes = _estimates(model, range(len(graph.operations)), costs)
@@ -90,7 +94,7 @@ def _scaled(
     sizes: dict[tuple[OperationKind, float], tuple[int, float]], seconds: float
 ) -> tuple[dict[tuple[OperationKind, float], float], float]:
     total = sum(count * estimate for count, estimate in sizes.values())
-    if not 0 < total < float("inf"):
+    if not 0 < total < math.inf:
         return {}, 1.0
     factor = min(_MAX_FACTOR, max(1 / _MAX_FACTOR, seconds / total))
     return {key: estimate for key, (_, estimate) in sizes.items()}, factor

@@ -1,9 +1,10 @@
 """Chooses the runs of a step whose times refine the costs of its device.
 
-The first two are left out, because they load code and memory. Then every run counts whose number is
-a power of two, so that a step that runs often costs nothing.
+The first two are left out, because they load code and memory. Then the shortest time counts,
+whenever the number of runs is a power of two: other programs only make runs longer.
 """
 
+import math
 from typing import Final
 
 from neurald.hal.device import Device
@@ -24,11 +25,16 @@ class StepTimes:
         self._device = device
         self._model = model
         self._runs = 0
+        self._shortest_s = math.inf
 
     def add(self, seconds: float) -> None:
         """Adds the time of a run, from the call of the device to its return."""
         self._runs = runs = self._runs + 1
-        if runs > _FIRST_RUNS and not runs & (runs - 1):
+        if runs <= _FIRST_RUNS:
+            return
+        shortest_s = self._shortest_s = min(self._shortest_s, seconds)
+        if not runs & (runs - 1):
             from neurald.runtime.costs.refinement import refine_step  # imports much
 
-            refine_step(self._device, self._model, seconds)
+            self._shortest_s = math.inf
+            refine_step(self._device, self._model, shortest_s)

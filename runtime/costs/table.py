@@ -3,7 +3,8 @@
 Sizes are grouped: a *band* is a factor of about 1.4 in the work of an operation, see
 `neurald.runtime.costs.work`. For each kind of operation and each band the table has the time for one
 unit of work, as an exponential average of what was measured. A size between two measured bands is
-interpolated, and one beyond them takes the rate of the nearest band; the estimate says so.
+interpolated, and one beyond them takes the rate of the nearest band, unless that is far away; the
+estimate says so.
 """
 
 import math
@@ -21,6 +22,10 @@ from neurald.runtime.costs.work import OperationKind
 #: The weight of a new measurement in the exponential average, once there are some.
 NEW_WEIGHT: Final = 0.2
 _BANDS_PER_DOUBLING: Final = 2
+#: Further from a measured size than a factor of 64, an operation of the same type says little.
+_MAX_DISTANCE: Final = 12
+#: The smallest work from which the speed of a device follows: 64 thousand multiplications.
+_SIGNIFICANT_BAND: Final = 32
 _MAX_KINDS: Final = 1024
 _MAX_BANDS: Final = 128
 _MAX_SECONDS: Final = 1e6
@@ -98,7 +103,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
     rates: Mapping[OperationKind, Mapping[int, Average]] = field(default_factory=dict)
 
     def seconds(self, kind: OperationKind, work: float) -> tuple[float, CostSource] | None:
-        """Returns the time of an operation of a type that was measured; None for others."""
+        """Returns the time of an operation of a type that was measured at about this size, or None."""
         bands = self.rates.get(kind)
         if not bands:
             return None
@@ -106,10 +111,13 @@ class CostTable(Struct, frozen=True, kw_only=True):
         found = bands.get(band)
         if found is not None:
             return found.seconds * work, CostSource.MEASURED
-        below = max((each for each in bands if each < band), default=None)
-        above = min((each for each in bands if each > band), default=None)
+        near = [each for each in bands if abs(each - band) <= _MAX_DISTANCE]
+        if not near:
+            return None
+        below = max((each for each in near if each < band), default=None)
+        above = min((each for each in near if each > band), default=None)
         if below is None or above is None:
-            nearest = bands[above if below is None else below]  # type: ignore[index]
+            nearest = bands[min(near, key=lambda each: abs(each - band))]
             return nearest.seconds * work, CostSource.SCALED
         share = (band - below) / (above - below)
         low, high = math.log(bands[below].seconds), math.log(bands[above].seconds)
@@ -118,11 +126,13 @@ class CostTable(Struct, frozen=True, kw_only=True):
     def unit_seconds(self, operand: str, *, is_product: bool) -> float | None:
         """Returns the roofline: the time of a unit of work of any operation on a type of operand.
 
-        It is the median over the measured operations of that sort at their largest sizes; those on
-        other types of operands count if there is none on this one.
+        It is the median over the measured operations of that sort at their largest sizes, if these
+        are large enough; those on other types of operands count if there is none on this one.
         """
         of_sort = {
-            kind: bands for kind, bands in self.rates.items() if bands and kind.is_product == is_product
+            kind: bands
+            for kind, bands in self.rates.items()
+            if kind.is_product == is_product and max(bands, default=0) >= _SIGNIFICANT_BAND
         }
         wanted = {kind: bands for kind, bands in of_sort.items() if kind.operand == operand} or of_sort
         found = sorted(bands[max(bands)].seconds for bands in wanted.values())

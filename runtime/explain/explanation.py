@@ -5,11 +5,12 @@ listed at the position of that operation.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
@@ -41,6 +42,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
         steps: in the order of the plan.
         transfers: between devices. The CPU device and the interpreter both work in host memory.
         notes: events since compilation, such as a device that failed.
+        predicted_s: what the policy predicts for the plan and for others, in seconds, by name; empty
+            if it knows no costs.
     """
 
     shares: tuple[DeviceShare, ...]
@@ -48,6 +51,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     steps: tuple[StepExplanation, ...]
     transfers: tuple[DeviceTransfer, ...]
     notes: tuple[str, ...] = ()
+    predicted_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def transferred_bytes(self) -> int:
@@ -69,13 +73,19 @@ class Explanation(Struct, frozen=True, kw_only=True):
         ]
 
     def text(self) -> str:
-        """Formats one line per operation and one per note.
+        """Formats one line per operation, one for the predictions if there are any, and one per note.
 
         The line of an operation is `operation 12 CONV_2D -> opencl:0: REASON`.
         """
         lines = [f"{o.label} -> {o.device}: {o.reason}" for o in self.operations]
+        if self.predicted_s:
+            lines.append(f"note: predicted: {self.predictions()}")
         lines += (f"note: {note}" for note in self.notes)
         return "\n".join(" ".join(line.split()) for line in lines)
+
+    def predictions(self) -> str:
+        """Formats what was predicted for the plan and for others."""
+        return ", ".join(f"{name} {seconds * 1e3:.3g} ms" for name, seconds in self.predicted_s.items())
 
     def __str__(self) -> str:
         return self.text()
@@ -113,6 +123,7 @@ def explain(
         steps=_steps(model, names, steps),
         transfers=_transfers(model, candidates, result),
         notes=tuple(notes),
+        predicted_s=dict(result.predicted_s),
     )
 
 

@@ -8,7 +8,7 @@ from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, Preference
 from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_in_execution_order
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
-from neurald.runtime.model.branches import MAIN, Nesting, graph_of
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow
 from neurald.runtime.partitioning.options import PartitioningMode
 from neurald.runtime.partitioning.placement import Candidate, DeviceScores
 
@@ -30,7 +30,7 @@ def find_candidates(
     deadline_s: float | None = None,
     spares: Preference | None = None,
     *,
-    weighs_links: bool = False,
+    knows_costs: bool = False,
 ) -> tuple[Candidate, ...]:
     """Returns one candidate per device, in their order.
 
@@ -45,13 +45,13 @@ def find_candidates(
         deadline_s: when to stop waiting for daemons, on the clock of `time.monotonic()`.
         spares: leaves drivers alone that do not run, and whose devices could win no operation from
             the CPU device by this preference; None starts all.
-        weighs_links: whether candidates have their links, so that steps whose transfers take longer
-            than what they save go to the CPU device.
+        knows_costs: whether candidates have their costs, which a policy asks for.
 
     Raises:
         BadData: there is no device, or one is listed twice.
     """
     check_devices(devices)
+    knows_costs = knows_costs and len(devices) > 1
     cpu = _cpu_among(devices)
     asked = [device for device in devices if mode is not PartitioningMode.NONE or device is cpu]
     numbers = (MAIN,) if cpu is None or mode is PartitioningMode.NONE else Nesting(model).placed_graphs()
@@ -59,7 +59,8 @@ def find_candidates(
     verdicts = _verdicts(model, numbers, [device for device in asked if device not in spared], deadline_s)
     if spares is not None and cpu is not None and spared:
         is_complete = all(verdict.ok for found in verdicts.values() for verdict in found[cpu.name])
-        wanted = [each for each in spared if not is_complete or _could_win(model, each, cpu, spares)]
+        could_win = _could_save if knows_costs else _could_win
+        wanted = [each for each in spared if not is_complete or could_win(model, each, cpu, spares)]
         for number, more in _verdicts(model, numbers, wanted, deadline_s).items():
             verdicts[number] |= more
         spared = [device for device in spared if device not in wanted]
@@ -68,7 +69,7 @@ def find_candidates(
             device,
             {n: verdicts[n][device.name] for n in numbers},
             is_cpu=device is cpu,
-            weighs_links=weighs_links,
+            knows_costs=knows_costs,
         )
         if device in asked and device not in spared
         else _unqueried_candidate(
@@ -111,6 +112,29 @@ def _could_win(model: Model, device: Device, cpu: Device, preference: Preference
     )
 
 
+def _could_save(model: Model, device: Device, cpu: Device, preference: Preference) -> bool:
+    """Returns True if a device could save more than a launch of it costs, if it supported everything."""
+    from neurald.runtime.costs.estimate import ModelWork, device_costs  # imports much
+    from neurald.runtime.costs.store import costs_of
+
+    work = ModelWork(model)
+    theirs, ours = (
+        device_costs(costs_of(each).table, each.capabilities(), is_cpu=each is cpu, is_remote=each.is_remote)
+        for each in (device, cpu)
+    )
+    saved = 0.0
+    for graph in (model.main, *model.referenced):
+        for operation in graph.operations:
+            if not is_control_flow(operation):
+                here, there = work.cost(graph, operation, ours), work.cost(graph, operation, theirs)
+                if preference is Preference.LOW_POWER:
+                    saved += max(0.0, here.energy - there.energy)
+                else:
+                    # A loop may run any number of times.
+                    saved += max(0.0, here.seconds - there.seconds) * (1 if graph is model.main else 1000)
+    return saved > theirs.launch_s
+
+
 def _cpu_among(devices: Sequence[Device]) -> Device | None:
     """Returns the CPU device of this process if it is listed, else the first device of type CPU."""
     ours = cpu_device()
@@ -131,7 +155,7 @@ def _as_model(model: Model, number: int) -> Model:
 
 
 def _candidate(
-    device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool, weighs_links: bool
+    device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool, knows_costs: bool
 ) -> Candidate:
     try:
         with convert_driver_faults(device.name):
@@ -144,8 +168,22 @@ def _candidate(
             capabilities=_UNKNOWN_CAPABILITIES,
             is_cpu=is_cpu,
         )
-    link = _link(device) if weighs_links and any(v.ok for found in verdicts.values() for v in found) else None
-    return Candidate(name=device.name, verdicts=verdicts, capabilities=capabilities, is_cpu=is_cpu, link=link)
+    costs = None
+    if knows_costs:
+        from neurald.runtime.costs.estimate import device_costs  # imports much
+        from neurald.runtime.costs.store import costs_of
+
+        is_able = any(verdict.ok for found in verdicts.values() for verdict in found)
+        costs = device_costs(
+            costs_of(device).table,
+            capabilities,
+            is_cpu=is_cpu,
+            is_remote=device.is_remote,
+            host_link=_link(device) if is_able else None,
+        )
+    return Candidate(
+        name=device.name, verdicts=verdicts, capabilities=capabilities, is_cpu=is_cpu, costs=costs
+    )
 
 
 def _link(device: Device) -> Link | None:

@@ -1,6 +1,7 @@
 """Enforces the limits on the steps of devices by moving steps to the CPU device."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, counted
@@ -10,12 +11,17 @@ from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, Opera
 
 Placements = Mapping[int, tuple[Placement, ...]]
 
-#: Places and groups the operations of a model. The argument maps operations that the CPU device
-#: must run, if it can, to the reason.
-Split = Callable[[Mapping[OperationId, str]], tuple[Placements, tuple[Group, ...]]]
 
-#: Returns why a step costs more on its device than on the CPU device; empty if it does not.
-ExcessCost = Callable[[StepGroup], str]
+class SplitModel(Protocol):
+    """A model that is split: the part of a policy's decision that limits look at."""
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of the main graph."""
+        ...
+
+
+_Split = TypeVar("_Split", bound=SplitModel)
 
 #: Returns True if the CPU device can run an operation.
 CanFallBack = Callable[[OperationId], bool]
@@ -39,16 +45,21 @@ def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
 def split_within_limits(
     candidates: Sequence[Candidate],
     partitioning: Partitioning,
-    split: Split,
+    split: Callable[[Mapping[OperationId, str]], _Split],
     can_fall_back: CanFallBack,
-    excess_cost: ExcessCost,
-) -> tuple[Placements, tuple[Group, ...]]:
+) -> _Split:
     """Splits a model so that every device except the CPU device respects the limits.
 
-    Steps that are too small, the smallest of too many steps, and steps whose transfers cost more than
-    they save, go to the CPU device. This changes
+    Steps that are too small, and the smallest of too many steps, go to the CPU device. This changes
     how the other operations are grouped, so it is repeated until all limits hold. A step with an
     operation that the CPU device cannot run stays, and counts towards the limits.
+
+    Args:
+        candidates: of the partitioning.
+        partitioning: the limits.
+        split: places and groups the operations of a model. The argument maps operations that the
+            CPU device must run, if it can, to the reason.
+        can_fall_back: whether the CPU device can run an operation.
 
     Raises:
         BadData: the CPU device is needed but not among the candidates, or no device can run an
@@ -57,25 +68,23 @@ def split_within_limits(
     has_cpu = any(candidate.is_cpu for candidate in candidates)
     demoted: dict[OperationId, str] = {}
     while True:
-        placements, groups = split(demoted)
-        steps = [step for step in dict.fromkeys(step_groups(groups)) if not candidates[step.device].is_cpu]
+        found = split(demoted)
+        steps = [
+            step for step in dict.fromkeys(step_groups(found.groups)) if not candidates[step.device].is_cpu
+        ]
         if not has_cpu:
             _refuse(candidates, _excess(candidates, partitioning, steps, frozenset()))
-            return placements, groups
+            return found
         fixed = frozenset(
             step for step in steps if not all(can_fall_back((step.graph, n)) for n in step.operations)
         )
         moved = {
             (step.graph, position): reason
-            for step, reason in (
-                *_excess(candidates, partitioning, steps, fixed),
-                *((step, excess_cost(step)) for step in steps if step not in fixed),
-            )
-            if reason
+            for step, reason in _excess(candidates, partitioning, steps, fixed)
             for position in step.operations
         }
         if not moved:
-            return placements, groups
+            return found
         demoted |= moved
 
 
@@ -98,7 +107,7 @@ def _excess(
 
     Steps in `fixed` are never returned, but count towards the limits.
     """
-    found: list[tuple[StepGroup, str]] = []
+    excess: list[tuple[StepGroup, str]] = []
     for device in dict.fromkeys(step.device for step in steps):
         name = candidates[device].name
         kept = []
@@ -107,7 +116,7 @@ def _excess(
                 continue
             if len(step.operations) < partitioning.min_operations and step not in fixed:
                 limit = f"min_operations is {partitioning.min_operations}"
-                found.append(
+                excess.append(
                     (step, f"a step of {counted(len(step.operations), 'operation')} on {name}; {limit}")
                 )
             else:
@@ -117,12 +126,12 @@ def _excess(
         # The sort is stable: of steps of equal size the first are kept.
         kept.sort(key=lambda step: (step not in fixed, -len(step.operations)))
         limit = f"max_partitions is {partitioning.max_partitions}, and larger steps are kept"
-        found += (
+        excess += (
             (step, f"a step of {counted(len(step.operations), 'operation')} on {name}; {limit}")
             for step in kept[partitioning.max_partitions :]
             if step not in fixed
         )
-    return found
+    return excess
 
 
 def check_full_delegation(model: Model, candidates: Sequence[Candidate], placements: Placements) -> None:

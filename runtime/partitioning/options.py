@@ -1,5 +1,6 @@
 """Defines the options that control how a model is split over devices."""
 
+import os
 from collections.abc import Iterable
 from enum import IntEnum
 
@@ -16,7 +17,25 @@ ANDROID = "android"
 #: The policy of Tengine, which cuts the model where a single device cannot run an operation.
 TENGINE = "tengine"
 
-POLICY_NAMES = (ANDROID, TENGINE)
+#: The policy that minimises what the whole plan takes: with operations, launches, transfers, overlap.
+MIN_COST = "min_cost"
+
+POLICY_NAMES = (MIN_COST, ANDROID, TENGINE)
+
+#: Environment variable: the policy of compilations that set none.
+POLICY_VARIABLE = "NEURALD_POLICY"
+
+
+def default_policy() -> str:
+    """Returns the policy of compilations that set none: min_cost, or what NEURALD_POLICY says.
+
+    Raises:
+        BadData: it says something else.
+    """
+    name = os.environ.get(POLICY_VARIABLE) or MIN_COST
+    if name not in POLICY_NAMES:
+        raise BadData(f"{POLICY_VARIABLE} is {name!r}; one of {', '.join(POLICY_NAMES)} is expected")
+    return name
 
 
 class PartitioningMode(IntEnum):
@@ -34,7 +53,8 @@ class Partitioning(Struct, frozen=True, kw_only=True):
     """Argument of `CompilationBuilder.set_partitioning`.
 
     Attributes:
-        policy: how devices are chosen and operations grouped, "android" or "tengine".
+        policy: how devices are chosen and operations grouped: "min_cost", "android" or "tengine";
+            None for the default, which is "min_cost" unless NEURALD_POLICY says otherwise.
         mode: whether the model is split, and whether the CPU device takes over from a device that
             fails.
         max_partitions: maximum number of steps per device; a device keeps its largest steps, and
@@ -47,7 +67,7 @@ class Partitioning(Struct, frozen=True, kw_only=True):
         BadData: there is no such policy or mode, or a limit is not positive.
     """
 
-    policy: str = ANDROID
+    policy: str | None = None
     mode: PartitioningMode = PartitioningMode.WITH_FALLBACK
     max_partitions: int | None = None
     min_operations: int = 1
@@ -55,6 +75,8 @@ class Partitioning(Struct, frozen=True, kw_only=True):
     overrides: tuple[Override, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.policy is None:
+            force_setattr(self, "policy", default_policy())
         if not isinstance(self.policy, str) or self.policy not in POLICY_NAMES:
             raise BadData(
                 f"partitioning policy {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"

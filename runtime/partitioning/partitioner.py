@@ -1,17 +1,26 @@
 """Splits a model over devices; the entry point to placement, grouping, limits and overrides."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Preference
-from neurald.runtime.model.branches import MAIN, Nesting
+from neurald.hal.records import replace
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.partitioning.convexity import check_groups
 from neurald.runtime.partitioning.grouping_android import group_into_steps
-from neurald.runtime.partitioning.groups import Group, StepGroup
+from neurald.runtime.partitioning.groups import Group
 from neurald.runtime.partitioning.limits import Placements, check_full_delegation, split_within_limits
-from neurald.runtime.partitioning.options import ANDROID, TENGINE, Partitioning, PartitioningMode
+from neurald.runtime.partitioning.options import (
+    ANDROID,
+    MIN_COST,
+    TENGINE,
+    Partitioning,
+    PartitioningMode,
+    default_policy,
+)
 from neurald.runtime.partitioning.overrides import apply_overrides
 from neurald.runtime.partitioning.placement import (
     Candidate,
@@ -27,27 +36,59 @@ from neurald.runtime.partitioning.policy_tengine import group_consecutive_operat
 _OFF = "partitioning is off"
 
 
+class PolicySplit(Struct, frozen=True, kw_only=True):
+    """What a policy has decided.
+
+    Attributes:
+        placements: by graph number, one for each operation.
+        groups: of the main graph.
+        predicted_s: what it predicts for the plan and for others, in seconds, by name.
+    """
+
+    placements: Placements
+    groups: tuple[Group, ...]
+    predicted_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+
 class Policy(Struct, frozen=True, kw_only=True):
     """A strategy for choosing devices and grouping operations.
 
     Attributes:
-        place: chooses a device for every operation.
-        group: groups placed operations into steps.
+        split: chooses a device for every operation, and groups the operations into steps.
         interprets: whether control flow on the CPU device may be interpreted.
     """
 
-    place: Callable[[Model, Sequence[Candidate], Preference, PlacementConstraints], Placements]
-    group: Callable[[Model, Placements], tuple[Group, ...]]
+    split: Callable[[Model, Sequence[Candidate], Preference, PlacementConstraints], PolicySplit]
     interprets: bool
 
 
+def _split_by_android(
+    model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
+) -> PolicySplit:
+    placements = find_best_device_for_each_operation(model, candidates, preference, constraints)
+    return PolicySplit(placements=placements, groups=group_into_steps(model, placements))
+
+
+def _split_by_tengine(
+    model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
+) -> PolicySplit:
+    placements = place_operations(model, candidates, preference, constraints)
+    return PolicySplit(placements=placements, groups=group_consecutive_operations(model, placements))
+
+
+def _split_by_cost(
+    model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
+) -> PolicySplit:
+    from neurald.runtime.partitioning.policy_min_cost import split_by_cost  # imports much
+
+    placements, groups, predicted_s = split_by_cost(model, candidates, preference, constraints)
+    return PolicySplit(placements=placements, groups=groups, predicted_s=predicted_s)
+
+
 POLICIES: Mapping[str, Policy] = {
-    ANDROID: Policy(
-        place=find_best_device_for_each_operation,
-        group=group_into_steps,
-        interprets=True,
-    ),
-    TENGINE: Policy(place=place_operations, group=group_consecutive_operations, interprets=False),
+    MIN_COST: Policy(split=_split_by_cost, interprets=True),
+    ANDROID: Policy(split=_split_by_android, interprets=True),
+    TENGINE: Policy(split=_split_by_tengine, interprets=False),
 }
 
 
@@ -59,10 +100,12 @@ class PartitionResult(Struct, frozen=True, kw_only=True):
             flow contains the groups of its branches.
         placements: by graph number, one placement per operation, for the main graph and every graph
             of an interpreted IF or WHILE.
+        predicted_s: what the policy predicts for the plan and for others, in seconds, by name.
     """
 
     groups: tuple[Group, ...]
     placements: Mapping[int, tuple[Placement, ...]]
+    predicted_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -94,18 +137,21 @@ def partition(
     if not candidates:
         raise BadData("there are no candidates; partitioning needs at least one device")
     if partitioning.mode is PartitioningMode.NONE:
-        policy = Policy(place=_place_on_cpu, group=group_into_steps, interprets=False)
+        policy = Policy(split=_split_on_cpu, interprets=False)
     else:
-        policy = POLICIES[partitioning.policy]
+        policy = POLICIES[partitioning.policy or default_policy()]
+        if partitioning.policy == MIN_COST and len(candidates) == 1:
+            policy = POLICIES[ANDROID]  # there is nothing to choose
     overridden = apply_overrides(model, candidates, partitioning.overrides, interpret=policy.interprets)
     candidates = overridden.candidates
+    if partitioning.require_full_delegation and partitioning.policy == MIN_COST:
+        candidates = _with_idle_cpu(model, candidates)
     nesting = Nesting(model)
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
 
-    def split(demoted: Mapping[OperationId, str]) -> tuple[Placements, tuple[Group, ...]]:
+    def split(demoted: Mapping[OperationId, str]) -> PolicySplit:
         constraints = PlacementConstraints(preferred=overridden.preferred, demoted=demoted)
-        placements = policy.place(model, candidates, preference, constraints)
-        return placements, policy.group(model, placements)
+        return policy.split(model, candidates, preference, constraints)
 
     def can_fall_back(operation_id: OperationId) -> bool:
         if cpu is None:
@@ -114,26 +160,31 @@ def partition(
             return not unsupported_reasons(model, nesting, candidates, operation_id)[cpu]
         return not candidates[cpu].unsupported_reason(operation_id)
 
-    has_links = any(candidate.link is not None for candidate in candidates)
-    excess_cost: Callable[[StepGroup], str] = _no_cost
-    if has_links:
-        from neurald.runtime.partitioning.links import LinkCosts
-
-        excess_cost = LinkCosts(model, candidates).excess
-    placements, groups = split_within_limits(candidates, partitioning, split, can_fall_back, excess_cost)
-    check_groups(model, groups)
+    found = split_within_limits(candidates, partitioning, split, can_fall_back)
+    check_groups(model, found.groups)
     if partitioning.require_full_delegation:
-        check_full_delegation(model, candidates, placements)
-    return PartitionResult(groups=groups, placements=placements)
+        check_full_delegation(model, candidates, found.placements)
+    return PartitionResult(groups=found.groups, placements=found.placements, predicted_s=found.predicted_s)
 
 
-def _no_cost(_: StepGroup) -> str:
-    return ""
+def _with_idle_cpu(model: Model, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Returns the candidates, of which the CPU device may only run what no other one can."""
+    others = [candidate for candidate in candidates if not candidate.is_cpu]
+    excluded = {
+        (number, position): "full delegation is required"
+        for number in Nesting(model).placed_graphs()
+        for position in range(len(graph_of(model, number).operations))
+        if any(not candidate.unsupported_reason((number, position)) for candidate in others)
+    }
+    return tuple(
+        replace(candidate, excluded={**candidate.excluded, **excluded}) if candidate.is_cpu else candidate
+        for candidate in candidates
+    )
 
 
-def _place_on_cpu(
+def _split_on_cpu(
     model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
-) -> Placements:
+) -> PolicySplit:
     """Places everything on the CPU device; see `PartitioningMode.NONE`."""
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
     if cpu is None:
@@ -152,4 +203,5 @@ def _place_on_cpu(
             n: c.unsupported_reason(operation_id) or _OFF for n, c in enumerate(candidates) if n != cpu
         }
         placements.append(Placement(device=cpu, reason=_OFF, rejected=rejected))
-    return {MAIN: tuple(placements)}
+    by_graph = {MAIN: tuple(placements)}
+    return PolicySplit(placements=by_graph, groups=group_into_steps(model, by_graph))

@@ -11,16 +11,20 @@ CPU device runs it as a whole.
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from neurald.hal.device import Capabilities, Link, Performance, Verdict
+from neurald.hal.device import Capabilities, Performance, Verdict
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
+
+if TYPE_CHECKING:
+    from neurald.runtime.costs.estimate import DeviceCosts, OperationCost  # imports much
 
 #: Pseudo-device of control flow that the plan itself interprets.
 INTERPRETER = -1
@@ -39,7 +43,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
         is_cpu: whether it is the CPU device, to which operations fall back; at most one candidate
             is.
         excluded: operations that it may not run regardless of its verdict, with the reason.
-        link: to the device, if transfers to it are to be weighed against what it saves.
+        costs: of operations, launches and transfers on the device; None if they do not matter, or
+            if nothing is known but the capabilities.
     """
 
     name: str
@@ -47,7 +52,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities
     is_cpu: bool = False
     excluded: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
-    link: Link | None = None
+    costs: "DeviceCosts | None" = None
 
     def unsupported_reason(self, operation_id: OperationId) -> str:
         """Returns why the device cannot run an operation; empty if it can."""
@@ -67,11 +72,13 @@ class Placement(Struct, frozen=True, kw_only=True):
         device: index of a candidate, or `INTERPRETER`.
         reason: why the device was chosen.
         rejected: why each other candidate was not chosen, by index.
+        costs: what it costs on each candidate that can run it, by index, if the policy knows costs.
     """
 
     device: int
     reason: str
     rejected: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    costs: "Mapping[int, OperationCost]" = field(default_factory=lambda: MappingProxyType({}))
 
 
 class PlacementConstraints(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from neurald.service.cli.benchmark import benchmark
+from neurald.service.cli.benchmark import BenchmarkCommand, benchmark
 from neurald.service.cli.cache import cache
 from neurald.service.cli.calibrate import calibrate
 from neurald.service.cli.cert import cert
@@ -34,6 +34,7 @@ from neurald.service.cli.new_driver import new_driver
 from neurald.service.cli.restart import restart
 from neurald.service.cli.run import run
 from neurald.service.cli.serve import serve
+from neurald.service.cli.service_options import ServeCommand
 from neurald.service.cli.status import status
 from neurald.service.cli.top import top
 from neurald.service.sandbox.mode import OWN_PROCESS
@@ -142,7 +143,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(help="Run a model on a photo, arrays or random input.")(run)
-app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
+app.command(cls=BenchmarkCommand, help="Measure how fast a model loads, prepares and runs.")(benchmark)
 app.command(help="List the devices and how fast they are.")(devices)
 app.command(help="Measure what operations, launches and transfers cost on each device.")(calibrate)
 app.command(help="Show which device would run each operation of a model, and why.")(explain)
@@ -150,8 +151,8 @@ app.command(help="Show what is in a model: inputs, outputs, constants, operation
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
 app.add_typer(cert, name="cert", help="Manage certificates for other hosts: init, issue, revoke, show.")
-app.command(help="Start drivers on demand, and supervise them.")(serve)
-app.command("up", help="The same as `neurald serve`.", hidden=True)(serve)
+app.command(cls=ServeCommand, help="Start drivers on demand, supervise them, and serve models.")(serve)
+app.command("up", cls=ServeCommand, help="The same as `neurald serve`.", hidden=True)(serve)
 app.command(help="Show what the service manager's drivers do, and why.")(status)
 app.command(help="Show what drivers use of the machine, again and again.")(top)
 app.command(help="Replace a driver's process without a gap, or end its quarantine.")(restart)

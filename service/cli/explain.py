@@ -25,8 +25,13 @@ def explain(
         ),
     ] = None,
     policy: Annotated[
-        str, typer.Option(metavar="NAME", help="How to split the model: android or tengine.")
-    ] = "android",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How to split the model: min_cost, android or tengine.  [default: min_cost, or NEURALD_POLICY]",
+            show_default=False,
+        ),
+    ] = None,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Explain this signature of the file.")
     ] = None,
@@ -46,11 +51,17 @@ def explain(
     from neurald.hal.model.types import Preference
     from neurald.runtime.explain import explanation
     from neurald.runtime.partitioning.candidates import find_candidates
-    from neurald.runtime.partitioning.options import POLICY_NAMES, Partitioning
+    from neurald.runtime.partitioning.options import (
+        MIN_COST,
+        POLICY_NAMES,
+        Partitioning,
+        default_policy,
+    )
     from neurald.runtime.partitioning.partitioner import partition
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, status, write_json
 
+    policy = policy or default_policy()
     if policy not in POLICY_NAMES:
         raise typer.BadParameter(
             f"unknown policy {policy!r}; expected one of {', '.join(POLICY_NAMES)}", param_hint="--policy"
@@ -62,7 +73,7 @@ def explain(
     with status(f"explaining {model}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)
         candidates = find_candidates(
-            loaded, find_devices(device or ()) or nd.devices(), weighs_links=not device
+            loaded, find_devices(device or ()) or nd.devices(), knows_costs=policy == MIN_COST
         )
         partitioning = Partitioning(policy=policy)
         result = partition(loaded, candidates, Preference.FAST_SINGLE_ANSWER, partitioning)
@@ -93,6 +104,8 @@ def _show(explained: "Explanation") -> None:
     write_line(
         f"{len(explained.transfers)} values, {explained.transferred_bytes} bytes, move between devices"
     )
+    if explained.predicted_s:
+        write_line(printable(f"predicted: {explained.predictions()}"))
     write_line()
     parts = ("step", "device", "graph", "operations", "inputs", "bytes in", "outputs", "bytes out")
     write_table(parts, [_step_row(step) for step in explained.steps], right=(*parts[2:], "step"))

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
+from neurald.service.cli.service_options import service_settings
 
 
 def serve(
@@ -60,6 +61,87 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    grpc: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:PORT]",
+            help="Serve models over gRPC with the V2 inference protocol, as Triton does. "
+            "[without an address: 127.0.0.1:8001]",
+            show_default=False,
+        ),
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:PORT]",
+            help="The same over HTTP, with metrics at /metrics. [without an address: 127.0.0.1:8000]",
+            show_default=False,
+        ),
+    ] = None,
+    repository: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--repository",
+            "--model-repository",
+            metavar="FOLDER",
+            help="The models to serve: .tflite files, and folders in Triton's layout. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    load_model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Load only this model at the start. May be repeated. [default: all]",
+            show_default=False,
+        ),
+    ] = None,
+    model_control: Annotated[
+        bool,
+        typer.Option(
+            "--model-control/--no-model-control", help="Whether clients may load and unload models."
+        ),
+    ] = True,
+    allow_client_shm: Annotated[
+        bool,
+        typer.Option(
+            "--allow-client-shm",
+            help="Let clients of this user keep tensors in shared memory that they name (/dev/shm).",
+        ),
+    ] = False,
+    tls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Encrypt the execution service, and serve only clients with a certificate, or with the token "
+            "of --auth-token-file. The folder is made by `neurald cert issue NAME --host HOST`.",
+            show_default=False,
+        ),
+    ] = None,
+    auth_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Serve only clients that send the token in this file: Authorization: Bearer TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            help="Serve clients of other hosts without encryption, and without a token everyone.",
+        ),
+    ] = False,
+    service_limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=NUMBER",
+            help="A limit of the execution service: message_bytes, total_bytes, streams, connections, queue "
+            "or load_s. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -76,6 +158,9 @@ def serve(
 
     Drivers start at their first connection and stop when they are idle. One that dies is started
     again after a pause, and one that keeps dying is not. SIGHUP loads the configuration again.
+
+    With --grpc or --http it also serves models, each in a process of its own, to clients of Triton,
+    KServe and others.
     """
     import asyncio
     from functools import partial
@@ -98,12 +183,32 @@ def serve(
     load = partial(load_for_this_machine, config, flags)
     configuration = load()
     start_log(configuration.log_format, configuration.log_level, log)
+    settings = service_settings(
+        configuration,
+        grpc=grpc,
+        http=http,
+        repositories=repository or (),
+        load=load_model or (),
+        allow_control=model_control,
+        allow_client_shm=allow_client_shm,
+        tls=tls,
+        token_file=auth_token_file,
+        insecure=insecure,
+        limits=service_limit or (),
+        drain_s=30.0 if drain is None else drain,
+    )
+    service = None
+    if settings is not None:
+        from neurald.service.inference.server.supervision import SupervisedFrontEnd
+
+        service = SupervisedFrontEnd(settings)
 
     def ready(directory: str) -> None:
         names = ", ".join(configuration.drivers) or "no drivers"
         notice(f"supervising {names} in {directory}")
 
     async def run() -> None:
-        await Manager(configuration, load, exit_when_idle_s=exit_when_idle).run(ready)
+        manager = Manager(configuration, load, exit_when_idle_s=exit_when_idle, service=service)
+        await manager.run(ready)
 
     asyncio.run(run())

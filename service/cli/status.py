@@ -7,7 +7,7 @@ import typer
 from neurald.service.cli.manager_options import SystemOption
 
 if TYPE_CHECKING:
-    from neurald.service.manager.state import ManagerStatus
+    from neurald.service.manager.state import ManagerStatus, ServiceStatus
 
 #: How many of the last lines of a driver that does not run are shown.
 _SHOWN_LINES = 5
@@ -54,6 +54,8 @@ def _show(found: "ManagerStatus") -> None:
         for each in found.drivers
     ]
     write_table(columns, rows)
+    if found.service is not None:
+        _show_service(found.service)
     for each in found.drivers:
         if each.listen:
             write_line(f"{each.name}: serves other hosts at {each.listen}, with certificates")
@@ -75,3 +77,25 @@ def _show(found: "ManagerStatus") -> None:
             )
             if pattern.narrowing:
                 write_line(f"  {printable(pattern.narrowing)}")
+
+
+def _show_service(service: "ServiceStatus") -> None:
+    from neurald.service.console.output import printable, write_line, write_table
+
+    places = ", ".join(f"{protocol} {address}" for protocol, address in service.addresses.items())
+    write_line(f"execution service: {places or 'starting'}, {'ready' if service.is_ready else 'not ready'}")
+    rows = [
+        (
+            printable(each.name),
+            each.version,
+            "READY" if each.is_ready else "UNAVAILABLE",
+            ", ".join(map(str, each.processes)) or "-",
+            ", ".join(dict.fromkeys(each.devices)) or "-",
+        )
+        for each in service.models
+    ]
+    if rows:
+        write_table(("model", "version", "state", "processes", "devices"), rows)
+    for each in service.models:
+        if each.reason:
+            write_line(printable(f"{each.name}: {each.reason}"))

@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -48,7 +48,7 @@ from neurald.service.manager.control import (
 )
 from neurald.service.manager.received_sockets import received_sockets
 from neurald.service.manager.standby_socket import bind_private, serve_unix
-from neurald.service.manager.state import ManagerStatus
+from neurald.service.manager.state import ManagerStatus, ServiceStatus
 from neurald.service.manager.supervised_driver import SupervisedDriver
 
 _LOG: Final = logging.getLogger(__name__)
@@ -62,6 +62,22 @@ _REQUEST_S: Final = 10.0
 _MIN_IDLE_CHECK_S: Final = 0.05
 
 
+class Companion(Protocol):
+    """A process beside the drivers that the manager also starts, watches and stops."""
+
+    async def start(self) -> None:
+        """Starts it; raises Error if that is not possible."""
+
+    async def stop(self) -> None:
+        """Stops it, once its running requests have ended."""
+
+    def kill(self) -> None:
+        """Ends it at once."""
+
+    def status(self) -> ServiceStatus:
+        """Describes it."""
+
+
 class Manager:
     """Supervises the drivers of a configuration in the runtime directory of this user.
 
@@ -69,6 +85,7 @@ class Manager:
         configuration: what to supervise.
         reload: loads the configuration again, for SIGHUP.
         exit_when_idle_s: ends when no driver has run for this long; None never does.
+        service: the execution service; None without.
     """
 
     def __init__(
@@ -77,7 +94,9 @@ class Manager:
         reload: Callable[[], Configuration],
         *,
         exit_when_idle_s: float | None = None,
+        service: Companion | None = None,
     ) -> None:
+        self._service = service
         self._exit_when_idle_s = exit_when_idle_s
         self._busy_s = 0.0
         self._configuration = configuration
@@ -124,6 +143,8 @@ class Manager:
                 cleanup.enter_context(self._signals())
                 cleanup.enter_context(_watchdog(notifier, interval_s))
                 self._report_unused()
+                if self._service is not None:
+                    await self._service.start()
                 ready(str(self._directory))
                 notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
                 self._busy_s = asyncio.get_running_loop().time()
@@ -131,6 +152,8 @@ class Manager:
                 await self._stops.wait()
                 notifier.send(**{STOPPING: 1})
             finally:
+                if self._service is not None:
+                    await self._service.stop()
                 await self._investigator.close()
                 await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
         notifier.close()
@@ -141,6 +164,7 @@ class Manager:
             process=os.getpid(),
             directory=str(self._directory),
             drivers=tuple(driver.status() for driver in self._drivers.values()),
+            service=None if self._service is None else self._service.status(),
         )
 
     def _report_unused(self) -> None:
@@ -156,6 +180,8 @@ class Manager:
     def _stop(self) -> None:
         """Stops; a second time without waiting for running calls."""
         if self._stops.is_set():
+            if self._service is not None:
+                self._service.kill()
             for driver in self._drivers.values():
                 driver.kill()
         self._stops.set()

@@ -106,6 +106,41 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[PatternStatus, ...] = ()
 
 
+class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a model that the execution service serves.
+
+    Attributes:
+        name, version: of the model.
+        is_ready: whether it can be run now.
+        reason: why not.
+        processes: the ids of its workers.
+        devices: that run it.
+    """
+
+    name: str
+    version: str
+    is_ready: bool
+    reason: str = ""
+    processes: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The execution service.
+
+    Attributes:
+        process: id of its front end; None if it does not run now.
+        addresses: where it listens, by protocol.
+        is_ready: whether all models that must be there can be run now.
+        models: that it serves.
+    """
+
+    process: int | None
+    addresses: dict[str, str] = {}
+    is_ready: bool = False
+    models: tuple[ModelStatus, ...] = ()
+
+
 class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A service manager.
 
@@ -113,8 +148,10 @@ class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True):
         process: id of its process.
         directory: of its sockets.
         drivers: that it supervises.
+        service: the execution service; None if there is none.
     """
 
     process: int
     directory: str
     drivers: tuple[DriverStatus, ...]
+    service: ServiceStatus | None = None

@@ -18,6 +18,7 @@ EXPECTED = {
     "drivers_on_demand": "placed on sample-all@accelerator",
     "litert_program": "533 of 540 digits are right",
     "measure_latency": "cpu@cpu",
+    "serve_a_model": "of 50 digits are right",
     "start_at_once": "533 of 540 digits are right, before and after",
     "survive_a_crash": "99 of 100 digits are right, and no call has failed",
     "use_another_host": "99 of 100 digits are right, and no call has failed",
@@ -33,6 +34,8 @@ def test_every_example_is_listed() -> None:
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_an_example(name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    if name == "serve_a_model":
+        pytest.importorskip("uvicorn", reason="HTTP needs neurald[serve]")
     if name == "use_another_host":
         pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
     # Paths of sockets are limited, so the name is short.

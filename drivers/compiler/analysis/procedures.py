@@ -13,6 +13,8 @@ from neurald.drivers.compiler.ir.algorithm import (
     GreedySelection,
     HashSums,
     Positions,
+    RescaledProduct,
+    RunningSum,
     Sampling,
     Scatter,
     SoftSelection,
@@ -74,6 +76,10 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
         return combined_rows(algorithm.combiner, destinations, numbers, weights, table, result)
     if isinstance(algorithm, HashSums):
         return _hash_sums(*inputs)
+    if isinstance(algorithm, RescaledProduct):
+        return _rescaled_product(algorithm, *inputs)
+    if isinstance(algorithm, RunningSum):
+        return _running_sum(algorithm, *inputs)
     if isinstance(algorithm, SoftSelection):
         return _selected_softly(algorithm, *inputs)
     boxes, scores, *limits = inputs
@@ -81,6 +87,23 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
     chosen, left = suppressed(boxes, scores, iou_threshold, min_score, algorithm.limit, sigma)
     indices = _listed(algorithm.limit, chosen, 0)[:-1]
     return np.concatenate((indices, _listed(algorithm.limit, left.view(np.int32), len(chosen))))
+
+
+def _rescaled_product(algorithm: RescaledProduct, factors: Array) -> Array:
+    product = factors[0].astype(np.int64)
+    rounding, limits = (1 << algorithm.bits) >> 1, np.iinfo(np.int32)
+    for factor in [*factors[1:].astype(np.int64), 1]:
+        scaled = product * factor * algorithm.multiplier + rounding
+        product = np.clip(scaled >> algorithm.bits, limits.min, limits.max)
+    return product.astype(np.int32)
+
+
+def _running_sum(algorithm: RunningSum, source: Array) -> Array:
+    ordered = source[:, ::-1] if algorithm.is_reverse else source
+    sums = np.cumsum(ordered, axis=1, dtype=source.dtype)
+    if algorithm.is_exclusive:
+        sums = np.concatenate((np.zeros_like(sums[:, :1]), sums[:, :-1]), axis=1)
+    return sums[:, ::-1] if algorithm.is_reverse else sums
 
 
 def _hash_sums(seeds: Array, rows: Array, weights: Array) -> Array:

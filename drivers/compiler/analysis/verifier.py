@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from neurald.drivers.compiler.ir.algorithm import (
+    PRODUCT_LANES,
     CombinedRows,
     Distinct,
     Entropy,
     GreedySelection,
     HashSums,
     Positions,
+    RescaledProduct,
+    RunningSum,
     Sampling,
     Scatter,
     SoftSelection,
@@ -41,6 +44,9 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 
 _ACCUMULATOR_TYPES = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
+#: Types and number of axes of running sums.
+_ADDED = (Scalar.FLOAT32, Scalar.FLOAT64, Scalar.INT32, Scalar.INT64)
+_RUNNING_SUM_RANK = 3
 #: Operations whose operand types differ from the result's.
 _MIXED = COMPARISONS | {Op.CONVERT, Op.REINTERPRET, Op.SELECT, Op.FIXED_POINT, Op.FIXED_POINT_UP}
 
@@ -201,6 +207,12 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
     if isinstance(algorithm, SoftSelection):
         yield from _soft_selection_errors(node, algorithm)
         return
+    if isinstance(algorithm, RescaledProduct):
+        yield from _rescaled_product_errors(node, algorithm)
+        return
+    if isinstance(algorithm, RunningSum):
+        yield from _running_sum_errors(node)
+        return
     if isinstance(algorithm, StringEquality | StringSearch):
         yield from _string_errors(node, algorithm)
         return
@@ -277,6 +289,26 @@ def _soft_selection_errors(node: Procedure, algorithm: SoftSelection) -> Iterato
     rows, classes = scores.shape
     if node.output.type is not Scalar.INT32 or node.output.shape != (3 * algorithm.bound(rows, classes) + 1,):
         yield "its numbers must be INT32, three for each box and their number"
+
+
+def _rescaled_product_errors(node: Procedure, algorithm: RescaledProduct) -> Iterator[str]:
+    (factors,) = node.inputs
+    if {factors.type, node.output.type} != {Scalar.INT32}:
+        yield "factors and products must be INT32"
+    if len(factors.shape) != 2 or not factors.shape[0] or factors.shape[1] % PRODUCT_LANES:
+        yield f"the factors are {_text(factors)}"
+    if node.output.shape != factors.shape[1:]:
+        yield "there must be a product for each column"
+    if not 0 <= algorithm.multiplier < 1 << 15 or not 1 <= algorithm.bits <= 62:
+        yield f"the multiplier {algorithm.multiplier} or the {algorithm.bits} bits are out of range"
+
+
+def _running_sum_errors(node: Procedure) -> Iterator[str]:
+    (source,) = node.inputs
+    if source.type is not node.output.type or source.type not in _ADDED:
+        yield f"it adds {source.type.name} to {node.output.type.name}"
+    if len(source.shape) != _RUNNING_SUM_RANK or source.shape != node.output.shape:
+        yield f"its shape does not fit {_text(source)}"
 
 
 def _string_errors(node: Procedure, algorithm: StringEquality | StringSearch) -> Iterator[str]:

@@ -4,7 +4,7 @@ Each is described by the inputs that it reads and the output that it writes. Wha
 input is defined, so that no element can lead to an access outside of a value.
 """
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -144,6 +144,41 @@ class CombinedRows(Struct, frozen=True, kw_only=True):
     combiner: Combiner
 
 
+class RunningSum(Struct, frozen=True, kw_only=True):
+    """Adds elements along the second of three axes.
+
+    Input and output: (outer, length, inner), FLOAT32, FLOAT64, INT32 or INT64. Each element of the
+    output is the sum of those before it, in any order of additions, and of itself.
+
+    Attributes:
+        is_exclusive: True if the element itself is not added.
+        is_reverse: True if the elements after it are added, instead of those before it.
+    """
+
+    is_exclusive: bool
+    is_reverse: bool
+
+
+#: The number of products that a `RescaledProduct` computes at once.
+PRODUCT_LANES: Final = 8
+
+
+class RescaledProduct(Struct, frozen=True, kw_only=True):
+    """Multiplies quantised values, in order, and rescales after each step and once more at the end.
+
+    Input: INT32 (count, width), at least one row, values of up to 16 bits and a sign without their zero
+    point; the width is a multiple of `PRODUCT_LANES`. Output: INT32 (width,), the products of the
+    columns.
+
+    Attributes:
+        multiplier, bits: a rescaled product is (product × multiplier) / 2^bits, rounded to nearest,
+            halves up, and clamped to 32 bits. The multiplier has at most 15 bits; there are 1 to 62 bits.
+    """
+
+    multiplier: int
+    bits: int
+
+
 class StringEquality(Struct, frozen=True, kw_only=True):
     """Compares strings.
 
@@ -173,6 +208,8 @@ Algorithm: TypeAlias = (
     | Sampling
     | SoftSelection
     | HashSums
+    | RescaledProduct
+    | RunningSum
     | StringEquality
     | StringSearch
 )

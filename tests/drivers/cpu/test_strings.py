@@ -15,11 +15,14 @@ from support.tflite import resources
 from support.tflite.builder import TfliteModel
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
+from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
 from neurald.hal.memory.pool import HostMemory
@@ -272,7 +275,7 @@ def below(limit: int, *others: tuple[nd.OperandType, tuple[int, ...]]) -> nd.Mod
     return graph.finish(values, [holds])
 
 
-def growing(turns: int) -> nd.Model:
+def growing(turns: int, first: tuple[int, int] = (2, 3)) -> nd.Model:
     """Creates a loop that appends to a list of numbers, and looks up a string for each of them."""
     graph, body = Graph(), Graph()
     counter, after = body.value(INT, (1,)), body.value(INT, (1,))
@@ -288,7 +291,7 @@ def growing(turns: int) -> nd.Model:
     )
     add(Op.TFLITE_GATHER, [constant(body, STRING, words(7, 9)), zero, longer, zero], [following])
     inner = body.finish([counter, numbers, texts], [after, longer, following])
-    inputs = [graph.value(INT, (1,)), graph.value(INT, (2,)), graph.value(STRING, (3,))]
+    inputs = [graph.value(INT, (1,)), graph.value(INT, first[:1]), graph.value(STRING, first[1:])]
     outputs = [graph.value(INT, (1,)), graph.value(INT, (0,)), graph.value(STRING, (0,))]
     models = [graph.model(below(turns, (INT, (0,)), (STRING, (0,)))), graph.model(inner)]
     graph.builder.add_operation(Op.WHILE, [*models, *inputs], outputs)
@@ -305,6 +308,59 @@ def test_lists_that_grow(turns: int) -> None:
     arrays = np.zeros(1, np.int32), np.array([6, 2], np.int32), words(3, 3)
     found = assert_same(growing(turns), *arrays)
     assert len(found[2]) == (turns + 2 if turns else 3)
+
+
+def opened(model: nd.Model, *shapes: tuple[int, ...]) -> CpuOpenModel:
+    """Compiles a model for any lengths of its open dimensions, and restores it from its artifact."""
+    device = CpuDevice()
+    preparation = Preparation(host_target(process_settings()), 1, keeps_artifact=True)
+    found = preparation.open(model, dict(zip(model.main.inputs, shapes, strict=True)))
+    assert found is not None
+    return device._restored_open(model, found.artifact(), 1)
+
+
+def test_open_lengths() -> None:
+    graph = Graph()
+    source, other, index = graph.value(STRING, (0, 3)), graph.value(STRING, (0, 3)), graph.value(LONG, (0,))
+    same, rows = graph.value(BOOL, (0, 3)), graph.value(STRING, (0, 3))
+    zero = number(graph, 0)
+    graph.builder.add_operation(Op.TFLITE_EQUAL, [source, other], [same])
+    graph.builder.add_operation(Op.TFLITE_GATHER, [other, zero, index, zero], [rows])
+    model = graph.finish([source, other, index], [same, rows])
+    open_model = opened(model, (5, 3), (5, 3), (4,))
+    reference = nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+    for count, picked in ((2, 9), (5, 4), (700, 333), (3, 2)):
+        arrays = [words(3 * count, seed, vocabulary=5).reshape(count, 3) for seed in range(2)]
+        arrays.append(np.random.default_rng(count).integers(0, count, picked))
+        shapes = [each.shape for each in arrays]
+        variant = open_model.for_shapes(shapes)
+        assert isinstance(variant, PartlyCompiledModel)
+        function = variant.create_array_function(shapes, ())
+        assert function is not None
+        found = function(*arrays)
+        assert found is not None
+        assert [each.tolist() for each in found] == [each.tolist() for each in reference.run(*arrays)]
+    compiled = nd.CompilationBuilder(model, [CpuDevice()]).finish()
+    for count in (0, 1, 2, 6):
+        arrays = [words(3 * count, seed).reshape(count, 3) for seed in range(2)]
+        arrays.append(np.zeros(min(count, 1), np.int64))
+        wanted = [each.tolist() for each in reference.run(*arrays)]
+        assert [each.tolist() for each in compiled.run(*arrays)] == wanted
+
+
+def test_open_lengths_of_lists_that_grow() -> None:
+    model = growing(40, first=(0, 0))
+    open_model = opened(model, (1,), (2,), (3,))
+    reference = nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+    for count in (2, 5, 90):
+        arrays = np.zeros(1, np.int32), np.full(count, 3, np.int32), words(count + 1, count)
+        variant = open_model.for_shapes([each.shape for each in arrays])
+        assert isinstance(variant, PartlyCompiledModel)
+        (step,) = variant.steps[0]
+        assert isinstance(step, NativeSegment)
+        results = step.run(arrays, ExecuteOptions())
+        assert results is not None
+        assert [each.tolist() for each, _ in results] == [each.tolist() for each in reference.run(*arrays)]
 
 
 def test_references_are_counted() -> None:

@@ -44,10 +44,10 @@ def test_sources_from_best_to_worst() -> None:
     assert declared.source is CostSource.DECLARED
     assert declared.seconds == pytest.approx(0.5 * WORK / 1e9)
     assert declared.energy == pytest.approx(0.25 * WORK / 1e9)
-    roofline = cost(CostTable().observed(MUL, 1000.0, 1e-3))
+    roofline = cost(CostTable().observed(MUL, 1e6, 1.0))
     assert roofline.source is CostSource.ROOFLINE
     assert roofline.seconds == pytest.approx(1e-6 * WORK)
-    scaled = cost(CostTable().observed(ADD, 1000.0, 1e-2))
+    scaled = cost(CostTable().observed(ADD, 10_000.0, 1e-1))
     assert scaled.source is CostSource.SCALED
     assert scaled.seconds == pytest.approx(1e-5 * WORK)
     measured = cost(CostTable().observed(ADD, WORK, 7.0))

@@ -10,7 +10,7 @@ from neurald.runtime.costs import refinement
 from neurald.runtime.costs.step_times import StepTimes
 
 
-def test_runs_whose_number_is_a_power_of_two_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shortest_run_up_to_each_power_of_two_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     refined: list[float] = []
 
     def refine(device: nd.Device, model: nd.Model, seconds: float) -> None:
@@ -20,4 +20,4 @@ def test_runs_whose_number_is_a_power_of_two_count(monkeypatch: pytest.MonkeyPat
     times = StepTimes(create_device("reference"), addition(np.ones(1, np.float32)))
     for number in range(1, 20):
         times.add(float(number))
-    assert refined == [4, 8, 16]
+    assert refined == [3, 5, 9]

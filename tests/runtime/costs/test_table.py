@@ -47,13 +47,15 @@ def test_sizes_between_and_beyond_are_scaled() -> None:
         assert found[1] is CostSource.SCALED
         assert found[0] == pytest.approx(expected)
     assert table.seconds(OTHER, 4.0) is None
+    assert table.seconds(ADD, 2.0**27) is None
 
 
 def test_the_roofline_is_that_of_the_same_sort_of_operation() -> None:
-    table = CostTable().observed(ADD, 1024.0, 1.0).observed(CONV, 1024.0, 8.0)
-    assert table.unit_seconds("TENSOR_FLOAT32", is_product=False) == 1 / 1024
-    assert table.unit_seconds("TENSOR_FLOAT32", is_product=True) == 8 / 1024
-    assert table.unit_seconds("TENSOR_QUANT8_ASYMM", is_product=True) == 8 / 1024
+    size = 2.0**17
+    table = CostTable().observed(ADD, size, 1.0).observed(CONV, size, 8.0).observed(OTHER, 64.0, 1.0)
+    assert table.unit_seconds("TENSOR_FLOAT32", is_product=False) == 1 / size
+    assert table.unit_seconds("TENSOR_FLOAT32", is_product=True) == 8 / size
+    assert table.unit_seconds("TENSOR_QUANT8_ASYMM", is_product=True) == 8 / size
     assert CostTable().unit_seconds("TENSOR_FLOAT32", is_product=True) is None
 
 

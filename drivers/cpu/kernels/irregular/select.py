@@ -7,6 +7,8 @@ from neurald.drivers.compiler.ir.algorithm import (
     GreedySelection,
     HashSums,
     Positions,
+    RescaledProduct,
+    RunningSum,
     Sampling,
     Scatter,
     SoftSelection,
@@ -20,6 +22,8 @@ from neurald.drivers.cpu.kernels.irregular import (
     draw,
     entropy,
     hashes,
+    products,
+    running_sums,
     scatter,
     search,
     soft_selection,
@@ -49,6 +53,10 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return hashes.routine(kernel, node)
     if isinstance(algorithm, SoftSelection):
         return soft_selection.routine(kernel, node, algorithm, target)
+    if isinstance(algorithm, RescaledProduct):
+        return products.routine(kernel, node, algorithm)
+    if isinstance(algorithm, RunningSum):
+        return running_sums.routine(kernel, node, algorithm, target)
     if isinstance(algorithm, StringEquality):
         return strings.equality(kernel, node)
     if isinstance(algorithm, StringSearch):

@@ -1,11 +1,11 @@
 """Lowers TFLite's reductions and CUMSUM."""
 
 import math
-import operator
-from functools import reduce
+from collections.abc import Sequence
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.algorithm import PRODUCT_LANES, RescaledProduct, RunningSum
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import (
     Expression,
@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import delinearize
+from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -25,7 +25,6 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
     BOOL_REDUCTIONS,
-    along,
     count_along,
     filled,
     reduce_dimensions,
@@ -46,10 +45,9 @@ from neurald.hal.operations.tflite.reduction.reduction import (
 )
 
 _INT32 = -1 << 31, (1 << 31) - 1
-#: Products of quantised values are rescaled at each step, so each step adds expressions.
+#: Products of quantised values are rescaled at each step, so each step adds expressions. Longer
+#: ones are computed by a procedure.
 _MAX_PRODUCT_TERMS = 64
-#: Number of partial sums that a pass of CUMSUM adds.
-_CUMULATIVE_PARTS = 4
 
 
 def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -145,14 +143,21 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
         return _reduction(ReductionOp.PRODUCT)(call, builder)
     lengths = tuple(source.shape[dimension] for dimension in axes)
     count = math.prod(lengths)
-    if not count:
+    if not count or not math.prod(shape):
         return (filled(builder, shape, 0, source.type),)
     multiplier, right = product_multiplier(count, operand, output)
-    if count > _MAX_PRODUCT_TERMS or right <= 0:
-        raise Unsupported(
-            f"a product of {count} quantised values with scale {operand.scale:g} is not supported"
-        )
+    if right <= 0:
+        raise Unsupported(f"a product of quantised values with scale {operand.scale:g} is not supported")
     bits = min(right, 62)
+    if count > _MAX_PRODUCT_TERMS:
+        rule = RescaledProduct(multiplier=multiplier, bits=bits)
+        products = _long_product(builder, source, axes, operand.zero_point, rule)
+
+        def stored(*at: Expression) -> Expression:
+            number = linearize(at, shape)
+            return saturate(load(products, (number,)).to(Scalar.INT64) + output.zero_point, output)
+
+        return (builder.compute(shape, stored),)
 
     def body(*at: Expression) -> Expression:
         def factor(number: int) -> Expression:
@@ -169,34 +174,43 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (builder.compute(shape, body),)
 
 
+def _long_product(
+    builder: Builder, source: Value, axes: Sequence[int], zero_point: int, rule: RescaledProduct
+) -> Value:
+    """Returns the rescaled products over axes, in a row, followed by others."""
+    kept = [dimension for dimension in range(len(source.shape)) if dimension not in axes]
+    lengths, left = ([source.shape[each] for each in dimensions] for dimensions in (axes, kept))
+    width = math.prod(left)
+    padded = -(-width // PRODUCT_LANES) * PRODUCT_LANES
+
+    def factor(row: Expression, column: Expression) -> Expression:
+        found = dict(zip(axes, delinearize(row, tuple(lengths)), strict=True))
+        found.update(zip(kept, delinearize(minimum(column, width - 1), tuple(left)), strict=True))
+        position = tuple(found[dimension] for dimension in range(len(source.shape)))
+        return load(source, position).to(Scalar.INT32) - zero_point
+
+    factors = builder.compute((math.prod(lengths), padded), factor)
+    return builder.procedure(rule, factors, output=(padded,))
+
+
 def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CUMSUM: each pass adds partial sums, of which each ends right before the one after it."""
+    """Lowers CUMSUM."""
     source, dimension = builder.value(call, "input"), cumulative_axis(call)
-    way = -1 if call.scalar("reverse") else 1
-    length = source.shape[dimension]
-
-    def element(value: Value, at: tuple[Expression, ...], distance: int) -> Expression:
-        """Returns the element `distance` steps before in the sum's direction, or 0."""
-        number = at[dimension] - way * distance
-        return widen(load(value, along(at, dimension, number), (number >= 0) & (number < length), 0))
-
-    def longer(sums: Value, count: int) -> Value:
-        """Returns sums of more elements, which consist of sums of that many."""
-
-        def body(*at: Expression) -> Expression:
-            distances = [number * count for number in range(1, _CUMULATIVE_PARTS) if number * count < length]
-            # The farthest ones are added first, as one after another.
-            parts = [element(sums, at, distance) for distance in reversed(distances)]
-            return reduce(operator.add, [*parts, widen(load(sums, at))])
-
-        return builder.compute(source.shape, body)
-
-    sums, count = source, 1
-    while count < length:
-        sums, count = longer(sums, count), count * _CUMULATIVE_PARTS
-    if call.scalar("exclusive"):
-        sums = builder.compute(source.shape, lambda *at: element(sums, at, 1))
-    return (builder.compute(source.shape, lambda *at: load(sums, at).to(source.type)),)
+    lengths = source.shape[:dimension], source.shape[dimension + 1 :]
+    wide = source
+    if source.type is Scalar.FLOAT16:
+        wide = builder.compute(source.shape, lambda *at: widen(load(source, at)))
+    outer, inner = map(math.prod, lengths)
+    sums = builder.procedure(
+        RunningSum(is_exclusive=bool(call.scalar("exclusive")), is_reverse=bool(call.scalar("reverse"))),
+        builder.reshape(wide, (outer, source.shape[dimension], inner)),
+        output=(outer, source.shape[dimension], inner),
+        type=wide.type,
+    )
+    result = builder.reshape(sums, source.shape)
+    if wide is source:
+        return (result,)
+    return (builder.compute(source.shape, lambda *at: load(result, at).to(source.type)),)
 
 
 LOWERINGS = {

@@ -1,0 +1,50 @@
+; Multiplies the rows of %a1, and rescales after each step; a work item has $LANES columns.
+
+; Returns products, multiplied, divided by 2^$BITS, rounded and clamped to 32 bits.
+define internal <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %product) nounwind alwaysinline {
+  %scaled = mul <$LANES x i64> %product, splat (i64 $MULTIPLIER)
+  %rounded = add <$LANES x i64> %scaled, splat (i64 $ROUNDING)
+  %divided = ashr <$LANES x i64> %rounded, splat (i64 $BITS)
+  %high = call <$LANES x i64> @llvm.smin.v${LANES}i64(<$LANES x i64> %divided, <$LANES x i64> splat (i64 2147483647))
+  %low = call <$LANES x i64> @llvm.smax.v${LANES}i64(<$LANES x i64> %high, <$LANES x i64> splat (i64 -2147483648))
+  ret <$LANES x i64> %low
+}
+
+define void @$KERNEL($PARAMETERS) nounwind {
+entry:
+  br label %test
+test:
+  %block = phi i64 [ %begin, %entry ], [ %block.next, %store ]
+  %more = icmp slt i64 %block, %end
+  br i1 %more, label %start, label %done
+start:
+  %column = mul i64 %block, $LANES
+  %p.first = getelementptr i32, ptr %a1, i64 %column
+  %first = load <$LANES x i32>, ptr %p.first, align 4
+  %first.wide = sext <$LANES x i32> %first to <$LANES x i64>
+  br label %test.row
+test.row:
+  %row = phi i64 [ 1, %start ], [ %row.next, %multiply ]
+  %product = phi <$LANES x i64> [ %first.wide, %start ], [ %rescaled, %multiply ]
+  %more.rows = icmp ult i64 %row, $COUNT
+  br i1 %more.rows, label %multiply, label %store
+multiply:
+  %row.start = mul i64 %row, $WIDTH
+  %at = add i64 %row.start, %column
+  %p.factor = getelementptr i32, ptr %a1, i64 %at
+  %factor = load <$LANES x i32>, ptr %p.factor, align 4
+  %factor.wide = sext <$LANES x i32> %factor to <$LANES x i64>
+  %longer = mul <$LANES x i64> %product, %factor.wide
+  %rescaled = call <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %longer)
+  %row.next = add i64 %row, 1
+  br label %test.row
+store:
+  %last = call <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %product)
+  %result = trunc <$LANES x i64> %last to <$LANES x i32>
+  %p.result = getelementptr i32, ptr %a0, i64 %column
+  store <$LANES x i32> %result, ptr %p.result, align 4
+  %block.next = add i64 %block, 1
+  br label %test
+done:
+  ret void
+}

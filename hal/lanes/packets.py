@@ -1,0 +1,201 @@
+"""The packets of a lane.
+
+A lane is a SEQPACKET socket and an arena, shared memory of the caller. The caller writes inputs
+into the arena and sends `RunOrder`; the worker answers with `RunAnswer` or `RunFailure`, after it has written the
+outputs behind the inputs. One run at a time is under way in a lane. Outputs that do not fit come in
+a memory of their own, which is attached to the answer.
+
+The socket carries descriptions only, and each is copied before it is checked, so that nobody can
+change it afterwards. Numbers, shapes and ranges of a packet are not trusted by either side.
+"""
+
+import math
+from typing import Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.lanes.byte_strings import decode_byte_strings
+from neurald.hal.memory.pool import checked_range
+
+#: Tensors begin at multiples of this in an arena, as kernels prefer.
+ALIGNMENT: Final = 64
+#: The largest packet, and the most dimensions of a tensor.
+MAX_PACKET_BYTES: Final = 1 << 16
+MAX_RANK: Final = 32
+#: The type of tensors of byte strings; other types are named as in NumPy.
+BYTES: Final = "bytes"
+
+_TYPES: Final = {
+    np.dtype(name).name: np.dtype(name)
+    for name in ("?", "u1", "<u2", "<u4", "<u8", "i1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8")
+}
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class TensorAt(msgspec.Struct, frozen=True, array_like=True):
+    """A tensor in an arena.
+
+    Attributes:
+        kind: name of its element type, or `BYTES`.
+        shape: its lengths.
+        offset: of its first byte.
+        size: in bytes.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    offset: int
+    size: int
+
+    def check(self, arena_bytes: int) -> None:
+        """Raises BadData unless the tensor is in an arena of this size, and as large as its shape."""
+        if len(self.shape) > MAX_RANK or any(length < 0 for length in self.shape):
+            raise BadData(f"a tensor has the shape {list(self.shape[:MAX_RANK])}, which is not valid")
+        checked_range(self.offset, self.size, arena_bytes, "a tensor in an arena")
+        if self.kind != BYTES:
+            expected = math.prod(self.shape) * type_named(self.kind).itemsize
+            if self.size != expected:
+                raise BadData(
+                    f"a tensor {self.kind}{list(self.shape)} has {self.size} bytes; it takes {expected}"
+                )
+
+    def in_arena(self, arena: memoryview) -> Array:
+        """Returns the tensor as an array on the arena's memory; a copy if it holds strings.
+
+        Raises:
+            BadData: it is not in the arena, or not valid.
+        """
+        self.check(arena.nbytes)
+        content = arena[self.offset : self.offset + self.size]
+        if self.kind == BYTES:
+            return decode_byte_strings(content, self.shape)
+        return np.frombuffer(content, type_named(self.kind)).reshape(self.shape)
+
+
+class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag="run"):
+    """Asks to run the model once.
+
+    Attributes:
+        number: of the run, which the answer repeats.
+        inputs: in the order of the model.
+        results_at: offset in the arena from which outputs are written.
+        wanted: positions of the wanted outputs.
+    """
+
+    number: int
+    inputs: tuple[TensorAt, ...]
+    results_at: int
+    wanted: tuple[int, ...]
+
+
+class Receipt(msgspec.Struct, frozen=True, array_like=True):
+    """Where and how long the model ran.
+
+    Attributes:
+        devices: that ran it, in the order of the steps.
+        drivers: the versions of their drivers.
+        is_substituted: whether the CPU took over from one of them.
+        read_ns, run_ns, written_ns: how long reading inputs, running, and writing outputs took.
+    """
+
+    devices: tuple[str, ...]
+    drivers: tuple[str, ...]
+    is_substituted: bool
+    read_ns: int
+    run_ns: int
+    written_ns: int
+
+
+class RunAnswer(msgspec.Struct, frozen=True, array_like=True, tag="ran"):
+    """The outputs of a run.
+
+    Attributes:
+        number: of the run.
+        outputs: those that were wanted, in the arena, or in the memory that is attached.
+        attached_bytes: size of that memory; 0 without.
+        receipt: of the run.
+    """
+
+    number: int
+    outputs: tuple[TensorAt, ...]
+    attached_bytes: int
+    receipt: Receipt
+
+
+class RunFailure(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
+    """The error of a run.
+
+    Attributes:
+        number: of the run.
+        code: a `ResultCode`.
+        message: for people.
+        is_cancelled: whether the caller cancelled it.
+    """
+
+    number: int
+    code: int
+    message: str
+    is_cancelled: bool = False
+
+
+class Arena(msgspec.Struct, frozen=True, array_like=True, tag="arena"):
+    """Gives the worker an arena in place of the one before; its memory is attached.
+
+    Attributes:
+        size: in bytes.
+    """
+
+    size: int
+
+
+Answer = RunAnswer | RunFailure
+Order = RunOrder | Arena
+
+_P = TypeVar("_P")
+_ENCODER: Final = msgspec.msgpack.Encoder()
+decode_order: Final = msgspec.msgpack.Decoder(Order).decode
+decode_answer: Final = msgspec.msgpack.Decoder(Answer).decode
+
+
+def encode(packet: Order | Answer) -> bytes:
+    """Encodes a packet.
+
+    Raises:
+        BadData: it is too large, since it describes too many tensors.
+    """
+    data = _ENCODER.encode(packet)
+    if len(data) > MAX_PACKET_BYTES:
+        raise BadData(f"the tensors of a run take {len(data)} bytes to describe; {MAX_PACKET_BYTES} may be")
+    return data
+
+
+def type_named(name: str) -> "np.dtype[Any]":
+    """Returns the element type of this name.
+
+    Raises:
+        BadData: lanes carry no such elements.
+    """
+    found = _TYPES.get(name)
+    if found is None:
+        raise BadData(f"tensors of the type {name!r} cannot be passed to other processes")
+    return found
+
+
+def kind_of(dtype: "np.dtype[Any]") -> str:
+    """Returns the name of an element type.
+
+    Raises:
+        BadData: lanes carry no such elements.
+    """
+    if dtype.hasobject:
+        return BYTES
+    type_named(dtype.name)
+    return dtype.name
+
+
+def aligned(offset: int) -> int:
+    """Returns the next offset at which a tensor may begin."""
+    return -(-offset // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,1 @@
+"""The execution service: serves models over the V2 inference protocol."""

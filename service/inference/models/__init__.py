@@ -1,0 +1,1 @@
+"""Models that are served: their processes, queues, batches and statistics."""

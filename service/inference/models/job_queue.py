@@ -1,0 +1,126 @@
+"""The requests that wait for a model, and the batches that are made of them.
+
+Requests are run in order. A model without batches runs one at a time. With batches, those at the
+head of the queue that fit together are run at once: as soon as there are as many as a batch may
+have, or as many as the configuration prefers, or the first of them has waited for as long as it
+may. A request alone in a queue is thus delayed by at most that time, and not at all by default.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from neurald.service.inference.models.job import InferenceJob
+from neurald.service.inference.protocol.errors import ServiceError, Status
+
+#: How many of the last runs the estimated time of a run is made of.
+_SMOOTHING: Final = 0.1
+
+
+class JobQueue:
+    """The queue of one version of a model.
+
+    Args:
+        batch_rows: the most entries of a batch; 1 for runs of single requests.
+        preferred: sizes of batches that are run at once.
+        delay_s: how long a request waits for others.
+        size: how many requests may wait.
+    """
+
+    def __init__(
+        self, *, batch_rows: int, preferred: Sequence[int] = (), delay_s: float = 0.0, size: int = 1024
+    ) -> None:
+        self._batch_rows = max(1, batch_rows)
+        self._preferred = frozenset(preferred)
+        self._delay_s = delay_s
+        self._size = size
+        self._jobs: deque[InferenceJob] = deque()
+        #: Estimated seconds of a run, and entries that a run has.
+        self._run_s = 0.0
+        self._run_rows = 1.0
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def put(self, job: InferenceJob, now_s: float, *, lanes: int) -> None:
+        """Appends a request.
+
+        Args:
+            job: the request.
+            now_s: the time on the loop's clock.
+            lanes: how many runs may be under way at once.
+
+        Raises:
+            ServiceError: too many wait, or so many that this one would be late. To say so at once
+                lets the client ask elsewhere, and leaves the time to requests that are in time.
+        """
+        if len(self._jobs) >= self._size:
+            self.drop_ended()
+        if len(self._jobs) >= self._size:
+            raise ServiceError(
+                Status.EXHAUSTED, f"{len(self._jobs)} requests wait for the model already; try again later"
+            )
+        if job.deadline_s is not None:
+            runs_before = len(self._jobs) / self._run_rows / max(1, lanes)
+            expected_s = (runs_before + 1) * self._run_s
+            if now_s + expected_s > job.deadline_s:
+                raise ServiceError(
+                    Status.EXHAUSTED,
+                    f"{len(self._jobs)} requests wait for the model, so that this one would take longer than "
+                    "it may; try again later",
+                )
+        job.queued_s = now_s
+        self._jobs.append(job)
+
+    def put_back(self, jobs: Sequence[InferenceJob]) -> None:
+        """Puts requests back at the head, whose worker died."""
+        self._jobs.extendleft(reversed(jobs))
+
+    def ran(self, seconds: float, jobs: int) -> None:
+        """Tells how long a run of this many requests took."""
+        if not self._run_s:
+            self._run_s = seconds
+        self._run_s += _SMOOTHING * (seconds - self._run_s)
+        self._run_rows += _SMOOTHING * (jobs - self._run_rows)
+
+    def drop_ended(self) -> None:
+        """Removes requests for which nobody waits."""
+        self._jobs = deque(job for job in self._jobs if not job.is_over)
+
+    def take_all(self) -> list[InferenceJob]:
+        """Removes and returns all requests."""
+        jobs, self._jobs = list(self._jobs), deque()
+        return jobs
+
+    def take(self, now_s: float) -> tuple[list[InferenceJob], float | None]:
+        """Removes the requests of the next run.
+
+        Returns:
+            The requests. If there are none, and requests wait for others: the time on the loop's
+                clock when they have waited long enough.
+        """
+        while self._jobs and self._jobs[0].is_over:
+            self._jobs.popleft()
+        if not self._jobs:
+            return [], None
+        first = self._jobs[0]
+        if self._batch_rows == 1:
+            return [self._jobs.popleft()], None
+        count, rows = 0, 0
+        preferred = 0
+        for job in self._jobs:
+            if count and not first.fits(job, is_batched=True):
+                break
+            if count and rows + job.rows > self._batch_rows:
+                break
+            count, rows = count + 1, rows + job.rows
+            if rows in self._preferred:
+                preferred = count
+        is_full = rows >= self._batch_rows or count < len(self._jobs)
+        due_s = first.queued_s + self._delay_s
+        if not is_full and not preferred and now_s < due_s:
+            return [], due_s
+        if not is_full and preferred and now_s < due_s:
+            count = preferred
+        taken = [self._jobs.popleft() for _ in range(count)]
+        return [job for job in taken if not job.is_over], None

@@ -1,0 +1,232 @@
+"""A worker's process, as the front end sees it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from neurald.hal.errors import DeadObject, Error, OpFailed, ResultCode, error_for
+from neurald.hal.lanes import socket_end
+from neurald.hal.process.autostart import AUTOSTART_VARIABLE
+from neurald.service.crashes.autopsy import describe_end
+from neurald.service.inference.worker.orders import (
+    Cancel,
+    LoadFailure,
+    LoadOrder,
+    ModelDescription,
+    ModelHealth,
+    OpenLane,
+    Ping,
+    decode_report,
+    encode,
+)
+from neurald.service.logs.choices import LogFormat, LogLevel
+from neurald.service.sandbox.mode import SandboxMode
+
+#: How often a worker is asked whether it is well, and how long it may be silent.
+_PING_S: Final = 0.1
+_SILENT_S: Final = 3.0
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How workers are started.
+
+    Attributes:
+        sandbox: restricts them.
+        log_format, log_level: of their logs.
+    """
+
+    sandbox: SandboxMode = SandboxMode.AUTO
+    log_format: LogFormat = LogFormat.AUTO
+    log_level: LogLevel = LogLevel.NOTICE
+
+
+class ModelWorker:
+    """Starts a worker and watches it. Belongs to one event loop.
+
+    Args:
+        options: how to start it.
+
+    Attributes:
+        health: what it last reported of its model.
+        on_health: is called after it has reported something else than before.
+        on_end: is called once it has ended.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.health = ModelHealth(is_ready=True)
+        self.on_health: Callable[[], None] = lambda: None
+        self.on_end: Callable[[], None] = lambda: None
+        self._loaded: asyncio.Future[ModelDescription] | None = None
+        self._lanes = 0
+        self._heard_s = 0.0
+        self._ping: asyncio.TimerHandle | None = None
+        self._control, theirs = socket_end.pair()
+        self._control.setblocking(False)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this very program
+                [
+                    *(sys.executable, "-m", "neurald.service.inference.worker.program"),
+                    *(str(theirs.fileno()), str(os.getpid()), options.sandbox.value),
+                    *(options.log_format.value, options.log_level.value),
+                ],
+                env={**os.environ, AUTOSTART_VARIABLE: "0"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError:
+            self._control.close()
+            raise
+        finally:
+            theirs.close()
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._loop.add_reader(self._control.fileno(), self._receive)
+        self._loop.add_reader(self._pidfd, self._reap)
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the process has ended."""
+        return self._process.returncode is not None
+
+    @property
+    def exit_text(self) -> str:
+        """The end of the process, such as "signal SIGKILL"."""
+        status = self._process.returncode
+        return "" if status is None else describe_end(status)
+
+    async def load(self, order: LoadOrder, model: int, within_s: float) -> ModelDescription:
+        """Has the worker load a model.
+
+        Args:
+            order: how.
+            model: descriptor of its file.
+            within_s: how long it may take.
+
+        Raises:
+            Error: the model cannot be loaded, or the worker died of it or takes too long.
+        """
+        self._loaded = self._loop.create_future()
+        try:
+            socket_end.send(self._control, encode(order), model)
+        except OSError as error:
+            raise DeadObject(f"the worker is gone: {error.strerror or error}") from None
+        try:
+            async with asyncio.timeout(within_s):
+                loaded = await self._loaded
+        except TimeoutError:
+            self.kill()
+            raise DeadObject(f"loading the model took more than {within_s:g} s") from None
+        finally:
+            self._loaded = None
+        self._heard_s = self._loop.time()
+        self._send_ping()
+        return loaded
+
+    def open_lane(self, *, is_trusted: bool) -> tuple[socket.socket, int]:
+        """Opens a lane; returns the caller's end and the number of the lane.
+
+        Raises:
+            OSError: the worker is gone.
+        """
+        mine, theirs = socket_end.pair()
+        try:
+            self._lanes += 1
+            order = OpenLane(lane=self._lanes, is_trusted=is_trusted)
+            socket_end.send(self._control, encode(order), theirs.fileno())
+        except OSError:
+            mine.close()
+            raise
+        finally:
+            theirs.close()
+        return mine, self._lanes
+
+    def cancel(self, lane: int, number: int) -> None:
+        """Ends a run, if it is still under way."""
+        with contextlib.suppress(OSError):
+            socket_end.send(self._control, encode(Cancel(lane=lane, number=number)))
+
+    def kill(self) -> None:
+        """Ends the process and those that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _send_ping(self) -> None:
+        if self.has_ended:
+            return
+        if self._loop.time() - self._heard_s > _SILENT_S:
+            self.kill()
+            return
+        with contextlib.suppress(OSError):
+            socket_end.send(self._control, encode(Ping()))
+        self._ping = self._loop.call_later(_PING_S, self._send_ping)
+
+    def _receive(self) -> None:
+        descriptor: int | None = None
+        try:
+            packet, descriptor = socket_end.receive(self._control)
+            if not packet:
+                raise ConnectionResetError
+            report = decode_report(packet)
+        except BlockingIOError:
+            return
+        except (OSError, msgspec.DecodeError):
+            # A worker that breaks the rules is of no use.
+            self._loop.remove_reader(self._control.fileno())
+            self.kill()
+            return
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+        self._heard_s = self._loop.time()
+        if isinstance(report, ModelHealth):
+            if report != self.health:
+                self.health = report
+                self.on_health()
+            return
+        if self._loaded is None or self._loaded.done():
+            return
+        if isinstance(report, LoadFailure):
+            self._loaded.set_exception(_error(report))
+        else:
+            self._loaded.set_result(report)
+
+    def _reap(self) -> None:
+        # Helpers such as compilers end with it. Its id is not free before `wait`.
+        self.kill()
+        self._process.wait()
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._loop.remove_reader(self._control.fileno())
+        self._control.close()
+        if self._ping is not None:
+            self._ping.cancel()
+        if self._loaded is not None and not self._loaded.done():
+            self._loaded.set_exception(DeadObject(f"the worker ended: {self.exit_text}"))
+        self.on_end()
+
+
+def _error(report: LoadFailure) -> Error:
+    """Returns the error that a worker has reported, whose code may be any number."""
+    try:
+        code = ResultCode(report.code)
+    except ValueError:
+        code = ResultCode.OP_FAILED
+    return OpFailed(report.message) if code is ResultCode.NO_ERROR else error_for(code, report.message)

@@ -1,0 +1,254 @@
+"""The models that are served, by name and version; loads and unloads them."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from typing import Any, Final
+
+import msgspec
+
+from neurald.hal.errors import Error
+from neurald.service.inference.models.served_version import ServedVersion
+from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.protocol.errors import ServiceError, Status, status_of
+from neurald.service.inference.protocol.tensors import quoted
+from neurald.service.inference.repository.folders import Found, Repository
+from neurald.service.inference.repository.model_config import (
+    parse_config,
+    parse_config_json,
+    settings_of,
+    versions_to_serve,
+)
+
+logger = logging.getLogger(__name__)
+
+READY: Final = "READY"
+UNAVAILABLE: Final = "UNAVAILABLE"
+LOADING: Final = "LOADING"
+#: How many models are loaded at the same time.
+_LOADS: Final = 2
+
+
+class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a model in the index of the repository.
+
+    Attributes:
+        name: of the model.
+        version: of the model; empty if it is not known.
+        state: `READY`, `UNAVAILABLE` or `LOADING`; empty if nobody has asked for the model yet.
+        reason: why it is not ready.
+    """
+
+    name: str
+    version: str
+    state: str
+    reason: str
+
+
+class Registry:
+    """Serves the models of a repository. Belongs to one event loop.
+
+    Args:
+        repository: where models are.
+        workers: gives workers to models.
+        queue_size: how many requests of a model may wait.
+        load_s: how long loading a model may take.
+    """
+
+    def __init__(
+        self, repository: Repository, workers: WorkerPool, *, queue_size: int, load_s: float
+    ) -> None:
+        self._repository = repository
+        self._workers = workers
+        self._queue_size = queue_size
+        self._load_s = load_s
+        self._models: dict[str, dict[int, ServedVersion]] = {}
+        self._sources: dict[str, tuple[object, ...]] = {}
+        self._failures: dict[str, str] = {}
+        self._loading: set[str] = set()
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._slots = asyncio.Semaphore(_LOADS)
+        #: Models without which the service is not ready.
+        self._demanded: set[str] = set()
+
+    # Lookup.
+
+    def find(self, name: str, version: str = "") -> ServedVersion:
+        """Returns a version of a model; the newest if the version is empty.
+
+        Raises:
+            ServiceError: it is not served.
+        """
+        versions = self._models.get(name)
+        if not versions:
+            raise ServiceError(
+                Status.NOT_FOUND,
+                f"Request for unknown model: {quoted(name)} is not found"
+                if name not in self._failures
+                else f"Request for unknown model: {quoted(name)} has no available versions",
+            )
+        if not version:
+            return versions[max(versions)]
+        found = versions.get(int(version)) if version.isdecimal() and len(version) < 19 else None
+        if found is None:
+            raise ServiceError(
+                Status.NOT_FOUND,
+                f"Request for unknown model: {quoted(name)} version {quoted(version)} is not found",
+            )
+        return found
+
+    def versions_of(self, name: str) -> tuple[int, ...]:
+        """Returns the versions of a model that are served, in ascending order."""
+        return tuple(sorted(self._models.get(name, ())))
+
+    def served(self) -> list[ServedVersion]:
+        """Returns all versions that are served."""
+        return [found for versions in self._models.values() for _, found in sorted(versions.items())]
+
+    @property
+    def is_ready(self) -> bool:
+        """True if all models that must be there are ready."""
+        return all(
+            (versions := self._models.get(name)) and any(each.is_ready for each in versions.values())
+            for name in self._demanded
+        ) and all(each.is_ready for each in self.served())
+
+    def index(self) -> list[IndexEntry]:
+        """Returns what is known of the models in the repository, and of those that are served."""
+        entries: list[IndexEntry] = []
+        names = self._repository.models()
+        for name in sorted({*names, *self._models, *self._failures}):
+            served = self._models.get(name, {})
+            for version, found in sorted(served.items()):
+                entries.append(
+                    IndexEntry(
+                        name=name,
+                        version=str(version),
+                        state=READY if found.is_ready else UNAVAILABLE,
+                        reason=found.reason,
+                    )
+                )
+            if served:
+                continue
+            state, reason = "", ""
+            if name in self._loading:
+                state = LOADING
+            elif name in self._failures:
+                state, reason = UNAVAILABLE, self._failures[name]
+            known = names.get(name)
+            newest = str(known.versions[-1]) if known is not None and known.versions and state else ""
+            entries.append(IndexEntry(name=name, version=newest, state=state, reason=reason))
+        return entries
+
+    # Loading.
+
+    async def load_all(self, names: tuple[str, ...] | None) -> None:
+        """Loads models, by default all of the repository. Those that fail are logged."""
+        wanted = tuple(self._repository.models()) if names is None else names
+        self._demanded.update(wanted)
+        for name, outcome in zip(
+            wanted, await asyncio.gather(*map(self.load, wanted), return_exceptions=True), strict=True
+        ):
+            if isinstance(outcome, BaseException):
+                logger.error("the model %s cannot be served: %s", name, outcome)
+
+    async def load(self, name: str, config_json: str | None = None) -> None:
+        """Loads a model, or loads it again if its files have changed.
+
+        Requests are answered by the versions before until the new ones are ready; if they cannot be
+        loaded, these stay.
+
+        Args:
+            name: of the model.
+            config_json: the configuration in place of that in the repository.
+
+        Raises:
+            ServiceError: it cannot be loaded.
+        """
+        found = self._repository.find(name)
+        async with self._lock(name), self._slots:
+            self._loading.add(name)
+            try:
+                await self._load(found, config_json)
+                self._failures.pop(name, None)
+            except (Error, OSError) as error:
+                status = status_of(error.code) if isinstance(error, Error) else Status.UNAVAILABLE
+                failure = ServiceError(status, f"failed to load {quoted(name)}: {error}")
+                self._failures[name] = str(failure)
+                raise failure from None
+            except ServiceError as error:
+                self._failures[name] = str(error)
+                raise
+            finally:
+                self._loading.discard(name)
+
+    async def unload(self, name: str) -> None:
+        """Unloads a model; requests that are there are answered first.
+
+        Raises:
+            ServiceError: there is no such model.
+        """
+        if name not in self._models:
+            self._repository.find(name)
+        async with self._lock(name):
+            versions = self._models.pop(name, {})
+            self._sources.pop(name, None)
+            self._demanded.discard(name)
+            self._failures[name] = "unloaded"
+            await asyncio.gather(*(each.close() for each in versions.values()))
+
+    async def close(self, drain_s: float) -> None:
+        """Unloads all models."""
+        served, self._models = self.served(), {}
+        await asyncio.gather(*(each.close(drain_s) for each in served))
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    async def _load(self, found: Found, config_json: str | None) -> None:
+        name = found.name
+        text = self._repository.config_text(found)
+        config = parse_config(name, text) if config_json is None else parse_config_json(name, config_json)
+        settings = settings_of(name, config)
+        versions = versions_to_serve(config, found.versions)
+        if not versions:
+            raise ServiceError(Status.NOT_FOUND, f"the model {name} has no version that its policy serves")
+        with contextlib.ExitStack() as opened:
+            files: dict[int, int] = {}
+            for version in versions:
+                files[version] = self._repository.open_model(found, version, settings.file_name)
+                opened.callback(os.close, files[version])
+            source = (text, config_json, tuple((v, _identity(files[v])) for v in versions))
+            if self._sources.get(name) == source and name in self._models:
+                return
+            fresh = {
+                version: self._version(name, version, config, settings, os.dup(files[version]))
+                for version in versions
+            }
+        try:
+            for each in fresh.values():
+                await each.start()
+        except BaseException:
+            await asyncio.gather(*(each.close(0) for each in fresh.values()))
+            raise
+        before = self._models.get(name, {})
+        self._models[name], self._sources[name] = fresh, source
+        await asyncio.gather(*(each.close() for each in before.values()))
+
+    def _version(self, name: str, version: int, config: Any, settings: Any, model: int) -> ServedVersion:
+        return ServedVersion(
+            name,
+            version,
+            config,
+            settings,
+            model,
+            self._workers,
+            queue_size=self._queue_size,
+            load_s=self._load_s,
+        )
+
+
+def _identity(descriptor: int) -> tuple[int, ...]:
+    status = os.fstat(descriptor)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,477 @@
+"""One version of a model that is served: its workers, its queue, and what it says of itself."""
+
+import asyncio
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from neurald.hal.lanes.byte_strings import encode_byte_strings
+from neurald.hal.lanes.packets import BYTES, aligned, type_named
+from neurald.service.inference.models.instance import ModelInstance
+from neurald.service.inference.models.job import InferenceJob, JobInput, JobOutput, RunRecord
+from neurald.service.inference.models.job_queue import JobQueue
+from neurald.service.inference.models.statistics import Statistics
+from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.protocol.element_types import datatype_of
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.tensors import (
+    InferenceAnswer,
+    InferenceRequest,
+    OutputTensor,
+    Parameter,
+    WantedOutput,
+    quoted,
+)
+from neurald.service.inference.repository.model_config import ModelSettings, completed
+from neurald.service.inference.worker.orders import ModelDescription
+from neurald.service.manager.state import ModelStatus
+
+#: The most bytes of an output whose lengths are open that are reserved in advance.
+_OPEN_OUTPUT_BYTES: Final = 1 << 16
+_DRAIN_S: Final = 30.0
+#: Request parameters of this service.
+RECEIPT: Final = "receipt"
+_TIMEOUT: Final = "timeout"
+#: Parameters that would change the answer, and are not supported.
+_REFUSED: Final = ("sequence_id", "sequence_start", "sequence_end")
+_MAX_TIMEOUT_S: Final = 86_400.0
+
+Encode = Callable[[InferenceAnswer], object]
+
+
+class ServedVersion:
+    """Serves one version of a model. Belongs to one event loop.
+
+    Args:
+        name: of the model.
+        version: of the model.
+        config: the model's configuration, a message ModelConfig.
+        settings: what follows from it.
+        model: descriptor of its file, which this object closes.
+        workers: gives it workers.
+        queue_size: how many requests may wait, unless the configuration says.
+        load_s: how long loading may take.
+
+    Attributes:
+        config: complete once it is loaded.
+        statistics: what it has done.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: int,
+        config: Any,
+        settings: ModelSettings,
+        model: int,
+        workers: WorkerPool,
+        *,
+        queue_size: int,
+        load_s: float,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.config = config
+        self.settings = settings
+        self.statistics = Statistics()
+        self._model = model
+        self._loop = asyncio.get_running_loop()
+        self._queue = JobQueue(
+            batch_rows=settings.max_batch_size if settings.batches else 1,
+            preferred=settings.preferred_sizes,
+            delay_s=settings.delay_s,
+            size=settings.queue_size or queue_size,
+        )
+        self._timer: asyncio.TimerHandle | None = None
+        self._loaded: ModelDescription | None = None
+        self._inputs: dict[str, int] = {}
+        self._outputs: dict[str, int] = {}
+        self._is_closing = False
+        self._drained: asyncio.Future[None] | None = None
+        self._instances = [
+            ModelInstance(
+                workers,
+                settings.order,
+                model,
+                lanes=settings.lanes,
+                load_s=load_s,
+                statistics=self.statistics,
+                output_bytes=self._output_bytes,
+                changed=self._dispatch,
+                returned=self._returned,
+                ran=self._queue.ran,
+            )
+            for _ in range(settings.instances)
+        ]
+
+    # State.
+
+    @property
+    def is_ready(self) -> bool:
+        """True if requests are run now."""
+        return not self._is_closing and any(each.is_ready for each in self._instances)
+
+    @property
+    def reason(self) -> str:
+        """Why it is not ready."""
+        if self._is_closing:
+            return "it is being unloaded"
+        return "" if self.is_ready else self._instances[0].reason
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The ids of its workers."""
+        return tuple(each.pid for each in self._instances if each.pid is not None)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._queue)
+
+    @property
+    def loaded(self) -> ModelDescription:
+        """What the model is.
+
+        Raises:
+            ServiceError: it is not loaded.
+        """
+        if self._loaded is None:
+            raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not loaded yet")
+        return self._loaded
+
+    def status(self) -> ModelStatus:
+        """Describes it for operators."""
+        return ModelStatus(
+            name=self.name,
+            version=str(self.version),
+            is_ready=self.is_ready,
+            reason=self.reason,
+            processes=self.processes,
+            devices=() if self._loaded is None else self._loaded.devices,
+        )
+
+    # Life.
+
+    async def start(self) -> None:
+        """Loads the model in all workers, and warms it up.
+
+        Raises:
+            Error, ServiceError: it cannot be loaded.
+        """
+        first, *others = self._instances
+        loaded = await first.start()
+        self.config = completed(self.config, self.name, loaded)
+        self._inputs = {each.name: n for n, each in enumerate(loaded.inputs)}
+        self._outputs = {each.name: n for n, each in enumerate(loaded.outputs)}
+        self._loaded = loaded
+        await asyncio.gather(*(each.start() for each in others))
+
+    async def close(self, drain_s: float = _DRAIN_S) -> None:
+        """Answers the requests that are there, and ends the workers."""
+        self._is_closing = True
+        if len(self._queue) or any(each.is_running for each in self._instances):
+            self._drained = self._loop.create_future()
+            await asyncio.wait((self._drained,), timeout=drain_s)
+        if self._timer is not None:
+            self._timer.cancel()
+        for job in self._queue.take_all():
+            job.fail(ServiceError(Status.UNAVAILABLE, f"the model {self.name} was unloaded"))
+        await asyncio.gather(*(each.close() for each in self._instances))
+        if self._model >= 0:
+            os.close(self._model)
+            self._model = -1
+
+    def open_lane(self) -> object:
+        """Opens a lane for a client on this host.
+
+        Raises:
+            ServiceError: the model is not ready.
+        """
+        for each in self._instances:
+            if each.is_ready:
+                try:
+                    return each.open_lane()
+                except OSError:
+                    continue
+        raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
+
+    # Requests.
+
+    async def infer(self, request: InferenceRequest, encode: Encode, timeout_s: float | None) -> object:
+        """Runs the model.
+
+        Args:
+            request: the inputs, which are not trusted.
+            encode: makes the transport's answer; its argument is valid only during the call.
+            timeout_s: how long the transport lets it take; None for no limit.
+
+        Returns:
+            What `encode` returned.
+
+        Raises:
+            ServiceError: the request is not valid, or cannot be run.
+        """
+        if self._is_closing or all(each.has_given_up for each in self._instances):
+            raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
+        job = self._job(request, encode, timeout_s)
+        now_s = self._loop.time()
+        try:
+            self._queue.put(job, now_s, lanes=self.settings.lanes * self.settings.instances)
+        except ServiceError:
+            self.statistics.refused += 1
+            raise
+        expiry = None
+        if job.deadline_s is not None:
+            expiry = self._loop.call_at(job.deadline_s, self._expire, job)
+        self._dispatch()
+        try:
+            return await job.future
+        except asyncio.CancelledError:
+            self._cancel(job)
+            raise
+        except ServiceError:
+            self.statistics.failed(time.perf_counter_ns() - job.queued_ns)
+            raise
+        finally:
+            if expiry is not None:
+                expiry.cancel()
+
+    def _job(self, request: InferenceRequest, encode: Encode, timeout_s: float | None) -> InferenceJob:
+        loaded = self.loaded
+        for name in _REFUSED:
+            if request.parameters.get(name):
+                raise ServiceError(
+                    Status.INVALID, f"the model {self.name} is not served in sequences, so it takes no {name}"
+                )
+        inputs = self._checked_inputs(request, loaded)
+        rows = inputs[0].shape[0] if self.settings.max_batch_size and inputs else 1
+        wanted = request.outputs
+        positions: list[int] = []
+        for each in wanted:
+            position = self._outputs.get(each.name)
+            if position is None:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"unexpected inference output {quoted(each.name)} for model {quoted(self.name)}",
+                )
+            if position in positions:
+                raise ServiceError(Status.INVALID, f"the output {quoted(each.name)} is asked for twice")
+            positions.append(position)
+        chosen = tuple(positions) or tuple(range(len(loaded.outputs)))
+        by_position = dict(zip(positions, wanted, strict=True))
+
+        def finish(outputs: Sequence[JobOutput], record: RunRecord) -> object:
+            parameters: dict[str, Parameter] = {}
+            if request.parameters.get(RECEIPT):
+                parameters[RECEIPT] = _receipt_text(record)
+            if request.parameters.get("triton_enable_empty_final_response"):
+                parameters["triton_final_response"] = True
+            if "binary_data_output" in request.parameters:
+                parameters["binary_data_output"] = request.parameters["binary_data_output"]
+            return encode(
+                InferenceAnswer(
+                    model=self.name,
+                    version=str(self.version),
+                    id=request.id,
+                    outputs=tuple(self._output(each, by_position.get(each.position)) for each in outputs),
+                    parameters=parameters,
+                )
+            )
+
+        return InferenceJob(
+            inputs=inputs,
+            rows=rows,
+            wanted=chosen,
+            finish=finish,
+            future=self._loop.create_future(),
+            deadline_s=self._deadline_s(request, timeout_s),
+        )
+
+    def _deadline_s(self, request: InferenceRequest, timeout_s: float | None) -> float | None:
+        limits = [] if timeout_s is None else [timeout_s]
+        asked = request.parameters.get(_TIMEOUT)
+        if asked is not None:
+            if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"the parameter timeout is {asked!r}; a number of microseconds is expected",
+                )
+            if asked:
+                limits.append(asked / 1e6)
+        elif self.settings.timeout_s:
+            limits.append(self.settings.timeout_s)
+        return self._loop.time() + min(*limits, _MAX_TIMEOUT_S) if limits else None
+
+    def _checked_inputs(self, request: InferenceRequest, loaded: ModelDescription) -> list[JobInput]:
+        found: list[JobInput | None] = [None] * len(loaded.inputs)
+        if len(request.inputs) != len(loaded.inputs):
+            raise ServiceError(
+                Status.INVALID,
+                f"expected {len(loaded.inputs)} inputs but got {len(request.inputs)} inputs for model "
+                f"{quoted(self.name)}",
+            )
+        rows: int | None = None
+        for given in request.inputs:
+            position = self._inputs.get(given.name)
+            if position is None:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"unexpected inference input {quoted(given.name)} for model {quoted(self.name)}; its "
+                    f"inputs are {', '.join(map(quoted, self._inputs))}",
+                )
+            if found[position] is not None:
+                raise ServiceError(Status.INVALID, f"the input {quoted(given.name)} is given twice")
+            described = loaded.inputs[position]
+            datatype = datatype_of(described.kind)
+            if given.datatype != datatype:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"inference input {quoted(given.name)} data-type is {quoted(given.datatype)}, but model "
+                    f"{quoted(self.name)} expects '{datatype}'",
+                )
+            if not _fits(given.shape, described.shape):
+                raise ServiceError(
+                    Status.INVALID,
+                    f"unexpected shape for input {quoted(given.name)} for model {quoted(self.name)}. Expected "
+                    f"{list(described.shape or ())}, got {list(given.shape)}",
+                )
+            count = math.prod(given.shape)
+            if described.kind != BYTES:
+                size = count * type_named(described.kind).itemsize
+                if given.source.size != size:
+                    raise ServiceError(
+                        Status.INVALID,
+                        f"unexpected total byte size {given.source.size} for input {quoted(given.name)}, "
+                        f"expecting {size}",
+                    )
+            elif given.source.size < 4 * count:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"input {quoted(given.name)} has {given.source.size} bytes, which cannot hold {count} strings",
+                )
+            if self.settings.max_batch_size:
+                if not 1 <= given.shape[0] <= self.settings.max_batch_size:
+                    raise ServiceError(
+                        Status.INVALID,
+                        f"inference request batch-size must be <= {self.settings.max_batch_size} for "
+                        f"{quoted(self.name)}, and at least 1; it is {given.shape[0]}",
+                    )
+                if rows is not None and rows != given.shape[0]:
+                    raise ServiceError(
+                        Status.INVALID,
+                        f"input {quoted(given.name)} batch size does not match other inputs for model "
+                        f"{quoted(self.name)}",
+                    )
+                rows = given.shape[0]
+            found[position] = JobInput(kind=described.kind, shape=given.shape, source=given.source)
+        return [each for each in found if each is not None]
+
+    def _output(self, output: JobOutput, wanted: WantedOutput | None) -> OutputTensor:
+        described = self.loaded.outputs[output.position]
+        data, shape, datatype = output.data, output.shape, datatype_of(output.kind)
+        if wanted is not None and wanted.classes:
+            data, shape = _classes(output, wanted, is_batched=self.settings.max_batch_size > 0)
+            datatype = "BYTES"
+        return OutputTensor(name=described.name, datatype=datatype, shape=shape, data=data, wanted=wanted)
+
+    def _output_bytes(self, rows: int) -> int:
+        """Estimates the room that all outputs of a run take."""
+        loaded = self._loaded
+        if loaded is None:
+            return _OPEN_OUTPUT_BYTES
+        total = 0
+        for each in loaded.outputs:
+            if each.kind == BYTES or each.shape is None:
+                total += _OPEN_OUTPUT_BYTES
+                continue
+            known = math.prod(length for length in each.shape if length > 0)
+            size = known * type_named(each.kind).itemsize * (rows if self.settings.max_batch_size else 1)
+            open_lengths = sum(length < 0 for length in each.shape) - bool(self.settings.max_batch_size)
+            total += aligned(max(size, _OPEN_OUTPUT_BYTES) if open_lengths > 0 else size)
+        return total
+
+    # The queue.
+
+    def _dispatch(self) -> None:
+        """Begins runs as long as there are requests and idle lanes."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while instance := self._idle_instance():
+            jobs, due_s = self._queue.take(self._loop.time())
+            if due_s is not None:
+                self._timer = self._loop.call_at(due_s, self._dispatch)
+                return
+            if not jobs:
+                break
+            instance.run(jobs)
+        if all(each.has_given_up for each in self._instances):
+            for job in self._queue.take_all():
+                job.fail(
+                    ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
+                )
+        is_busy = len(self._queue) or any(each.is_running for each in self._instances)
+        if self._drained is not None and not self._drained.done() and not is_busy:
+            self._drained.set_result(None)
+
+    def _idle_instance(self) -> ModelInstance | None:
+        if not len(self._queue):
+            return None
+        return next((each for each in self._instances if each.has_idle_lane), None)
+
+    def _returned(self, jobs: Sequence[InferenceJob]) -> None:
+        self._queue.put_back(jobs)
+
+    def _expire(self, job: InferenceJob) -> None:
+        job.fail(ServiceError(Status.LATE, "the request has taken longer than it may"))
+        self._cancel(job)
+
+    def _cancel(self, job: InferenceJob) -> None:
+        for each in self._instances:
+            each.cancel(job)
+        self._queue.drop_ended()
+
+
+def _fits(shape: tuple[int, ...], described: tuple[int, ...] | None) -> bool:
+    if described is None:
+        return True
+    return len(shape) == len(described) and all(
+        length in (-1, given) for length, given in zip(described, shape, strict=True)
+    )
+
+
+def _receipt_text(record: RunRecord) -> str:
+    receipt = record.receipt
+    return json.dumps(
+        {
+            "devices": list(receipt.devices),
+            "drivers": list(receipt.drivers),
+            "is_substituted": receipt.is_substituted,
+            "queue_us": max(0, record.queue_ns) / 1e3,
+            "run_us": receipt.run_ns / 1e3,
+            "batch": record.batch_rows,
+            "attempts": record.attempts,
+        }
+    )
+
+
+def _classes(
+    output: JobOutput, wanted: WantedOutput, *, is_batched: bool
+) -> tuple[memoryview, tuple[int, ...]]:
+    """Returns the largest values of an output with their indices, as text "value:index"."""
+    if output.kind == BYTES:
+        raise ServiceError(Status.INVALID, f"the output {quoted(wanted.name)} has strings, and no classes")
+    values = np.frombuffer(output.data, type_named(output.kind))
+    rows = values.reshape(output.shape[0], -1) if is_batched else values.reshape(1, -1)
+    count = min(wanted.classes, rows.shape[1])
+    texts = np.empty((rows.shape[0], count), object)
+    for number, row in enumerate(rows):
+        for place, index in enumerate(np.argsort(-row.astype(np.float64), kind="stable")[:count]):
+            texts[number, place] = f"{row[index]:f}:{index}".encode()
+    shape = texts.shape if is_batched else texts.shape[1:]
+    return memoryview(encode_byte_strings(texts)), tuple(shape)

@@ -1,0 +1,302 @@
+"""Requests and answers as messages of gRPC.
+
+Most bytes of a request are tensors, in one field of the message. They are found in the received
+bytes and used there; only the rest is decoded by protobuf. Answers are put together in the same
+way, so that the bytes of tensors are copied once.
+"""
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from neurald.hal.errors import Error
+from neurald.hal.lanes.byte_strings import encode_byte_strings
+from neurald.hal.rpc.transport.message_scan import count_parts
+from neurald.service.inference.protocol.element_types import content_field, dtype_of, kind_of_datatype
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.messages import ModelInferRequest, ModelInferResponse
+from neurald.service.inference.protocol.regions import RegionTable
+from neurald.service.inference.protocol.tensors import (
+    MAX_TENSORS,
+    Bytes,
+    InferenceAnswer,
+    InferenceRequest,
+    InputBytes,
+    InputTensor,
+    Parameter,
+    WantedOutput,
+    checked_shape,
+    quoted,
+)
+
+#: The tag of raw_input_contents: field 7, delimited. That of raw_output_contents: field 6.
+_RAW_INPUT: Final = 7 << 3 | 2
+_RAW_OUTPUT: Final = 6 << 3 | 2
+_DELIMITED: Final = 2
+_VARINT: Final = 0
+_FIXED: Final = {1: 8, 5: 4}
+#: The most fields of a message besides tensors, and the most strings and nested messages in them.
+_MAX_FIELDS: Final = 1 << 14
+_MAX_PARTS: Final = 1 << 18
+#: Messages up to this size are decoded without counting their parts first.
+_SMALL_BYTES: Final = 1 << 12
+
+
+def decode_request(data: bytes, regions: RegionTable) -> InferenceRequest:
+    """Decodes a ModelInferRequest.
+
+    Raises:
+        ServiceError: it is not valid.
+    """
+    rest, raw = _split(data)
+    message = decode(ModelInferRequest, rest)
+    if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
+        raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs or outputs")
+    parameters = decode_parameters(message.parameters)
+    return InferenceRequest(
+        model=message.model_name,
+        version=message.model_version,
+        id=message.id,
+        parameters=parameters,
+        inputs=_inputs(message, raw, regions),
+        outputs=tuple(_wanted(each, regions) for each in message.outputs),
+    )
+
+
+def decode(kind: Any, data: bytes) -> Any:
+    """Decodes a message that is not trusted.
+
+    Raises:
+        ServiceError: it is not such a message.
+    """
+    try:
+        if len(data) > _SMALL_BYTES:
+            count_parts(kind, data, _MAX_PARTS)
+        return kind.FromString(data)
+    except (DecodeError, Error) as error:
+        raise ServiceError(Status.INVALID, f"the request is not understood: {error}") from None
+
+
+def _split(data: bytes) -> tuple[bytes, list[memoryview]]:
+    """Returns the message without its raw tensors, and these."""
+    view = memoryview(data)
+    raw: list[memoryview] = []
+    rest: list[memoryview] = []
+    at, end = 0, len(data)
+    fields = 0
+    try:
+        while at < end:
+            start = at
+            tag, at = _varint(data, at)
+            wire_type = tag & 7
+            if wire_type == _DELIMITED:
+                length, at = _varint(data, at)
+                at += length
+                if at > end:
+                    raise IndexError
+                if tag == _RAW_INPUT:
+                    raw.append(view[at - length : at])
+                    if len(raw) > MAX_TENSORS:
+                        raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs")
+                    continue
+            elif wire_type == _VARINT:
+                _, at = _varint(data, at)
+            elif wire_type in _FIXED:
+                at += _FIXED[wire_type]
+            else:
+                raise IndexError
+            fields += 1
+            if fields > _MAX_FIELDS:
+                raise ServiceError(Status.INVALID, f"a request has more than {_MAX_FIELDS} fields")
+            rest.append(view[start:at])
+    except IndexError:
+        raise ServiceError(
+            Status.INVALID, f"the request is not understood: its {end} bytes end within a field"
+        ) from None
+    return b"".join(rest), raw
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at]
+    at += 1
+    if value < 0x80:
+        return value, at
+    value &= 0x7F
+    shift = 7
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+def decode_parameters(given: Any) -> dict[str, Parameter]:
+    """Returns the parameters of a message as values.
+
+    Raises:
+        ServiceError: one has no value.
+    """
+    result: dict[str, Parameter] = {}
+    for key, parameter in given.items():
+        choice = parameter.WhichOneof("parameter_choice")
+        if choice is None:
+            raise ServiceError(Status.INVALID, f"the parameter {quoted(key)} has no value")
+        result[key] = getattr(parameter, choice)
+    return result
+
+
+def _inputs(message: Any, raw: list[memoryview], regions: RegionTable) -> tuple[InputTensor, ...]:
+    result: list[InputTensor] = []
+    used = 0
+    for each in message.inputs:
+        name = each.name
+        shape = checked_shape(name, each.shape)
+        source: InputBytes
+        region = regions.part_of(name, decode_parameters(each.parameters)) if each.parameters else None
+        if region is not None:
+            if each.HasField("contents"):
+                raise ServiceError(
+                    Status.INVALID, f"input {quoted(name)} is in shared memory, and has contents as well"
+                )
+            source = region
+        elif raw:
+            if each.HasField("contents"):
+                raise ServiceError(
+                    Status.INVALID,
+                    f"contents field must not be specified when using raw_input_contents for {quoted(name)}",
+                )
+            if used == len(raw):
+                raise ServiceError(
+                    Status.INVALID,
+                    f"raw_input_contents has {len(raw)} entries, which are fewer than the inputs",
+                )
+            source = Bytes(raw[used])
+            used += 1
+        else:
+            source = Bytes(_typed(name, each.datatype, shape, each.contents))
+        result.append(InputTensor(name=name, datatype=each.datatype, shape=shape, source=source))
+    if used != len(raw):
+        raise ServiceError(
+            Status.INVALID,
+            f"raw_input_contents has {len(raw)} entries; {used} are expected, one for each input that is "
+            "not in shared memory",
+        )
+    return tuple(result)
+
+
+def _typed(name: str, datatype: str, shape: tuple[int, ...], contents: Any) -> memoryview:
+    """Returns the bytes of a tensor whose elements are in the fields of InferTensorContents."""
+    field = content_field(datatype)
+    if field is None or kind_of_datatype(datatype) is None:
+        raise ServiceError(
+            Status.INVALID, f"input {quoted(name)}: {quoted(datatype)} has to be sent in raw_input_contents"
+        )
+    for other, _ in contents.ListFields():
+        if other.name != field:
+            raise ServiceError(
+                Status.INVALID,
+                f"input {quoted(name)} is {datatype}, whose elements are in {field}, but has {other.name}",
+            )
+    elements = getattr(contents, field)
+    count = math.prod(shape)
+    if len(elements) != count:
+        raise ServiceError(
+            Status.INVALID,
+            f"input {quoted(name)} has {len(elements)} elements; the shape {list(shape)} has {count}",
+        )
+    if datatype == "BYTES":
+        strings = np.empty(count, object)
+        strings[:] = list(elements)
+        return memoryview(encode_byte_strings(strings))
+    dtype = dtype_of(datatype)
+    if field in ("int_contents", "uint_contents"):
+        wide = np.fromiter(elements, np.int64, count)
+        if count and dtype.itemsize < 4:
+            limits = np.iinfo(dtype)
+            if int(wide.min()) < limits.min or int(wide.max()) > limits.max:
+                raise ServiceError(
+                    Status.INVALID, f"input {quoted(name)} has elements beyond the range of {datatype}"
+                )
+        return memoryview(wide.astype(dtype).tobytes())
+    return memoryview(np.fromiter(elements, dtype, count).tobytes())
+
+
+def _wanted(each: Any, regions: RegionTable) -> WantedOutput:
+    if not each.parameters:
+        return WantedOutput(name=each.name)
+    parameters = decode_parameters(each.parameters)
+    return WantedOutput(
+        name=each.name,
+        region=regions.part_of(each.name, parameters),
+        classes=class_count(each.name, parameters),
+    )
+
+
+def class_count(name: str, parameters: dict[str, Parameter]) -> int:
+    """Returns how many classes of an output are wanted; 0 if its values are.
+
+    Raises:
+        ServiceError: the parameter is not such a number.
+    """
+    count = parameters.get("classification", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 2**31:
+        raise ServiceError(
+            Status.INVALID, f"output {quoted(name)}: classification is {count!r}; a number is expected"
+        )
+    return count
+
+
+def encode_answer(answer: InferenceAnswer) -> bytes:
+    """Encodes a ModelInferResponse.
+
+    Raises:
+        ServiceError: an output does not fit into its region of shared memory.
+    """
+    message = ModelInferResponse(model_name=answer.model, model_version=answer.version, id=answer.id)
+    for key, value in answer.parameters.items():
+        set_parameter(message.parameters[key], value)
+    parts: list[bytes | memoryview] = [b""]
+    for output in answer.outputs:
+        described = message.outputs.add(name=output.name, datatype=output.datatype, shape=output.shape)
+        data: memoryview | bytes = output.data
+        if output.written_to_region():
+            assert output.wanted is not None  # noqa: S101 - it has a region
+            assert output.wanted.region is not None  # noqa: S101 - it was written to
+            # Clients expect an entry for each output, and those in C++ crash without.
+            set_parameter(described.parameters["shared_memory_byte_size"], len(data))
+            data = b""
+        parts += (bytes((_RAW_OUTPUT,)), _encoded_varint(len(data)), data)
+    parts[0] = message.SerializeToString()
+    return b"".join(parts)
+
+
+def set_parameter(target: Any, value: Parameter) -> None:
+    """Writes a value into an InferParameter."""
+    if isinstance(value, bool):
+        target.bool_param = value
+    elif isinstance(value, int):
+        target.int64_param = value
+    elif isinstance(value, float):
+        target.double_param = value
+    else:
+        target.string_param = value
+
+
+def encode_stream_answer(answer: bytes) -> bytes:
+    """Encodes a ModelStreamInferResponse with an encoded answer."""
+    return b"".join((bytes((2 << 3 | _DELIMITED,)), _encoded_varint(len(answer)), answer))
+
+
+def _encoded_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -1,0 +1,180 @@
+"""Requests and answers of an inference, whatever transport carries them."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from neurald.service.inference.protocol.errors import ServiceError, Status
+
+#: The most inputs, or outputs, of one request, and the most dimensions of a tensor.
+MAX_TENSORS = 1024
+MAX_RANK = 32
+
+Parameter = bool | int | float | str
+
+
+class InputBytes(Protocol):
+    """The bytes of an input."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+
+    def copy_into(self, target: memoryview) -> None:
+        """Copies the bytes.
+
+        Raises:
+            ServiceError: they are not there any more.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes that came with the request."""
+
+    data: memoryview
+
+    @property
+    def size(self) -> int:
+        """See `InputBytes.size`."""
+        return self.data.nbytes
+
+    def copy_into(self, target: memoryview) -> None:
+        """See `InputBytes.copy_into`."""
+        target[:] = self.data
+
+
+class RegionPart(Protocol):
+    """A part of a region of shared memory, which another process may change or truncate."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+
+    def copy_into(self, target: memoryview) -> None:
+        """Copies its bytes; see `InputBytes.copy_into`."""
+
+    def write(self, data: memoryview) -> None:
+        """Writes bytes at its beginning.
+
+        Raises:
+            ServiceError: they do not fit, or the region is not there any more.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputTensor:
+    """One input of a request. The numbers of the shape are not negative."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    source: InputBytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedOutput:
+    """One output that a request asks for.
+
+    Attributes:
+        name: of the output.
+        region: where it is written; None to send it in the answer.
+        is_binary: whether it follows the JSON of an HTTP answer; None for the request's choice.
+        classes: how many classes to return in place of the values; 0 for the values.
+    """
+
+    name: str
+    region: RegionPart | None = None
+    is_binary: bool | None = None
+    classes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceRequest:
+    """Asks to run a model.
+
+    Attributes:
+        model, version: which; an empty version is the newest.
+        id: of the request, which the answer repeats.
+        parameters: of the request.
+        inputs: in the client's order.
+        outputs: those that are wanted; empty for all.
+    """
+
+    model: str
+    version: str
+    id: str
+    parameters: dict[str, Parameter]
+    inputs: tuple[InputTensor, ...]
+    outputs: tuple[WantedOutput, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputTensor:
+    """One output of an answer.
+
+    Attributes:
+        name, datatype, shape: of the output.
+        data: its bytes, which are valid only while the answer is encoded.
+        wanted: how it was asked for; None if all outputs are.
+    """
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: memoryview
+    wanted: WantedOutput | None = None
+
+    def written_to_region(self) -> bool:
+        """Writes it to the region that was asked for; returns False if there is none.
+
+        Raises:
+            ServiceError: it does not fit.
+        """
+        if self.wanted is None or self.wanted.region is None:
+            return False
+        self.wanted.region.write(self.data)
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceAnswer:
+    """The answer to an `InferenceRequest`."""
+
+    model: str
+    version: str
+    id: str
+    outputs: tuple[OutputTensor, ...]
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+
+
+def checked_shape(name: str, shape: "list[int] | tuple[int, ...]") -> tuple[int, ...]:
+    """Returns the shape of an input.
+
+    Raises:
+        ServiceError: a length is negative, or there are too many.
+    """
+    if len(shape) > MAX_RANK or any(length < 0 or length > 2**40 for length in shape):
+        raise ServiceError(
+            Status.INVALID,
+            f"input {quoted(name)} has the shape {list(shape[:MAX_RANK])}; up to {MAX_RANK} lengths that "
+            "are not negative are expected",
+        )
+    return tuple(shape)
+
+
+def quoted(text: str) -> str:
+    """Returns text of a client for a message, without what terminals and logs might obey."""
+    shown = text[:100].encode("unicode_escape").decode("ascii")
+    return f"'{shown}'" + ("…" if len(text) > 100 else "")
+
+
+def read_at(descriptor: int, target: memoryview, offset: int) -> bool:
+    """Reads bytes of a file; returns False if it ends before."""
+    done = 0
+    while done < target.nbytes:
+        count = os.preadv(descriptor, [target[done:]], offset + done)
+        if count <= 0:
+            return False
+        done += count
+    return True

@@ -1,0 +1,192 @@
+"""Repositories of models: folders in the layout of Triton, and plain `.tflite` files.
+
+    repository/
+        digits.tflite               the model `digits`, version 1
+        classifier/
+            config.pbtxt            optional
+            1/model.tflite
+            2/model.tflite
+
+Names come from clients. Every file is opened relative to the repository's own descriptor, and the
+kernel refuses whatever would leave it (RESOLVE_BENEATH), symbolic links included.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from neurald.hal.errors import BadState
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.tensors import quoted
+from neurald.service.sandbox.kernel import system_call
+
+CONFIG_FILE: Final = "config.pbtxt"
+DEFAULT_FILE: Final = "model.tflite"
+_SUFFIX: Final = ".tflite"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
+_MAX_CONFIG_BYTES: Final = 1 << 20
+#: How many entries of a folder are looked at.
+_MAX_ENTRIES: Final = 10_000
+
+_OPENAT2: Final = 437
+_RESOLVE_NO_MAGICLINKS: Final = 0x02
+_RESOLVE_BENEATH: Final = 0x08
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A model in a repository.
+
+    Attributes:
+        name: of the model.
+        root: descriptor of the repository.
+        is_folder: whether it is a folder, or else a file.
+        versions: that are there, in ascending order.
+    """
+
+    name: str
+    root: int
+    is_folder: bool
+    versions: tuple[int, ...]
+
+
+class Repository:
+    """The models in several folders. Closed by `close`.
+
+    Args:
+        roots: the folders; a model of the first one hides those of the same name in others.
+
+    Raises:
+        BadState: a folder cannot be opened.
+    """
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self._cleanup = contextlib.ExitStack()
+        self._roots: list[int] = []
+        for root in roots:
+            try:
+                descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError as error:
+                self.close()
+                raise BadState(f"the repository {root} cannot be opened: {error.strerror or error}") from None
+            self._cleanup.callback(os.close, descriptor)
+            self._roots.append(descriptor)
+
+    def close(self) -> None:
+        """Closes the folders."""
+        self._cleanup.close()
+
+    def models(self) -> dict[str, Found]:
+        """Returns the models that are there now, by name."""
+        found: dict[str, Found] = {}
+        for root in self._roots:
+            for name in _entries(root):
+                model = name.removesuffix(_SUFFIX)
+                if _NAME.fullmatch(model) and model not in found:
+                    with contextlib.suppress(ServiceError):
+                        found[model] = self.find(model)
+        return found
+
+    def find(self, name: str) -> Found:
+        """Returns a model.
+
+        Raises:
+            ServiceError: there is none of this name.
+        """
+        if not _NAME.fullmatch(name):
+            raise ServiceError(
+                Status.INVALID,
+                f"{quoted(name)} is not a name of a model: up to 128 letters, digits, '_', '-' and '.'",
+            )
+        for root in self._roots:
+            with contextlib.suppress(OSError):
+                descriptor = open_beneath(root, name, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    versions = sorted(int(each) for each in _entries(descriptor) if _VERSION.fullmatch(each))
+                finally:
+                    os.close(descriptor)
+                return Found(name=name, root=root, is_folder=True, versions=tuple(versions))
+            with contextlib.suppress(OSError):
+                os.close(open_beneath(root, name + _SUFFIX, os.O_RDONLY))
+                return Found(name=name, root=root, is_folder=False, versions=(1,))
+        raise ServiceError(Status.NOT_FOUND, f"there is no model {quoted(name)} in the repository")
+
+    def config_text(self, found: Found) -> str:
+        """Returns the text of a model's configuration; empty if it has none.
+
+        Raises:
+            ServiceError: it cannot be read, or is too large.
+        """
+        if not found.is_folder:
+            return ""
+        try:
+            descriptor = open_beneath(found.root, f"{found.name}/{CONFIG_FILE}", os.O_RDONLY)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise _unreadable(found, CONFIG_FILE, error) from None
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ServiceError(Status.INVALID, f"{CONFIG_FILE} of {found.name} is not a regular file")
+            content = file.read(_MAX_CONFIG_BYTES + 1)
+        if len(content) > _MAX_CONFIG_BYTES:
+            raise ServiceError(
+                Status.INVALID, f"{CONFIG_FILE} of {found.name} has more than {_MAX_CONFIG_BYTES} bytes"
+            )
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise ServiceError(Status.INVALID, f"{CONFIG_FILE} of {found.name} is not UTF-8 text") from None
+
+    def open_model(self, found: Found, version: int, file_name: str) -> int:
+        """Opens the file of a version; the caller closes the descriptor.
+
+        Raises:
+            ServiceError: it cannot be opened.
+        """
+        path = f"{found.name}/{version}/{file_name or DEFAULT_FILE}"
+        if not found.is_folder:
+            path = found.name + _SUFFIX
+        elif file_name and not _NAME.fullmatch(file_name):
+            raise ServiceError(
+                Status.INVALID, f"default_model_filename of {found.name} is not the name of a file"
+            )
+        try:
+            return open_beneath(found.root, path, os.O_RDONLY)
+        except OSError as error:
+            raise _unreadable(found, f"version {version}", error) from None
+
+
+def _unreadable(found: Found, what: str, error: OSError) -> ServiceError:
+    status = Status.NOT_FOUND if error.errno == errno.ENOENT else Status.UNAVAILABLE
+    return ServiceError(status, f"{what} of the model {found.name} cannot be read: {error.strerror}")
+
+
+def _entries(directory: int) -> Iterator[str]:
+    """Yields the names in a folder, in order."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    yield from sorted(names)[:_MAX_ENTRIES]
+
+
+def open_beneath(root: int, path: str, flags: int) -> int:
+    """Opens a file below a directory; a path or symbolic link that leaves it is refused.
+
+    Raises:
+        OSError: it cannot be opened (EXDEV if it would leave the directory). The message has no
+            path.
+    """
+    how = struct.pack(
+        "=QQQ", flags | os.O_CLOEXEC | os.O_NONBLOCK, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS
+    )
+    return system_call(_OPENAT2, root, os.fsencode(path), how, len(how))

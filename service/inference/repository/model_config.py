@@ -1,0 +1,300 @@
+"""The configuration of a model: `config.pbtxt` as Triton knows it, and what follows from it.
+
+Fields that make no sense here, such as those for other frameworks, are ignored. Those that would
+change what clients get, such as sequences and ensembles, are refused.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from google.protobuf import json_format, text_format
+
+from neurald.service.inference.protocol.element_types import config_type
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.messages import POOL, ModelConfig
+from neurald.service.inference.worker.orders import LoadOrder, ModelDescription, TensorDescription, Warmup
+
+PLATFORM: Final = "neurald_tflite"
+BACKEND: Final = "neurald"
+#: Backends in a configuration that mean `.tflite` files.
+_BACKENDS: Final = ("", BACKEND, "tensorflow_lite", "tflite", "armnn_tflite", "litert")
+_REFUSED: Final = (
+    "ensemble_scheduling",
+    "sequence_batching",
+    "batch_input",
+    "batch_output",
+    "response_cache",
+)
+_MAX_DEPTH: Final = 32
+_MAX_INSTANCES: Final = 64
+_MAX_BATCH: Final = 65_536
+_MAX_DELAY_S: Final = 10.0
+_TOKEN: Final = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[{}<>]|\w+""")
+
+
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is served.
+
+    Attributes:
+        file_name: of a version's file; empty for the default.
+        max_batch_size: 0 for a model without batches.
+        batches: whether requests are put together.
+        preferred_sizes: sizes of batches that are run without waiting.
+        delay_s: how long a request waits for others.
+        instances: number of workers.
+        lanes: number of runs that each worker has at once.
+        queue_size: how many requests may wait; 0 for the service's limit.
+        timeout_s: how long a request may take if it does not say; 0 for no limit.
+        order: for the workers.
+    """
+
+    file_name: str
+    max_batch_size: int
+    batches: bool
+    preferred_sizes: tuple[int, ...]
+    delay_s: float
+    instances: int
+    lanes: int
+    queue_size: int
+    timeout_s: float
+    order: LoadOrder
+
+
+def parse_config(name: str, text: str) -> Any:
+    """Parses the text of a configuration, which is not trusted.
+
+    Returns:
+        A message ModelConfig.
+
+    Raises:
+        ServiceError: it is not valid, or has fields that this service cannot obey.
+    """
+    _scan(name, text)
+    config = ModelConfig()
+    try:
+        text_format.Parse(text, config, allow_unknown_field=True, descriptor_pool=POOL)
+    except (text_format.ParseError, RecursionError, ValueError) as error:
+        raise ServiceError(Status.INVALID, f"config.pbtxt of {name} is not valid: {error}") from None
+    return config
+
+
+def parse_config_json(name: str, text: str) -> Any:
+    """Parses a configuration in JSON, with which a client loads a model; see `parse_config`."""
+    config = ModelConfig()
+    try:
+        json_format.Parse(
+            text,
+            config,
+            ignore_unknown_fields=True,
+            descriptor_pool=POOL,
+            max_recursion_depth=_MAX_DEPTH,
+        )
+        given = msgspec.json.decode(text)
+    except (json_format.ParseError, msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise ServiceError(Status.INVALID, f"the configuration of {name} is not valid: {error}") from None
+    if not isinstance(given, dict):
+        raise ServiceError(Status.INVALID, f"the configuration of {name} is not a JSON object")
+    _refuse(name, given)
+    return config
+
+
+def _scan(name: str, text: str) -> None:
+    """Refuses what is nested too deeply, and top-level fields that cannot be obeyed."""
+    depth = 0
+    names: list[str] = []
+    for match in _TOKEN.finditer(text):
+        part = match.group()
+        if part in "{<":
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise ServiceError(
+                    Status.INVALID, f"config.pbtxt of {name} is nested more than {_MAX_DEPTH} deep"
+                )
+        elif part in "}>":
+            depth -= 1
+        elif not depth:
+            names.append(part)
+    _refuse(name, names)
+
+
+def _refuse(name: str, fields: Iterable[str]) -> None:
+    for field in fields:
+        if field in _REFUSED:
+            raise ServiceError(
+                Status.INVALID, f"the model {name} is configured with {field}, which is not supported"
+            )
+
+
+def settings_of(name: str, config: Any) -> ModelSettings:
+    """Returns how a model with this configuration is served.
+
+    Raises:
+        ServiceError: a value is not valid.
+    """
+
+    def refuse(what: str) -> ServiceError:
+        return ServiceError(Status.INVALID, f"the configuration of the model {name}: {what}")
+
+    if config.name and config.name != name:
+        raise refuse(f"its name is {config.name!r}")
+    if config.backend not in _BACKENDS:
+        raise refuse(f"the backend is {config.backend!r}; models are .tflite files, backend {BACKEND!r}")
+    if config.model_transaction_policy.decoupled:
+        raise refuse("decoupled models are not supported")
+    if not 0 <= config.max_batch_size <= _MAX_BATCH:
+        raise refuse(f"max_batch_size is {config.max_batch_size}; 0 to {_MAX_BATCH} are expected")
+    batching = config.dynamic_batching
+    delay_s = batching.max_queue_delay_microseconds / 1e6
+    if delay_s > _MAX_DELAY_S:
+        raise refuse(f"max_queue_delay_microseconds is more than {_MAX_DELAY_S:g} s")
+    instances = sum(max(1, group.count) for group in config.instance_group) or 1
+    if instances > _MAX_INSTANCES:
+        raise refuse(f"it has {instances} instances; {_MAX_INSTANCES} may be")
+    given = {key: each.string_value for key, each in config.parameters.items()}
+    threads, lanes = (
+        _number(name, key, given.get(key, default), most)
+        for key, default, most in (("threads", "0", 1024), ("lanes", "2", 64))
+    )
+    startup = given.get("startup", "optimized")
+    if startup not in ("optimized", "instant"):
+        raise refuse(f"startup is {startup!r}; optimized or instant is expected")
+    kinds = {group.kind for group in config.instance_group}
+    device_type = {frozenset({1}): "gpu", frozenset({2}): "cpu"}.get(frozenset(kinds), "")
+    policy = batching.default_queue_policy
+    return ModelSettings(
+        file_name=config.default_model_filename,
+        max_batch_size=config.max_batch_size,
+        batches=config.HasField("dynamic_batching") and config.max_batch_size > 1,
+        preferred_sizes=tuple(batching.preferred_batch_size),
+        delay_s=delay_s,
+        instances=instances,
+        lanes=max(1, lanes),
+        queue_size=policy.max_queue_size,
+        timeout_s=policy.default_timeout_microseconds / 1e6,
+        order=LoadOrder(
+            name=name,
+            devices=tuple(each.strip() for each in given.get("device", "").split(",") if each.strip()),
+            device_type=device_type,
+            threads=threads,
+            signature=given.get("signature", ""),
+            is_batched=config.max_batch_size > 0,
+            startup=startup,
+            warmups=tuple(map(_warmup, config.model_warmup)),
+        ),
+    )
+
+
+def _number(name: str, key: str, text: str, most: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= most:
+        raise ServiceError(
+            Status.INVALID,
+            f"the configuration of the model {name}: {key} is {text[:100]!r}; 0 to {most} are expected",
+        )
+    return value
+
+
+def _warmup(config: Any) -> Warmup:
+    for key, each in config.inputs.items():
+        if each.WhichOneof("input_data_type") == "input_data_file":
+            raise ServiceError(
+                Status.INVALID, f"the warm-up {config.name}: input_data_file of {key} is not supported"
+            )
+    return Warmup(
+        shapes={key: tuple(each.dims) for key, each in config.inputs.items() if each.dims},
+        batch=config.batch_size,
+        is_random=any(each.random_data for each in config.inputs.values()),
+        count=config.count or 1,
+    )
+
+
+def versions_to_serve(config: Any, found: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the versions that the policy of a configuration chooses among those that are there."""
+    choice = config.version_policy.WhichOneof("policy_choice")
+    if choice == "all":
+        return found
+    if choice == "specific":
+        return tuple(each for each in found if each in config.version_policy.specific.versions)
+    count = config.version_policy.latest.num_versions or 1
+    return found[-count:]
+
+
+def completed(config: Any, name: str, loaded: ModelDescription) -> Any:
+    """Returns a configuration with what follows from the model.
+
+    Raises:
+        ServiceError: the configuration contradicts the model.
+    """
+    result = ModelConfig()
+    result.CopyFrom(config)
+    result.name, result.platform, result.backend = name, PLATFORM, BACKEND
+    is_batched = config.max_batch_size > 0
+    for kind, declared, actual in (
+        ("input", result.input, loaded.inputs),
+        ("output", result.output, loaded.outputs),
+    ):
+        _check(name, kind, declared, actual, is_batched=is_batched)
+        labels = {each.name: each.label_filename for each in declared} if kind == "output" else {}
+        formats = {each.name: each.format for each in declared} if kind == "input" else {}
+        del declared[:]
+        for tensor in actual:
+            entry = declared.add(name=tensor.name, dims=dims_of(tensor, is_batched=is_batched))
+            entry.data_type = (
+                POOL.FindEnumTypeByName("inference.DataType").values_by_name[config_type(tensor.kind)].number
+            )
+            if kind == "output":
+                entry.label_filename = labels.get(tensor.name, "")
+            else:
+                entry.format = formats.get(tensor.name, 0)
+    if not result.instance_group:
+        result.instance_group.add(name=f"{name}_0", count=1, kind=0)
+    if result.version_policy.WhichOneof("policy_choice") is None:
+        result.version_policy.latest.num_versions = 1
+    if not result.default_model_filename:
+        result.default_model_filename = "model.tflite"
+    return result
+
+
+def dims_of(tensor: TensorDescription, *, is_batched: bool) -> list[int]:
+    """Returns the lengths of a tensor as configurations have them: without that of the batch."""
+    shape = [-1] if tensor.shape is None else list(tensor.shape)
+    return shape[1:] if is_batched else shape
+
+
+def _check(
+    name: str, kind: str, declared: Any, actual: tuple[TensorDescription, ...], *, is_batched: bool
+) -> None:
+    by_name = {tensor.name: tensor for tensor in actual}
+    for each in declared:
+        tensor = by_name.get(each.name)
+        if tensor is None:
+            raise ServiceError(
+                Status.INVALID,
+                f"the configuration of the model {name} has the {kind} {each.name!r}; the model has "
+                f"{', '.join(repr(known) for known in by_name) or 'none'}",
+            )
+        declared_type = each.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number.get(
+            each.data_type
+        )
+        if each.data_type and (declared_type is None or declared_type.name != config_type(tensor.kind)):
+            shown = each.data_type if declared_type is None else declared_type.name
+            raise ServiceError(
+                Status.INVALID,
+                f"the configuration of the model {name}: the {kind} {each.name!r} is {shown}; in the model "
+                f"it is {config_type(tensor.kind)}",
+            )
+        dims = dims_of(tensor, is_batched=is_batched)
+        fits = len(dims) == len(each.dims) and all(
+            -1 in (known, given) or known == given for known, given in zip(dims, each.dims, strict=True)
+        )
+        if each.dims and tensor.shape is not None and not fits:
+            raise ServiceError(
+                Status.INVALID,
+                f"the configuration of the model {name}: the {kind} {each.name!r} has the dims "
+                f"{list(each.dims)}; in the model they are {dims}",
+            )

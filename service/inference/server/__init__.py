@@ -1,0 +1,1 @@
+"""The front end: listens for clients over gRPC and HTTP."""

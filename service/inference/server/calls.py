@@ -1,0 +1,242 @@
+"""The calls of the V2 protocol, whatever transport they came over."""
+
+import json
+from typing import Any, Final
+
+from neurald._version import __version__
+from neurald.service.inference.models.registry import READY, Registry
+from neurald.service.inference.models.served_version import Encode, ServedVersion
+from neurald.service.inference.models.statistics import Total
+from neurald.service.inference.protocol.element_types import datatype_of
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.messages import message_type
+from neurald.service.inference.protocol.regions import NoRegions, RegionTable
+from neurald.service.inference.protocol.tensors import InferenceRequest, Parameter, quoted
+from neurald.service.inference.repository.model_config import PLATFORM
+from neurald.service.inference.worker.orders import TensorDescription
+
+NAME: Final = "neurald"
+EXTENSIONS: Final = (
+    "binary_tensor_data",
+    "classification",
+    "logging",
+    "model_configuration",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "parameters",
+    "schedule_policy",
+    "statistics",
+    "system_shared_memory",
+    "cuda_shared_memory",
+    "trace",
+)
+_TRACE_SETTINGS: Final = {
+    "trace_level": ["OFF"],
+    "trace_rate": ["1000"],
+    "trace_count": ["-1"],
+    "log_frequency": ["0"],
+    "trace_file": [""],
+    "trace_mode": ["triton"],
+}
+_LOG_SETTINGS: Final[dict[str, bool | int | str]] = {
+    "log_file": "",
+    "log_info": True,
+    "log_warning": True,
+    "log_error": True,
+    "log_verbose_level": 0,
+    "log_format": "default",
+}
+
+
+class Calls:
+    """Answers calls with messages of the protocol. Belongs to one event loop.
+
+    Args:
+        registry: the models.
+        regions: shared memory that clients have registered.
+        allow_control: whether clients may load and unload models.
+    """
+
+    def __init__(
+        self, registry: Registry, regions: RegionTable | None = None, *, allow_control: bool = True
+    ) -> None:
+        self.registry = registry
+        self.regions = regions or NoRegions()
+        self._allow_control = allow_control
+        #: False until the models of the start are loaded, and from the moment when the end begins.
+        self.is_open = False
+
+    # State.
+
+    @property
+    def is_ready(self) -> bool:
+        """True if all models that must be there can be run now."""
+        return self.is_open and self.registry.is_ready
+
+    def is_model_ready(self, name: str, version: str) -> bool:
+        """Returns whether a model can be run now; False if there is none of this name."""
+        try:
+            return self.registry.find(name, version).is_ready
+        except ServiceError:
+            return False
+
+    # Descriptions.
+
+    def server_metadata(self) -> Any:
+        """Returns a ServerMetadataResponse."""
+        return message_type("ServerMetadataResponse")(name=NAME, version=__version__, extensions=EXTENSIONS)
+
+    def model_metadata(self, name: str, version: str) -> Any:
+        """Returns a ModelMetadataResponse; raises ServiceError if there is no such model."""
+        found = self.registry.find(name, version)
+        loaded = found.loaded
+        return message_type("ModelMetadataResponse")(
+            name=name,
+            versions=[str(each) for each in self.registry.versions_of(name)],
+            platform=PLATFORM,
+            inputs=[_metadata(each) for each in loaded.inputs],
+            outputs=[_metadata(each) for each in loaded.outputs],
+        )
+
+    def model_config(self, name: str, version: str) -> Any:
+        """Returns a message ModelConfig; raises ServiceError if there is no such model."""
+        return self.registry.find(name, version).config
+
+    def statistics(self, name: str, version: str) -> Any:
+        """Returns a ModelStatisticsResponse; raises ServiceError if there is no such model."""
+        if name:
+            versions = self.registry.versions_of(name)
+            chosen = [self.registry.find(name, version)]
+            if not version:
+                chosen = [self.registry.find(name, str(each)) for each in versions] or chosen
+        else:
+            chosen = self.registry.served()
+        return message_type("ModelStatisticsResponse")(model_stats=[_statistics(each) for each in chosen])
+
+    # The repository.
+
+    def repository_index(self, *, only_ready: bool) -> Any:
+        """Returns a RepositoryIndexResponse."""
+        entries = self.registry.index()
+        response = message_type("RepositoryIndexResponse")()
+        for each in entries:
+            if not only_ready or each.state == READY:
+                response.models.add(
+                    name=each.name, version=each.version, state=each.state, reason=each.reason
+                )
+        return response
+
+    async def load(self, name: str, parameters: dict[str, Any]) -> None:
+        """Loads a model; raises ServiceError if it cannot be loaded."""
+        self._require_control()
+        config: str | None = None
+        for key, value in parameters.items():
+            if key == "config":
+                if not isinstance(value, str):
+                    raise ServiceError(Status.INVALID, "attempt to access JSON non-string as string: config")
+                config = value
+            else:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"unrecognized load parameter {quoted(key)}: models come from the repository only",
+                )
+        await self.registry.load(name, config)
+
+    async def unload(self, name: str) -> None:
+        """Unloads a model; raises ServiceError if there is none."""
+        self._require_control()
+        await self.registry.unload(name)
+
+    def _require_control(self) -> None:
+        if not self._allow_control:
+            raise ServiceError(
+                Status.UNAVAILABLE, "explicit model load / unload is not allowed if polling is enabled"
+            )
+
+    # Inference.
+
+    async def infer(
+        self, request: InferenceRequest, encode: Encode, timeout_s: float | None = None
+    ) -> object:
+        """Runs a model; see `ServedVersion.infer`."""
+        found = self.registry.find(request.model, request.version)
+        return await found.infer(request, encode, timeout_s)
+
+    # Settings that can only be read.
+
+    def trace_settings(self) -> dict[str, list[str]]:
+        """Returns the settings of traces, of which there are none."""
+        return dict(_TRACE_SETTINGS)
+
+    def log_settings(self) -> dict[str, bool | int | str]:
+        """Returns the settings of the log, which the operator chooses."""
+        return dict(_LOG_SETTINGS)
+
+
+def model_parameters(given: Any) -> dict[str, Parameter | bytes]:
+    """Returns the parameters of a request for the repository."""
+    result: dict[str, Parameter | bytes] = {}
+    for key, value in given.items():
+        choice = value.WhichOneof("parameter_choice")
+        if choice is not None:
+            result[key] = getattr(value, choice)
+    return result
+
+
+def parse_json_parameters(body: bytes) -> dict[str, Any]:
+    """Returns the parameters of a request for the repository over HTTP.
+
+    Raises:
+        ServiceError: the body is not such a document.
+    """
+    if not body:
+        return {}
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ServiceError(Status.INVALID, f"failed to parse the request JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ServiceError(Status.INVALID, "the request is not a JSON object")
+    return document
+
+
+def _metadata(tensor: TensorDescription) -> Any:
+    return message_type("ModelMetadataResponse.TensorMetadata")(
+        name=tensor.name,
+        datatype=datatype_of(tensor.kind),
+        shape=[-1] if tensor.shape is None else tensor.shape,
+    )
+
+
+def _statistics(version: ServedVersion) -> Any:
+    found = version.statistics
+    result = message_type("ModelStatistics")(
+        name=version.name,
+        version=str(version.version),
+        last_inference=found.last_ms,
+        inference_count=found.inferences,
+        execution_count=found.executions,
+    )
+    stats = result.inference_stats
+    for target, total in (
+        (stats.success, found.success),
+        (stats.fail, found.failure),
+        (stats.queue, found.queue),
+        (stats.compute_input, found.compute_input),
+        (stats.compute_infer, found.compute_infer),
+        (stats.compute_output, found.compute_output),
+        (stats.cache_hit, Total()),
+        (stats.cache_miss, Total()),
+    ):
+        _set(target, total)
+    for size, batch in sorted(found.batches.items()):
+        entry = result.batch_stats.add(batch_size=size)
+        _set(entry.compute_input, batch.compute_input)
+        _set(entry.compute_infer, batch.compute_infer)
+        _set(entry.compute_output, batch.compute_output)
+    return result
+
+
+def _set(target: Any, total: Total) -> None:
+    target.count, target.ns = total.count, total.ns
+    target.SetInParent()

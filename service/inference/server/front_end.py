@@ -1,0 +1,292 @@
+"""The front end: listens for clients, and serves the models of a repository until it is stopped."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from neurald.hal.errors import BadData, BadState, UnavailableDevice
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.transport.tls_files import TlsFiles
+from neurald.service.inference.models.registry import Registry
+from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.protocol.messages import POOL, SERVICE
+from neurald.service.inference.repository.folders import Repository
+from neurald.service.inference.server.calls import Calls
+from neurald.service.inference.server.grpc_service import V2Service
+from neurald.service.inference.server.region_calls import RegionCalls
+from neurald.service.inference.server.request_budget import RequestBudget
+from neurald.service.inference.server.settings import ServiceSettings
+from neurald.service.manager.state import ServiceStatus
+
+logger = logging.getLogger(__name__)
+
+#: How often gRPC's own health service is told whether the service is ready.
+_HEALTH_S: Final = 0.1
+#: How often it is examined whether the state has changed.
+_REPORT_S: Final = 0.1
+#: What a message may have in addition to the bytes of its tensors.
+_ENVELOPE_BYTES: Final = 64 << 10
+
+
+class FrontEnd:
+    """Serves models. Call `run`, which returns after `stop` was called.
+
+    Args:
+        settings: of the service.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._stops = asyncio.Event()
+        self._addresses: dict[str, str] = {}
+
+    def stop(self) -> None:
+        """Has `run` return when running requests have ended."""
+        self._stops.set()
+
+    async def run(self, report: Callable[[ServiceStatus], None]) -> None:
+        """Serves until `stop` is called.
+
+        Args:
+            report: is called whenever the state of the service has changed.
+
+        Raises:
+            Error: it cannot listen, or a setting is not valid.
+        """
+        settings = self._settings
+        async with contextlib.AsyncExitStack() as cleanup:
+            repository = Repository([Path(each) for each in settings.repositories])
+            cleanup.callback(repository.close)
+            workers = WorkerPool(settings.workers)
+            cleanup.callback(workers.close)
+            registry = Registry(
+                repository, workers, queue_size=settings.limits.queue, load_s=settings.limits.load_s
+            )
+            calls = Calls(registry, allow_control=settings.allow_control)
+            regions = RegionCalls()
+            budget = RequestBudget(settings.limits.total_bytes)
+            cleanup.push_async_callback(registry.close, settings.drain_s)
+            if settings.grpc:
+                await self._serve_grpc(calls, regions, budget, cleanup)
+            if settings.http:
+                await self._serve_http(calls, regions, budget, cleanup)
+            loading = asyncio.create_task(self._load(registry, calls))
+            cleanup.callback(loading.cancel)
+            reporting = asyncio.create_task(self._report(registry, calls, report))
+            cleanup.callback(reporting.cancel)
+            with _signals(self.stop):
+                await self._stops.wait()
+            # New calls are refused, running ones end.
+            calls.is_open = False
+
+    async def _load(self, registry: Registry, calls: Calls) -> None:
+        try:
+            await registry.load_all(self._settings.load)
+            calls.is_open = True
+        except Exception:
+            logger.exception("the models cannot be loaded")
+            self.stop()
+
+    async def _report(
+        self, registry: Registry, calls: Calls, report: Callable[[ServiceStatus], None]
+    ) -> None:
+        """Reports the state whenever it has changed."""
+        last: ServiceStatus | None = None
+        while True:
+            status = ServiceStatus(
+                process=os.getpid(),
+                addresses=dict(self._addresses),
+                is_ready=calls.is_ready,
+                models=tuple(each.status() for each in registry.served()),
+            )
+            if status != last:
+                report(status)
+                last = status
+            await asyncio.sleep(_REPORT_S)
+
+    async def _serve_grpc(
+        self,
+        calls: Calls,
+        regions: RegionCalls,
+        budget: RequestBudget,
+        cleanup: contextlib.AsyncExitStack,
+    ) -> None:
+        settings = self._settings
+        address = checked_address(settings.grpc, settings)
+        server = grpc.aio.server(
+            options=(
+                ("grpc.max_receive_message_length", settings.limits.message_bytes + _ENVELOPE_BYTES),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", settings.limits.streams),
+                ("grpc.max_metadata_size", 16 << 10),
+                ("grpc.so_reuseport", 0),
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+                ("grpc.http2.max_ping_strikes", 8),
+            ),
+            maximum_concurrent_rpcs=settings.limits.queue + settings.limits.connections,
+        )
+        service = V2Service(calls, regions, budget, settings.token)
+        server.add_generic_rpc_handlers((service.handlers(),))
+        servicer = HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        reflection.enable_server_reflection(
+            (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server, pool=_reflected_pool()
+        )
+        try:
+            if settings.tls_certificate:
+                port = server.add_secure_port(address.numeric.target, _grpc_credentials(settings))
+            else:
+                port = server.add_insecure_port(address.numeric.target)
+        except RuntimeError as error:
+            raise BadState(f"gRPC cannot be served at {address}: {error}") from None
+        await server.start()
+        if address.path is not None:
+            address.path.chmod(0o600)
+        self._addresses["grpc"] = str(address) if address.path is not None else f"{address.host}:{port}"
+        cleanup.push_async_callback(server.stop, settings.drain_s)
+        reporter = asyncio.create_task(_report_health(servicer, calls))
+        cleanup.callback(reporter.cancel)
+
+    async def _serve_http(
+        self,
+        calls: Calls,
+        regions: RegionCalls,
+        budget: RequestBudget,
+        cleanup: contextlib.AsyncExitStack,
+    ) -> None:
+        try:
+            from neurald.service.inference.server.http_server import HttpServer
+        except ModuleNotFoundError as error:
+            raise UnavailableDevice(
+                f"HTTP needs the package {error.name}; install it with: pip install 'neurald[serve]'"
+            ) from None
+        from neurald.service.inference.server.http_app import HttpApp
+
+        settings = self._settings
+        address = checked_address(settings.http, settings)
+        app = HttpApp(
+            calls,
+            regions,
+            budget,
+            message_bytes=settings.limits.message_bytes + _ENVELOPE_BYTES,
+            token=settings.token,
+        )
+        listener = _listening(address)
+        server = HttpServer(
+            app,
+            listener,
+            connections=settings.limits.connections,
+            drain_s=settings.drain_s,
+            tls=_tls_context(settings),
+        )
+        await server.start()
+        self._addresses["http"] = f"{address.host}:{listener.getsockname()[1]}"
+        cleanup.push_async_callback(server.stop)
+
+
+def checked_address(text: str, settings: ServiceSettings) -> Address:
+    """Returns the address to listen at.
+
+    Raises:
+        BadData: it is not an address, or other hosts could connect without TLS or a token.
+    """
+    address = Address.parse(text)
+    if address.is_loopback or settings.insecure or settings.tls_certificate:
+        return address
+    raise BadData(
+        f"{text}: other hosts can connect there, which needs --tls FOLDER, or --insecure to serve everyone "
+        "without encryption"
+    )
+
+
+def _listening(address: Address) -> socket.socket:
+    if address.path is not None:
+        raise BadData(f"{address}: HTTP is served on TCP, at host:port")
+    try:
+        (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
+    except OSError as error:
+        raise BadState(f"HTTP cannot be served at {address}: {error.strerror or error}") from None
+
+
+def _files(settings: ServiceSettings) -> TlsFiles:
+    return TlsFiles(
+        certificate=Path(settings.tls_certificate),
+        key=Path(settings.tls_key),
+        authority=Path(settings.tls_authority),
+    )
+
+
+def _grpc_credentials(settings: ServiceSettings) -> grpc.ServerCredentials:
+    """Returns credentials that demand a certificate of clients, unless they have to send a token."""
+    from neurald.hal.rpc.transport.tls_credentials import server_credentials
+
+    if not settings.token:
+        return server_credentials(_files(settings))
+    content = _files(settings).read()
+    return grpc.ssl_server_credentials([(content.key, content.certificate)])
+
+
+def _tls_context(settings: ServiceSettings) -> ssl.SSLContext | None:
+    if not settings.tls_certificate:
+        return None
+    files = _files(settings)
+    files.read()  # and check them
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(files.certificate, files.key)
+    if not settings.token:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(files.authority)
+        if files.revoked.exists():
+            context.load_verify_locations(files.revoked)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return context
+
+
+def _reflected_pool() -> Any:
+    """Returns the pool of messages that reflection describes: ours, and gRPC's own."""
+    for module in (health_pb2, reflection_pb2):
+        POOL.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+    return POOL
+
+
+async def _report_health(servicer: HealthServicer, calls: Calls) -> None:
+    """Keeps gRPC's health service up to date."""
+    states = health_pb2.HealthCheckResponse
+    while True:
+        state = states.SERVING if calls.is_ready else states.NOT_SERVING
+        for name in ("", SERVICE):
+            await servicer.set(name, state)
+        await asyncio.sleep(_HEALTH_S)
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Any:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,222 @@
+"""The V2 protocol over gRPC."""
+
+import asyncio
+import contextlib
+import hmac
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from neurald.hal.errors import Error
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.grpc_encoding import (
+    decode,
+    decode_request,
+    encode_answer,
+    encode_stream_answer,
+)
+from neurald.service.inference.protocol.messages import SERVICE, ModelStreamInferResponse, message_type
+from neurald.service.inference.protocol.tensors import InferenceRequest
+from neurald.service.inference.server.calls import Calls, model_parameters
+from neurald.service.inference.server.region_calls import RegionCalls
+from neurald.service.inference.server.request_budget import RequestBudget
+
+logger = logging.getLogger(__name__)
+
+#: How many requests of one stream are under way at once.
+_STREAM_DEPTH: Final = 16
+_CODES: Final = {
+    Status.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
+    Status.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    Status.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Status.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Status.TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Status.LATE: grpc.StatusCode.DEADLINE_EXCEEDED,
+    Status.CANCELLED: grpc.StatusCode.CANCELLED,
+    Status.UNIMPLEMENTED: grpc.StatusCode.UNIMPLEMENTED,
+    Status.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
+    Status.INTERNAL: grpc.StatusCode.INTERNAL,
+}
+
+Call = Callable[[Any], Any]
+
+
+class V2Service:
+    """Turns messages into calls, and answers and errors into messages.
+
+    Args:
+        calls: answers calls.
+        regions: calls for shared memory.
+        budget: memory of all requests that are there at once.
+        token: that clients must send; empty for none.
+    """
+
+    def __init__(self, calls: Calls, regions: RegionCalls, budget: RequestBudget, token: str = "") -> None:
+        self._calls = calls
+        self._regions = regions
+        self._budget = budget
+        self._token = f"Bearer {token}".encode() if token else b""
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """Returns the handlers of all calls of the service."""
+        handlers: dict[str, Any] = {
+            name: grpc.unary_unary_rpc_method_handler(self._unary(name, call))
+            for name, call in self._table().items()
+        }
+        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(self._infer)
+        handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream)
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+    def _table(self) -> dict[str, Call]:
+        calls, regions = self._calls, self._regions
+
+        async def load(request: Any) -> Any:
+            await calls.load(request.model_name, model_parameters(request.parameters))
+            return message_type("RepositoryModelLoadResponse")()
+
+        async def unload(request: Any) -> Any:
+            await calls.unload(request.model_name)
+            return message_type("RepositoryModelUnloadResponse")()
+
+        return {
+            "ServerLive": lambda _: message_type("ServerLiveResponse")(live=True),
+            "ServerReady": lambda _: message_type("ServerReadyResponse")(ready=calls.is_ready),
+            "ModelReady": lambda r: message_type("ModelReadyResponse")(
+                ready=calls.is_model_ready(r.name, r.version)
+            ),
+            "ServerMetadata": lambda _: calls.server_metadata(),
+            "ModelMetadata": lambda r: calls.model_metadata(r.name, r.version),
+            "ModelConfig": lambda r: message_type("ModelConfigResponse")(
+                config=calls.model_config(r.name, r.version)
+            ),
+            "ModelStatistics": lambda r: calls.statistics(r.name, r.version),
+            "RepositoryIndex": lambda r: calls.repository_index(only_ready=r.ready),
+            "RepositoryModelLoad": load,
+            "RepositoryModelUnload": unload,
+            "SystemSharedMemoryStatus": lambda r: regions.status(r.name),
+            "SystemSharedMemoryRegister": lambda r: regions.register(r.name, r.key, r.offset, r.byte_size),
+            "SystemSharedMemoryUnregister": lambda r: regions.unregister(r.name),
+            "CudaSharedMemoryStatus": lambda _: message_type("CudaSharedMemoryStatusResponse")(),
+            "CudaSharedMemoryRegister": lambda _: regions.refuse_cuda(),
+            "CudaSharedMemoryUnregister": lambda _: message_type("CudaSharedMemoryUnregisterResponse")(),
+            "TraceSetting": lambda _: _settings("TraceSettingResponse", self._calls.trace_settings()),
+            "LogSettings": lambda _: _settings("LogSettingsResponse", self._calls.log_settings()),
+        }
+
+    def _unary(self, name: str, call: Call) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        kind = message_type(f"{name}Request")
+
+        async def handle(data: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
+            async with self._errors(context):
+                answer = call(decode(kind, data))
+                if isinstance(answer, Awaitable):
+                    answer = await answer
+                encoded: bytes = answer.SerializeToString()
+                return encoded
+            raise AssertionError("unreachable")
+
+        return handle
+
+    async def _infer(self, data: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
+        async with self._errors(context):
+            with self._budget.holding(len(data)):
+                request = decode_request(data, self._calls.regions)
+                answer = await self._calls.infer(request, encode_answer, context.time_remaining())
+            assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
+            return answer
+        raise AssertionError("unreachable")
+
+    async def _stream(
+        self, requests: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[Any, Any]"
+    ) -> AsyncIterator[bytes]:
+        """Answers the requests of a stream in their order, several of which are under way at once."""
+        async with self._errors(context):
+            self._authenticate(context)
+            answers: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(_STREAM_DEPTH)
+            tasks: set[asyncio.Task[bytes]] = set()
+
+            async def read() -> None:
+                try:
+                    async for data in requests:
+                        task = asyncio.create_task(self._streamed(data))
+                        tasks.add(task)
+                        task.add_done_callback(tasks.discard)
+                        await answers.put(task)
+                finally:
+                    await answers.put(None)
+
+            reader = asyncio.create_task(read())
+            try:
+                while (task := await answers.get()) is not None:
+                    yield await task
+            finally:
+                reader.cancel()
+                for task in tuple(tasks):
+                    task.cancel()
+
+    async def _streamed(self, data: bytes) -> bytes:
+        """Answers one request of a stream; errors are answers, too."""
+        request: InferenceRequest | None = None
+        try:
+            with self._budget.holding(len(data)):
+                request = decode_request(data, self._calls.regions)
+                answer = await self._calls.infer(request, encode_answer)
+            assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
+            return encode_stream_answer(answer)
+        except (ServiceError, Error) as error:
+            message = ModelStreamInferResponse(error_message=str(error))
+            if request is not None:
+                message.infer_response.id = request.id
+            encoded: bytes = message.SerializeToString()
+            return encoded
+        except Exception as error:
+            logger.exception("a request of a stream failed")
+            failure: bytes = ModelStreamInferResponse(
+                error_message=f"unexpected {type(error).__name__}"
+            ).SerializeToString()
+            return failure
+
+    def _authenticate(self, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+        if not self._token:
+            return
+        for key, value in context.invocation_metadata() or ():
+            given = value if isinstance(value, bytes) else value.encode()
+            if key == "authorization" and hmac.compare_digest(given, self._token):
+                return
+        raise ServiceError(
+            Status.UNAUTHENTICATED, "this service needs the metadata authorization: Bearer TOKEN"
+        )
+
+    @contextlib.asynccontextmanager
+    async def _errors(self, context: "grpc.aio.ServicerContext[Any, Any]") -> AsyncIterator[None]:
+        """Turns errors of the block into the status of the call, after it has authenticated."""
+        try:
+            self._authenticate(context)
+            yield
+        except ServiceError as error:
+            await context.abort(_CODES[error.status], str(error))
+        except Error as error:
+            await context.abort(grpc.StatusCode.INTERNAL, str(error))
+        except (asyncio.CancelledError, grpc.aio.AbortError, GeneratorExit):
+            raise
+        except Exception as error:
+            logger.exception("a call failed")
+            await context.abort(grpc.StatusCode.INTERNAL, f"unexpected {type(error).__name__}")
+
+
+def _settings(kind: str, values: dict[str, Any]) -> Any:
+    response = message_type(kind)()
+    for key, value in values.items():
+        entry = response.settings[key]
+        if isinstance(value, list):
+            entry.value.extend(value)
+        elif isinstance(value, bool):
+            entry.bool_param = value
+        elif isinstance(value, int):
+            entry.uint32_param = value
+        else:
+            entry.string_param = value
+    return response

@@ -1,0 +1,71 @@
+"""Metrics in the text format of Prometheus, under the names that Triton uses."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from neurald.service.inference.models.served_version import ServedVersion
+from neurald.service.inference.server.request_budget import RequestBudget
+
+_COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = (
+    (
+        "nv_inference_request_success",
+        "Requests that have an answer",
+        lambda each: each.statistics.success.count,
+    ),
+    ("nv_inference_request_failure", "Requests that failed", lambda each: each.statistics.failure.count),
+    ("nv_inference_count", "Entries of batches that were run", lambda each: each.statistics.inferences),
+    ("nv_inference_exec_count", "Runs of models", lambda each: each.statistics.executions),
+    (
+        "nv_inference_request_duration_us",
+        "Time of requests",
+        lambda each: each.statistics.success.ns // 1000,
+    ),
+    ("nv_inference_queue_duration_us", "Time in queues", lambda each: each.statistics.queue.ns // 1000),
+    (
+        "nv_inference_compute_input_duration_us",
+        "Time to read inputs",
+        lambda each: each.statistics.compute_input.ns // 1000,
+    ),
+    (
+        "nv_inference_compute_infer_duration_us",
+        "Time to run models",
+        lambda each: each.statistics.compute_infer.ns // 1000,
+    ),
+    (
+        "nv_inference_compute_output_duration_us",
+        "Time to write outputs",
+        lambda each: each.statistics.compute_output.ns // 1000,
+    ),
+    (
+        "neurald_inference_refused",
+        "Requests that were refused since too many waited",
+        lambda each: each.statistics.refused,
+    ),
+    (
+        "neurald_inference_retries",
+        "Requests that were run again since a worker died",
+        lambda each: each.statistics.retries,
+    ),
+)
+_GAUGES: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = (
+    ("nv_inference_pending_request_count", "Requests that wait", lambda each: each.waiting),
+    ("neurald_model_ready", "1 if the model is ready", lambda each: int(each.is_ready)),
+    ("neurald_model_workers", "Workers of the model", lambda each: len(each.processes)),
+)
+
+
+def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> str:
+    """Returns the metrics of models and of the service."""
+    lines: list[str] = []
+    for kind, metrics in (("counter", _COUNTERS), ("gauge", _GAUGES)):
+        for name, help_text, value in metrics:
+            lines += (f"# HELP {name} {help_text}", f"# TYPE {name} {kind}")
+            lines += (
+                f'{name}{{model="{each.name}",version="{each.version}"}} {value(each)}' for each in versions
+            )
+    lines += (
+        "# HELP neurald_request_bytes Memory of all requests that are there now",
+        "# TYPE neurald_request_bytes gauge",
+        f"neurald_request_bytes {budget.used_bytes}",
+    )
+    return "\n".join(lines) + "\n"

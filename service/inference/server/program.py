@@ -1,0 +1,56 @@
+"""The program of the front end's process, which `neurald serve` starts.
+
+Its settings, which may have a secret, come as one line of JSON on standard input. Whenever its state
+changes, it writes it as one line of JSON to standard output. It ends with the process that started it.
+"""
+
+import asyncio
+import logging
+import sys
+from typing import Final
+
+import msgspec
+
+from neurald.hal.errors import Error
+from neurald.hal.process.parent import die_with
+from neurald.service.inference.server.settings import ServiceSettings
+from neurald.service.logs.setup import start_log
+from neurald.service.manager.state import ServiceStatus
+
+logger = logging.getLogger(__name__)
+
+_FAILED: Final = 1
+#: Other threads get their turn soon: those of gRPC wait for the interpreter.
+_SWITCH_INTERVAL_S: Final = 5e-4
+
+
+def main(parent: int) -> int:
+    """Runs the front end; returns its exit status.
+
+    Args:
+        parent: id of the process that started it.
+    """
+    die_with(parent)
+    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=ServiceSettings)
+    start_log(settings.workers.log_format, settings.workers.log_level)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    from neurald.service.inference.server.front_end import FrontEnd
+
+    def report(status: ServiceStatus) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(status) + b"\n")
+        sys.stdout.flush()
+
+    async def run() -> None:
+        await FrontEnd(settings).run(report)
+
+    try:
+        asyncio.run(run())
+    except Error as error:
+        logger.error("the execution service cannot start: %s", error)
+        return _FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

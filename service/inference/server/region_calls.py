@@ -1,0 +1,66 @@
+"""The calls for shared memory."""
+
+from typing import Any, Protocol
+
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.messages import message_type
+from neurald.service.inference.protocol.regions import RegionTable
+
+
+class Regions(RegionTable, Protocol):
+    """Regions of shared memory that clients register and unregister."""
+
+    def status(self) -> dict[str, tuple[str, int, int]]:
+        """Returns the key, the offset and the size of each region by name."""
+
+    def register(self, name: str, key: str, offset: int, size: int) -> None:
+        """Registers a region; raises ServiceError if that is not possible."""
+
+    def unregister(self, name: str) -> None:
+        """Unregisters a region, if there is one; all of them if the name is empty."""
+
+
+class RegionCalls:
+    """Answers the calls for shared memory with messages of the protocol.
+
+    Args:
+        regions: None for a service without shared memory.
+    """
+
+    def __init__(self, regions: Regions | None = None) -> None:
+        self._regions = regions
+
+    def status(self, name: str) -> Any:
+        """Returns a SystemSharedMemoryStatusResponse."""
+        response = message_type("SystemSharedMemoryStatusResponse")()
+        known = {} if self._regions is None else self._regions.status()
+        if name and name not in known:
+            raise ServiceError(
+                Status.NOT_FOUND, f"Unable to find system shared memory region: '{name[:100]}'"
+            )
+        for each, (key, offset, size) in known.items():
+            if name in ("", each):
+                entry = response.regions[each]
+                entry.name, entry.key, entry.offset, entry.byte_size = each, key, offset, size
+        return response
+
+    def register(self, name: str, key: str, offset: int, size: int) -> Any:
+        """Returns a SystemSharedMemoryRegisterResponse."""
+        if self._regions is None:
+            raise ServiceError(
+                Status.UNIMPLEMENTED,
+                "this service does not use shared memory of clients; its operator can allow it with "
+                "--allow-client-shm",
+            )
+        self._regions.register(name, key, offset, size)
+        return message_type("SystemSharedMemoryRegisterResponse")()
+
+    def unregister(self, name: str) -> Any:
+        """Returns a SystemSharedMemoryUnregisterResponse, whether there was such a region or not."""
+        if self._regions is not None:
+            self._regions.unregister(name)
+        return message_type("SystemSharedMemoryUnregisterResponse")()
+
+    def refuse_cuda(self) -> Any:
+        """Raises ServiceError: memory of CUDA cannot be registered."""
+        raise ServiceError(Status.UNIMPLEMENTED, "this service does not use memory of CUDA")

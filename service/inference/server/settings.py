@@ -1,0 +1,64 @@
+"""The settings of the execution service."""
+
+from typing import Final
+
+import msgspec
+
+from neurald.service.inference.models.model_worker import WorkerOptions
+
+#: Where Triton listens, and clients look.
+DEFAULT_GRPC: Final = "127.0.0.1:8001"
+DEFAULT_HTTP: Final = "127.0.0.1:8000"
+
+
+class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients may use.
+
+    Attributes:
+        message_bytes: the largest request.
+        total_bytes: of all requests that are there at once.
+        streams: concurrent calls of a connection over gRPC.
+        connections: over HTTP.
+        queue: requests that wait for one model.
+        load_s: seconds that loading a model may take.
+    """
+
+    message_bytes: int = 64 << 20
+    total_bytes: int = 1 << 30
+    streams: int = 128
+    connections: int = 1024
+    queue: int = 1024
+    load_s: float = 600.0
+
+
+class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the execution service is started.
+
+    Attributes:
+        grpc, http: addresses to listen at, `host:port`; empty for none.
+        repositories: folders of models.
+        load: names of the models to load at the start; None for all.
+        allow_control: whether clients may load and unload models.
+        allow_client_shm: whether clients on this host may name shared memory.
+        tls_certificate, tls_key, tls_authority: files for TLS; empty without.
+        token: that clients must send; empty for none.
+        insecure: whether other hosts are served without TLS or a token.
+        limits: of clients.
+        workers: how workers are started.
+        drain_s: how long running requests may take at the end.
+    """
+
+    grpc: str = ""
+    http: str = ""
+    repositories: tuple[str, ...] = ()
+    load: tuple[str, ...] | None = None
+    allow_control: bool = True
+    allow_client_shm: bool = False
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_authority: str = ""
+    token: str = ""
+    insecure: bool = False
+    limits: ServiceLimits = ServiceLimits()
+    workers: WorkerOptions = WorkerOptions()
+    drain_s: float = 30.0

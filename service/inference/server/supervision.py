@@ -1,0 +1,132 @@
+"""Starts the front end beside a service manager, watches it, and starts it again when it dies."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from typing import Final
+
+import msgspec
+
+from neurald.hal.errors import BadState
+from neurald.hal.process.autostart import AUTOSTART_VARIABLE
+from neurald.service.inference.server.settings import ServiceSettings
+from neurald.service.logs.setup import notice
+from neurald.service.manager.restart_policy import RestartPolicy
+from neurald.service.manager.state import ServiceStatus
+
+logger = logging.getLogger(__name__)
+
+_START_S: Final = 60.0
+_GRACE_S: Final = 5.0
+_MAX_LINE_BYTES: Final = 1 << 20
+_PAUSE_IN_QUARANTINE_S: Final = 30.0
+
+
+class SupervisedFrontEnd:
+    """The front end as a companion of the service manager. Belongs to one event loop.
+
+    Args:
+        settings: of the service.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._policy = RestartPolicy()
+        self._process: Process | None = None
+        self._status = ServiceStatus(process=None)
+        self._watching: asyncio.Task[None] | None = None
+        self._was_ready = False
+
+    def status(self) -> ServiceStatus:
+        """Describes the service as the front end has last described itself."""
+        return self._status
+
+    async def start(self) -> None:
+        """Starts the front end; returns when it listens, perhaps before its models are loaded.
+
+        Raises:
+            BadState: it cannot listen, or a setting is not valid; its log says why.
+        """
+        listens = asyncio.get_running_loop().create_future()
+        self._watching = asyncio.create_task(self._watch(listens))
+        try:
+            async with asyncio.timeout(_START_S):
+                await listens
+        except TimeoutError:
+            raise BadState(f"the execution service did not start within {_START_S:g} s") from None
+
+    async def stop(self) -> None:
+        """Stops the front end once its running requests have ended."""
+        watching, self._watching = self._watching, None
+        process = self._process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(self._settings.drain_s + _GRACE_S):
+                    await process.wait()
+            except TimeoutError:
+                self.kill()
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    def kill(self) -> None:
+        """Ends the front end at once; its workers end with it."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _watch(self, listens: "asyncio.Future[None]") -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            process = self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "neurald.service.inference.server.program", str(os.getpid())),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=None,
+                env={**os.environ, AUTOSTART_VARIABLE: "0"},
+                start_new_session=True,
+                limit=_MAX_LINE_BYTES,
+            )
+            assert process.stdin is not None  # noqa: S101 - it is a pipe
+            assert process.stdout is not None  # noqa: S101 - it is a pipe
+            with contextlib.suppress(ConnectionError):
+                process.stdin.write(msgspec.json.encode(self._settings) + b"\n")
+                await process.stdin.drain()
+            with contextlib.suppress(ConnectionError, ValueError):
+                while line := await process.stdout.readline():
+                    self._told(line)
+                    if not listens.done():
+                        listens.set_result(None)
+            self.kill()
+            status = await process.wait()
+            self._status = ServiceStatus(process=None)
+            if not listens.done():
+                listens.set_exception(
+                    BadState("the execution service could not be started; its log says why")
+                )
+                return
+            if self._watching is None:
+                return
+            logger.error("the execution service ended with status %d, and is started again", status)
+            pause_s = self._policy.died(loop.time(), loop.time() - began_s)
+            await asyncio.sleep(_PAUSE_IN_QUARANTINE_S if pause_s is None else pause_s)
+
+    def _told(self, line: bytes) -> None:
+        try:
+            self._status = msgspec.json.decode(line, type=ServiceStatus)
+        except msgspec.DecodeError as error:
+            logger.error("the execution service says what is not understood: %s", error)
+            return
+        if self._status.is_ready and not self._was_ready:
+            places = " and ".join(
+                f"{protocol.upper()} at {address}" for protocol, address in self._status.addresses.items()
+            )
+            notice(f"serving {len(self._status.models)} models over {places}")
+        self._was_ready = self._status.is_ready

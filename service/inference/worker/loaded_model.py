@@ -1,0 +1,211 @@
+"""A model that a worker has loaded, compiled and warmed up."""
+
+import mmap
+import os
+import stat
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+import neurald as nd
+from neurald.hal.errors import BadData, UnavailableDevice
+from neurald.hal.lanes.packets import kind_of
+from neurald.hal.model.types import DeviceType
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
+from neurald.service.inference.worker.orders import (
+    LoadOrder,
+    ModelDescription,
+    ModelHealth,
+    TensorDescription,
+    Warmup,
+)
+
+#: The largest file of a model.
+MAX_MODEL_BYTES: Final = 2 << 30
+_MAX_WARMUPS: Final = 1000
+_TYPES: Final = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU}
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class LoadedModel:
+    """Compiles a model for the devices that an order names, and runs its warm-up.
+
+    Args:
+        descriptor: of the model's file, which is not trusted.
+        order: how to load it.
+
+    Attributes:
+        compilation: the compiled model.
+        description: what the front end tells clients.
+
+    Raises:
+        BadData: the file is not a valid model, cannot be served, or its warm-up does not fit it.
+        Error: a device that was named is missing or failed.
+    """
+
+    def __init__(self, descriptor: int, order: LoadOrder) -> None:
+        content = _mapped(descriptor)
+        model = nd.load_tflite(content, order.signature or None)
+        singles = outputs_of(model)
+        if order.is_batched:
+            shapes = {info.name: _open_batch(info) for info in inputs_of(model)}
+            model = nd.load_tflite(content, order.signature or None, shapes=shapes)
+        builder = nd.CompilationBuilder(model, _devices(order), order.threads or None)
+        builder.set_startup(nd.Startup(order.startup))
+        self.compilation: Compilation = builder.finish()
+        self._inputs = inputs_of(model)
+        outputs = outputs_of(model)
+        steps = self.compilation.plan.steps
+        self.description = ModelDescription(
+            inputs=tuple(map(_described, self._inputs)),
+            outputs=tuple(map(_described, _batched(outputs, singles) if order.is_batched else outputs)),
+            devices=tuple(step.device.name for step in steps),
+            drivers=tuple(step.device.version for step in steps),
+            is_stateful=bool(model.state),
+        )
+        if order.is_batched and all(info.shape and None not in info.shape[1:] for info in self._inputs):
+            self._check_batch()
+        for warmup in order.warmups:
+            self._warm_up(warmup, is_batched=order.is_batched)
+
+    @property
+    def is_substituted(self) -> bool:
+        """True if the CPU runs a step now that another device was chosen for."""
+        return bool(self.compilation.recovery.fallbacks)
+
+    def health(self) -> ModelHealth:
+        """Returns whether the model can be run now.
+
+        A model for automatic devices can, as long as the CPU takes over from those that failed.
+        """
+        if not self.compilation.has_explicit_devices:
+            return ModelHealth(is_ready=True)
+        for step in self.compilation.plan.steps:
+            device = step.device
+            if device.is_remote and not getattr(device, "is_alive", True):
+                return ModelHealth(is_ready=False, reason=f"the driver of {device.name} is not running")
+        return ModelHealth(is_ready=True)
+
+    def _check_batch(self) -> None:
+        """Runs a batch of two, and requires that each output has two entries."""
+        arrays = [
+            _warm_input(info, (2, *(length or 1 for length in (info.shape or ())[1:])), None)
+            for info in self._inputs
+        ]
+        try:
+            results = self.compilation.run(*arrays)
+        except BadData as error:
+            raise BadData(
+                f"the model cannot be served in batches, so set max_batch_size to 0: {error}"
+            ) from None
+        for info, array in zip(self.description.outputs, results, strict=True):
+            if not array.shape or array.shape[0] != 2:
+                raise BadData(
+                    f"the output {info.name} of a batch of 2 has the shape {list(array.shape)}, so the model "
+                    "cannot be served in batches; set max_batch_size to 0"
+                )
+
+    def _warm_up(self, warmup: Warmup, *, is_batched: bool) -> None:
+        known = {info.name for info in self._inputs}
+        if unknown := warmup.shapes.keys() - known:
+            raise BadData(f"the warm-up has the input {sorted(unknown)[0]!r}, which the model has not")
+        if not 1 <= warmup.count <= _MAX_WARMUPS:
+            raise BadData(f"the warm-up is run {warmup.count} times; 1 to {_MAX_WARMUPS} are expected")
+        random = np.random.default_rng(0)
+        arrays: list[Array] = []
+        for info in self._inputs:
+            shape = warmup.shapes.get(info.name)
+            if shape is None:
+                if info.shape is None:
+                    raise BadData(f"the warm-up needs dims for the input {info.name}, whose rank is open")
+                shape = tuple(length or 1 for length in info.shape[1 if is_batched else 0 :])
+            if is_batched:
+                shape = (warmup.batch or 1, *shape)
+            arrays.append(_warm_input(info, shape, random if warmup.is_random else None))
+        for _ in range(warmup.count):
+            self.compilation.run(*arrays)
+
+
+def _mapped(descriptor: int) -> memoryview:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise BadData("the model is not a regular file")
+    if not 0 < status.st_size <= MAX_MODEL_BYTES:
+        raise BadData(f"the model has {status.st_size} bytes; 1 to {MAX_MODEL_BYTES} are expected")
+    return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+
+
+def _open_batch(info: TensorInfo) -> tuple[int, ...]:
+    if not info.shape:
+        raise BadData(
+            f"the input {info.name} has no dimension for a batch; set max_batch_size to 0 for this model"
+        )
+    return (0, *(length or 0 for length in info.shape[1:]))
+
+
+def _batched(outputs: tuple[TensorInfo, ...], singles: tuple[TensorInfo, ...]) -> list[TensorInfo]:
+    """Completes the shapes of the outputs of batches by those of the model as it is in the file.
+
+    Raises:
+        BadData: an output has no dimension for a batch.
+    """
+    result: list[TensorInfo] = []
+    for info, single in zip(outputs, singles, strict=True):
+        shape = single.shape
+        if info.shape is not None and shape is not None and len(shape) != len(info.shape):
+            shape = info.shape
+        if shape is not None and not shape:
+            raise BadData(
+                f"the output {info.name} has no dimension for a batch; set max_batch_size to 0 for this model"
+            )
+        result.append(replace(info, shape=None if shape is None else (None, *shape[1:])))
+    return result
+
+
+def _devices(order: LoadOrder) -> list[nd.Device] | None:
+    if not order.devices and not order.device_type:
+        return None
+    found = nd.devices()
+    if order.device_type:
+        wanted = _TYPES[order.device_type]
+        found = tuple(device for device in found if device.type is wanted)
+        if not found and not order.devices:
+            raise UnavailableDevice(f"there is no device of the type {wanted.name}")
+    if not order.devices:
+        return list(found)
+    by_name = {device.name: device for device in found}
+    by_short_name = {device.name.partition("@")[0]: device for device in found}
+    chosen: list[nd.Device] = []
+    for name in order.devices:
+        device = by_name.get(name) or by_short_name.get(name)
+        if device is None:
+            raise UnavailableDevice(f"there is no device {name!r}; there are: {', '.join(sorted(by_name))}")
+        chosen.append(device)
+    return chosen
+
+
+def _described(info: TensorInfo) -> TensorDescription:
+    shape = None if info.shape is None else tuple(-1 if each is None else each for each in info.shape)
+    return TensorDescription(
+        name=info.name,
+        kind=kind_of(info.dtype),
+        shape=shape,
+        scale=info.scale,
+        zero_point=info.zero_point,
+    )
+
+
+def _warm_input(info: TensorInfo, shape: tuple[int, ...], random: np.random.Generator | None) -> Array:
+    if info.dtype.hasobject:
+        strings = np.empty(shape, object)
+        strings.fill(b"")
+        return strings
+    if random is None or info.dtype.kind == "b":
+        return np.zeros(shape, info.dtype)
+    if info.dtype.kind == "f":
+        return random.random(shape).astype(info.dtype)
+    # Integers are often indices, for which 0 and 1 are valid in most models.
+    return random.integers(0, 2, shape).astype(info.dtype)

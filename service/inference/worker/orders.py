@@ -1,0 +1,145 @@
+"""What the front end and a worker tell each other over the worker's control socket."""
+
+from typing import Final
+
+import msgspec
+
+#: The largest packet of the control socket. A description of a model with very many inputs or
+#: outputs is larger, and such a model is refused.
+MAX_CONTROL_BYTES: Final = 1 << 16
+
+
+class Warmup(msgspec.Struct, frozen=True, array_like=True):
+    """A run before the model is ready.
+
+    Attributes:
+        shapes: of inputs, by name; an input without an entry takes its own shape, with 1 for open
+            lengths.
+        batch: entries of the batch, for a model with batches.
+        is_random: whether inputs are random instead of zero.
+        count: how often.
+    """
+
+    shapes: dict[str, tuple[int, ...]]
+    batch: int
+    is_random: bool
+    count: int
+
+
+class LoadOrder(msgspec.Struct, frozen=True, array_like=True, tag="load"):
+    """Loads the model whose file is attached.
+
+    Attributes:
+        name: of the model, for messages.
+        devices: names of the only devices that may be used; empty for an automatic choice.
+        device_type: "gpu" for GPUs only, "cpu" for the CPU only; empty for any.
+        threads: number of CPU threads; 0 lets the driver choose.
+        signature: the entry point; empty for the first.
+        is_batched: whether the first length of inputs and outputs is left open for batches.
+        startup: "optimized" or "instant".
+        warmups: runs before the model is ready.
+    """
+
+    name: str
+    devices: tuple[str, ...] = ()
+    device_type: str = ""
+    threads: int = 0
+    signature: str = ""
+    is_batched: bool = False
+    startup: str = "optimized"
+    warmups: tuple[Warmup, ...] = ()
+
+
+class OpenLane(msgspec.Struct, frozen=True, array_like=True, tag="lane"):
+    """Serves the lane whose socket is attached.
+
+    Attributes:
+        lane: its number, chosen by the front end.
+        is_trusted: whether the caller keeps its hands off the arena during a run. Otherwise inputs
+            and outputs are copied.
+    """
+
+    lane: int
+    is_trusted: bool
+
+
+class Cancel(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
+    """Ends a run, if it is still under way.
+
+    Attributes:
+        lane: where it was begun.
+        number: of the run.
+    """
+
+    lane: int
+    number: int
+
+
+class Ping(msgspec.Struct, frozen=True, array_like=True, tag="ping"):
+    """Asks for `ModelHealth`."""
+
+
+class TensorDescription(msgspec.Struct, frozen=True, array_like=True):
+    """An input or output of a model.
+
+    Attributes:
+        name: unique among the inputs or outputs.
+        kind: name of the element type, see `neurald.hal.lanes.packets`.
+        shape: -1 for each open length; None if the rank is open.
+        scale, zero_point: of quantised values; 0.0 if they are not quantised.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...] | None
+    scale: float = 0.0
+    zero_point: int = 0
+
+
+class ModelDescription(msgspec.Struct, frozen=True, array_like=True, tag="loaded"):
+    """The model is compiled and warm.
+
+    Attributes:
+        inputs, outputs: of the model; with batches, shapes include the length of the batch.
+        devices: that run it, in the order of the steps.
+        drivers: the versions of their drivers.
+        is_stateful: whether the model has variables that outlive a run.
+    """
+
+    inputs: tuple[TensorDescription, ...]
+    outputs: tuple[TensorDescription, ...]
+    devices: tuple[str, ...]
+    drivers: tuple[str, ...]
+    is_stateful: bool
+
+
+class LoadFailure(msgspec.Struct, frozen=True, array_like=True, tag="not_loaded"):
+    """The model cannot be served.
+
+    Attributes:
+        code: a `ResultCode`.
+        message: for people.
+    """
+
+    code: int
+    message: str
+
+
+class ModelHealth(msgspec.Struct, frozen=True, array_like=True, tag="health"):
+    """Whether the model can be run now.
+
+    Attributes:
+        is_ready: whether all devices that must be there are there.
+        reason: why not.
+    """
+
+    is_ready: bool
+    reason: str = ""
+
+
+ControlOrder = LoadOrder | OpenLane | Cancel | Ping
+Report = ModelDescription | LoadFailure | ModelHealth
+
+encode: Final = msgspec.msgpack.Encoder().encode
+decode_order: Final = msgspec.msgpack.Decoder(ControlOrder).decode
+decode_report: Final = msgspec.msgpack.Decoder(Report).decode

@@ -1,0 +1,159 @@
+"""The program of a worker: loads one model when it is told to, and serves its lanes.
+
+It is started before there is a model for it, and loads its modules in the meantime. It ends with the
+process that started it, or when the control socket is closed.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+import sys
+import threading
+from typing import Final
+
+import msgspec
+
+from neurald.hal.errors import Error, ResultCode
+from neurald.hal.lanes import socket_end
+from neurald.hal.process.address import Address
+from neurald.hal.process.parent import die_with
+from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.service.inference.worker.orders import (
+    MAX_CONTROL_BYTES,
+    Cancel,
+    LoadFailure,
+    LoadOrder,
+    OpenLane,
+    Report,
+    decode_order,
+    encode,
+)
+from neurald.service.logs.choices import LogFormat, LogLevel
+from neurald.service.logs.setup import start_log
+from neurald.service.sandbox.mode import SandboxMode
+from neurald.service.sandbox.sandbox import enter
+
+logger = logging.getLogger(__name__)
+
+#: How often the state of devices is examined.
+_HEALTH_S: Final = 0.05
+_MAX_MESSAGE: Final = 4000
+_SWITCH_INTERVAL_S: Final = 2e-4
+
+
+def main(arguments: list[str]) -> None:
+    """Runs a worker.
+
+    Args:
+        arguments: descriptor of the control socket, id of the parent, mode of the sandbox, format
+            and level of the log.
+    """
+    descriptor, parent, sandbox, log_format, log_level = arguments
+    die_with(int(parent))
+    control = socket.socket(fileno=int(descriptor))
+    entered = enter(
+        SandboxMode(sandbox),
+        [Address(path=runtime_directory() / "inference" / "worker.sock")],
+        is_own_process=True,
+    )
+    start_log(LogFormat(log_format), LogLevel(log_level))
+    try:
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        Worker(control).serve()
+    finally:
+        entered.remove_temporary_files()
+
+
+class Worker:
+    """Obeys the orders of the control socket until it is closed.
+
+    Args:
+        control: the socket.
+    """
+
+    def __init__(self, control: socket.socket) -> None:
+        # Imported here, in the sandbox and before the first order.
+        from neurald.runtime.devices.discovery import cpu_device
+        from neurald.service.inference.worker import lane_server, loaded_model
+
+        cpu_device()
+        self._model_type, self._lane_type = loaded_model.LoadedModel, lane_server.LaneServer
+        self._control = control
+        self._model: loaded_model.LoadedModel | None = None
+        self._lanes: dict[int, lane_server.LaneServer] = {}
+        self._sending = threading.Lock()
+
+    def serve(self) -> None:
+        """Obeys orders; returns at the end of the control socket."""
+        while True:
+            try:
+                packet, descriptor = socket_end.receive(self._control)
+            except OSError:
+                return
+            if not packet:
+                return
+            try:
+                self._obey(packet, descriptor)
+            except msgspec.DecodeError as error:
+                logger.error("an order of the front end is not understood: %s", error)
+
+    def _obey(self, packet: bytes, descriptor: int | None) -> None:
+        order = decode_order(packet)
+        if isinstance(order, LoadOrder) and descriptor is not None:
+            threading.Thread(
+                target=self._load, args=(order, descriptor), name="neurald load", daemon=True
+            ).start()
+        elif isinstance(order, OpenLane) and descriptor is not None and self._model is not None:
+            lane = self._lane_type(socket.socket(fileno=descriptor), self._model, is_trusted=order.is_trusted)
+            self._lanes[order.lane] = lane
+            lane.start()
+        elif isinstance(order, Cancel):
+            lane_server = self._lanes.get(order.lane)
+            if lane_server is not None:
+                lane_server.cancel(order.number)
+        elif self._model is not None:
+            self._report(self._model.health())
+
+    def _load(self, order: LoadOrder, descriptor: int) -> None:
+        report: Report
+        try:
+            self._model = self._model_type(descriptor, order)
+            report = self._model.description
+            if len(encode(report)) > MAX_CONTROL_BYTES:
+                report = LoadFailure(
+                    code=ResultCode.BAD_DATA, message="the model has too many inputs and outputs to serve"
+                )
+        except Error as error:
+            report = LoadFailure(code=error.code, message=str(error)[:_MAX_MESSAGE])
+        except MemoryError:
+            report = LoadFailure(code=ResultCode.OUT_OF_MEMORY, message="there is not enough memory")
+        except Exception as error:
+            logger.exception("a model cannot be loaded")
+            report = LoadFailure(
+                code=ResultCode.OP_FAILED, message=f"unexpected {type(error).__name__} while loading"
+            )
+        finally:
+            os.close(descriptor)
+        self._report(report)
+        if self._model is not None and self._model.compilation.has_explicit_devices:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Reports whenever the model becomes ready, or is no longer; returns when the process ends."""
+        assert self._model is not None  # noqa: S101 - the caller has loaded it
+        pause = threading.Event()
+        was_ready = True
+        while not pause.wait(_HEALTH_S):
+            health = self._model.health()
+            if health.is_ready != was_ready:
+                was_ready = health.is_ready
+                self._report(health)
+
+    def _report(self, report: Report) -> None:
+        with self._sending, contextlib.suppress(OSError):
+            socket_end.send(self._control, encode(report))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,251 @@
+"""Runs a loaded model for one lane, with inputs and outputs in the lane's arena."""
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import neurald as nd
+from neurald.hal.errors import BadData, OutputInsufficientSize
+from neurald.hal.lanes.byte_strings import encode_byte_strings
+from neurald.hal.lanes.packets import Receipt, RunAnswer, RunOrder, TensorAt, aligned, kind_of
+from neurald.hal.memory.pool import SharedMemory
+from neurald.runtime.function.tensor_info import inputs_of, outputs_of
+from neurald.service.inference.worker.loaded_model import LoadedModel
+
+#: Number of kept executions, one for each set of inputs and places in the arena.
+_KEPT: Final = 8
+_MAX_GROWTHS: Final = 8
+_MAX_OUTPUT_BYTES: Final = 1 << 30
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_Shape = tuple[int, ...]
+
+
+class _Bound:
+    """An execution whose inputs and outputs are bound to places in an arena."""
+
+    def __init__(self, execution: nd.Execution, outputs: Sequence[Array]) -> None:
+        self.execution = execution
+        self.outputs = outputs
+
+
+class Runner:
+    """Runs one model for one lane. Of its methods only `cancel` may be called by other threads.
+
+    Args:
+        model: the loaded model.
+        copies: whether inputs and outputs are copied, because the other side might change the arena
+            during a run.
+    """
+
+    def __init__(self, model: LoadedModel, *, copies: bool) -> None:
+        self._model = model
+        self._copies = copies
+        compilation = model.compilation
+        outputs = outputs_of(compilation.model)
+        self._types = [info.dtype for info in outputs]
+        self._shapes: list[_Shape] = [tuple(each or 1 for each in info.shape or ()) for info in outputs]
+        self._are_fixed = all(
+            info.shape is not None and None not in info.shape
+            for info in (*inputs_of(compilation.model), *outputs)
+        )
+        self._kinds = [kind_of(each) for each in self._types]
+        self._has_strings = any(each.hasobject for each in self._types) or any(
+            each.kind == "bytes" for each in model.description.inputs
+        )
+        self._kept: OrderedDict[tuple[Any, ...], _Bound] = OrderedDict()
+        self._execution: nd.Execution | None = None
+        self._guessed: dict[tuple[_Shape, ...], list[_Shape]] = {}
+
+    def forget_arena(self) -> None:
+        """Drops all that refers to the arena."""
+        self._kept.clear()
+
+    def cancel(self) -> None:
+        """Asks the run under way to end, if there is one."""
+        execution = self._execution
+        if execution is not None:
+            execution.cancel()
+
+    def run(self, order: RunOrder, arena: memoryview) -> tuple[RunAnswer, SharedMemory | None]:
+        """Runs the model once.
+
+        Returns:
+            The answer, and the memory of the outputs if they did not fit into the arena.
+
+        Raises:
+            BadData: a tensor is not in the arena, or does not fit the model.
+            Error: the execution failed.
+        """
+        began = time.perf_counter_ns()
+        expected = self._model.description.inputs
+        if len(order.inputs) != len(expected):
+            raise BadData(f"{len(order.inputs)} inputs are given; the model has {len(expected)}")
+        if any(not 0 <= each < len(self._types) for each in order.wanted):
+            raise BadData(f"an output is wanted that the model has not; it has {len(self._types)}")
+        if not 0 <= order.results_at <= arena.nbytes:
+            raise BadData(f"results are wanted at {order.results_at} of an arena of {arena.nbytes} bytes")
+        in_place = not self._copies and not self._has_strings
+        key = (order.inputs, order.results_at, order.wanted)
+        bound = self._kept.get(key) if in_place else None
+        read = time.perf_counter_ns()
+        if bound is None or not self._repeated(bound, key):
+            inputs = self._inputs_of(order, arena)
+            read = time.perf_counter_ns()
+            bound = self._computed(inputs, order, arena if in_place else None)
+            if in_place:
+                self._kept[key] = bound
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+        outputs = bound.outputs
+        ran = time.perf_counter_ns()
+        if not self._are_fixed:
+            outputs = self._actual(bound, order.inputs)
+        tensors, memory = self._placed(outputs, order, arena)
+        description = self._model.description
+        receipt = Receipt(
+            devices=description.devices,
+            drivers=description.drivers,
+            is_substituted=self._model.is_substituted,
+            read_ns=read - began,
+            run_ns=ran - read,
+            written_ns=time.perf_counter_ns() - ran,
+        )
+        attached = 0 if memory is None else memory.size
+        return RunAnswer(
+            number=order.number, outputs=tensors, attached_bytes=attached, receipt=receipt
+        ), memory
+
+    def _inputs_of(self, order: RunOrder, arena: memoryview) -> list[Array]:
+        """Returns the inputs of a run as arrays, after checking that they fit the model."""
+        inputs: list[Array] = []
+        for given, description in zip(order.inputs, self._model.description.inputs, strict=True):
+            if given.kind != description.kind:
+                raise BadData(f"the input {description.name} is {given.kind}; {description.kind} is expected")
+            array = given.in_arena(arena)
+            inputs.append(array.copy() if self._copies and not array.dtype.hasobject else array)
+        return inputs
+
+    def _repeated(self, bound: _Bound, key: tuple[Any, ...]) -> bool:
+        """Runs a kept execution again; returns False if its buffers are too small now."""
+        try:
+            self._compute(bound.execution)
+        except OutputInsufficientSize as error:
+            del self._kept[key]
+            if all(shape is not None for shape in error.dimensions):
+                self._guess(key[0], [tuple(shape or ()) for shape in error.dimensions])
+            return False
+        return True
+
+    def _guess(self, inputs: Sequence[TensorAt], shapes: list[_Shape]) -> None:
+        """Remembers the shapes of outputs for inputs of certain shapes."""
+        given = tuple(each.shape for each in inputs)
+        if len(self._guessed) >= _KEPT and given not in self._guessed:
+            self._guessed.clear()
+        self._guessed[given] = shapes
+
+    def _compute(self, execution: nd.Execution) -> None:
+        self._execution = execution
+        try:
+            execution.compute()
+        finally:
+            self._execution = None
+
+    def _computed(self, inputs: Sequence[Array], order: RunOrder, arena: memoryview | None) -> _Bound:
+        """Runs the model with buffers of the sizes that are likely, and larger ones if necessary."""
+        given = tuple(each.shape for each in inputs)
+        shapes = self._guessed.get(given) or self._shapes
+        for _ in range(_MAX_GROWTHS):
+            if sum(math.prod(shape) for shape in shapes) > _MAX_OUTPUT_BYTES:
+                raise BadData(
+                    f"the outputs have the shapes {shapes}, which take more than {_MAX_OUTPUT_BYTES} bytes"
+                )
+            execution = nd.Execution(self._model.compilation, reusable=not self._has_strings)
+            for position, array in enumerate(inputs):
+                execution.set_input(position, array)
+            outputs = self._buffers(shapes, order, arena)
+            for position, array in enumerate(outputs):
+                execution.set_output(position, array)
+            try:
+                self._compute(execution)
+            except OutputInsufficientSize as error:
+                if any(shape is None for shape in error.dimensions):
+                    raise
+                shapes = [tuple(shape or ()) for shape in error.dimensions]
+                continue
+            return _Bound(execution, outputs)
+        raise BadData(f"the outputs did not fit their buffers in {_MAX_GROWTHS} runs")
+
+    def _buffers(self, shapes: Sequence[_Shape], order: RunOrder, arena: memoryview | None) -> list[Array]:
+        """Returns arrays for all outputs; those that are wanted are in the arena while they fit."""
+        arrays: list[Array] = []
+        at = aligned(order.results_at)
+        for position, (shape, dtype) in enumerate(zip(shapes, self._types, strict=True)):
+            size = math.prod(shape) * dtype.itemsize
+            is_inside = arena is not None and position in order.wanted and at + size <= arena.nbytes
+            if is_inside and size and arena is not None:
+                arrays.append(np.frombuffer(arena[at : at + size], dtype).reshape(shape))
+                at = aligned(at + size)
+            else:
+                arrays.append(np.empty(shape, dtype))
+        return arrays
+
+    def _actual(self, bound: _Bound, inputs: Sequence[TensorAt]) -> list[Array]:
+        """Returns the outputs in the shapes that this run gave them."""
+        shapes = bound.execution.output_shapes()
+        self._guess(inputs, list(shapes))
+        return [
+            array.reshape(-1)[: math.prod(shape)].reshape(shape)
+            for array, shape in zip(bound.outputs, shapes, strict=True)
+        ]
+
+    def _placed(
+        self, outputs: Sequence[Array], order: RunOrder, arena: memoryview
+    ) -> tuple[tuple[TensorAt, ...], SharedMemory | None]:
+        """Puts the wanted outputs into the arena, or all of them into a memory of their own."""
+        contents: list[tuple[TensorAt, memoryview | None]] = []
+        at = aligned(order.results_at)
+        base = np.frombuffer(arena, np.uint8).__array_interface__["data"][0] if arena.nbytes else 0
+        for position in order.wanted:
+            array = outputs[position]
+            data: memoryview | None
+            if array.dtype.hasobject:
+                data = memoryview(encode_byte_strings(array))
+            else:
+                data = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+            size = data.nbytes
+            if size and not array.dtype.hasobject and array.__array_interface__["data"][0] == base + at:
+                data = None  # the device has written it there
+            contents.append(
+                (TensorAt(kind=self._kinds[position], shape=array.shape, offset=at, size=size), data)
+            )
+            at = aligned(at + size)
+        if at <= aligned(arena.nbytes) and all(
+            each.offset + each.size <= arena.nbytes for each, _ in contents
+        ):
+            for tensor, data in contents:
+                if data is not None and tensor.size:
+                    arena[tensor.offset : tensor.offset + tensor.size] = data
+            return tuple(tensor for tensor, _ in contents), None
+        return self._attached(contents, arena)
+
+    @staticmethod
+    def _attached(
+        contents: Sequence[tuple[TensorAt, memoryview | None]], arena: memoryview
+    ) -> tuple[tuple[TensorAt, ...], SharedMemory]:
+        start = contents[0][0].offset
+        last = contents[-1][0]
+        memory = SharedMemory.create(max(1, last.offset + last.size - start), "neurald outputs")
+        view = memory.view()
+        tensors: list[TensorAt] = []
+        for tensor, data in contents:
+            at = tensor.offset - start
+            source = arena[tensor.offset : tensor.offset + tensor.size] if data is None else data
+            if tensor.size:
+                view[at : at + tensor.size] = source
+            tensors.append(TensorAt(kind=tensor.kind, shape=tensor.shape, offset=at, size=tensor.size))
+        return tuple(tensors), memory

@@ -1,0 +1,44 @@
+"""The plan that is found is never worse than those it is compared with, and found quickly."""
+
+import random
+import time
+
+import pytest
+from support.models.placement_problems import optimum, random_problem
+from support.sweeps import sweep
+
+from neurald.runtime.partitioning.min_cost.search import find_plan
+
+NAMES = ("a", "b", "c")
+
+
+@sweep("seed", range(100), full=range(100, 1000))
+def test_never_worse_than_the_others(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.choice([3, 10, 14, 30, 80]), 3)
+    random_choice = [
+        rng.choice([n for n, cost in enumerate(costs) if cost < float("inf")]) for costs in problem.costs
+    ]
+    found = find_plan(problem, NAMES, [("random", random_choice, None)], max_nodes=500)
+    assert found.seconds == pytest.approx(problem.predicted(found.steps))
+    assert [d for d, operations in found.steps for _ in operations] == [
+        found.choice[n] for _, operations in found.steps for n in operations
+    ]
+    assert found.others["random"] == pytest.approx(problem.predicted_of(random_choice))
+    assert all(found.seconds <= other * (1 + 1e-12) for other in found.others.values())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_small_graphs_are_searched_completely(seed: int) -> None:
+    problem = random_problem(random.Random(seed), 7, 3)
+    found = find_plan(problem, NAMES)
+    assert found.is_optimal
+    assert found.seconds == pytest.approx(optimum(problem))
+
+
+def test_a_thousand_operations_take_milliseconds() -> None:
+    """The limit is ten times what it takes alone on a machine of 2024."""
+    problem = random_problem(random.Random(1), 1000, 2)
+    started = time.process_time()
+    find_plan(problem, NAMES[:2])
+    assert time.process_time() - started < 0.3

@@ -1,0 +1,120 @@
+"""Which requests are run together, and which are refused."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from neurald.service.inference.models.job import InferenceJob, JobInput
+from neurald.service.inference.models.job_queue import JobQueue
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.tensors import Bytes
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def job(
+    loop: asyncio.AbstractEventLoop, rows: int = 1, width: int = 2, deadline_s: float | None = None
+) -> InferenceJob:
+    source = Bytes(memoryview(bytes(rows * width)))
+    return InferenceJob(
+        inputs=[JobInput(kind="int8", shape=(rows, width), source=source)],
+        rows=rows,
+        wanted=(0,),
+        finish=lambda outputs, record: None,
+        future=loop.create_future(),
+        deadline_s=deadline_s,
+    )
+
+
+def test_a_model_without_batches_runs_one_request_at_a_time(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1)
+    jobs = [job(loop) for _ in range(3)]
+    for each in jobs:
+        queue.put(each, 0, lanes=1)
+    assert [queue.take(0)[0] for _ in range(4)] == [[jobs[0]], [jobs[1]], [jobs[2]], []]
+
+
+def test_requests_wait_for_others_no_longer_than_they_may(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=4, delay_s=0.5)
+    first, second = job(loop), job(loop, 2)
+    queue.put(first, 10.0, lanes=1)
+    assert queue.take(10.1) == ([], 10.5)
+    queue.put(second, 10.2, lanes=1)
+    assert queue.take(10.3) == ([], 10.5)
+    assert queue.take(10.5) == ([first, second], None)
+
+
+def test_full_batches_do_not_wait(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=4, delay_s=0.5)
+    jobs = [job(loop, rows) for rows in (1, 2, 1, 3, 2)]
+    for each in jobs:
+        queue.put(each, 0.0, lanes=1)
+    assert queue.take(0.0) == (jobs[:3], None)
+    # The next one does not fit any more.
+    assert queue.take(0.0) == ([jobs[3]], None)
+    assert queue.take(0.0) == ([], 0.5)
+
+
+def test_preferred_sizes_do_not_wait(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=8, preferred=(2,), delay_s=0.5)
+    jobs = [job(loop) for _ in range(3)]
+    queue.put(jobs[0], 0.0, lanes=1)
+    assert queue.take(0.0) == ([], 0.5)
+    for each in jobs[1:]:
+        queue.put(each, 0.0, lanes=1)
+    assert queue.take(0.0) == (jobs[:2], None)
+
+
+def test_requests_that_do_not_fit_together_run_apart(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=8)
+    jobs = [job(loop, width=width) for width in (2, 3, 3)]
+    for each in jobs:
+        queue.put(each, 0.0, lanes=1)
+    assert queue.take(0.0)[0] == jobs[:1]
+    assert queue.take(0.0)[0] == jobs[1:]
+
+
+def test_requests_that_have_ended_are_not_run(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=8, size=3)
+    jobs = [job(loop) for _ in range(3)]
+    for each in jobs:
+        queue.put(each, 0.0, lanes=1)
+    jobs[0].future.cancel()
+    jobs[1].future.cancel()
+    late = job(loop)
+    queue.put(late, 0.0, lanes=1)
+    assert queue.take(0.0)[0] == [jobs[2], late]
+
+
+def test_a_full_queue_refuses_at_once(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1, size=2)
+    for _ in range(2):
+        queue.put(job(loop), 0.0, lanes=1)
+    with pytest.raises(ServiceError, match="2 requests wait") as caught:
+        queue.put(job(loop), 0.0, lanes=1)
+    assert caught.value.status is Status.EXHAUSTED
+
+
+def test_requests_that_would_be_late_are_refused_at_once(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1)
+    queue.ran(0.1, 1)
+    for _ in range(10):
+        queue.put(job(loop), 0.0, lanes=1)
+    queue.put(job(loop, deadline_s=2.0), 0.0, lanes=1)
+    with pytest.raises(ServiceError, match="longer than it may"):
+        queue.put(job(loop, deadline_s=0.5), 0.0, lanes=1)
+    queue.put(job(loop, deadline_s=0.5), 0.0, lanes=4)
+
+
+def test_requests_of_a_dead_worker_come_first(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1)
+    jobs = [job(loop) for _ in range(3)]
+    queue.put(jobs[2], 0.0, lanes=1)
+    queue.put_back(jobs[:2])
+    assert queue.take_all() == jobs

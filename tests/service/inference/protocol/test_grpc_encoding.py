@@ -1,0 +1,149 @@
+"""Requests and answers over gRPC, and what is not one."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neurald.hal.lanes.byte_strings import encode_byte_strings
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.grpc_encoding import (
+    decode_request,
+    encode_answer,
+    encode_stream_answer,
+)
+from neurald.service.inference.protocol.messages import (
+    ModelInferRequest,
+    ModelInferResponse,
+    ModelStreamInferResponse,
+)
+from neurald.service.inference.protocol.regions import NoRegions
+from neurald.service.inference.protocol.tensors import (
+    Bytes,
+    InferenceAnswer,
+    OutputTensor,
+)
+
+
+def message(**fields: object) -> "ModelInferRequest":
+    request = ModelInferRequest(model_name="m", id="1", **fields)
+    request.inputs.add(name="x", datatype="FP32", shape=[2])
+    return request
+
+
+def decoded(request: "ModelInferRequest") -> "object":
+    return decode_request(request.SerializeToString(), NoRegions())
+
+
+def test_raw_tensors_are_used_where_they_arrived() -> None:
+    request = message(raw_input_contents=[b"12345678"])
+    request.parameters["timeout"].int64_param = 5
+    request.outputs.add(name="y").parameters["classification"].int64_param = 3
+    data = request.SerializeToString()
+    found = decode_request(data, NoRegions())
+    (tensor,) = found.inputs
+    assert isinstance(tensor.source, Bytes)
+    assert tensor.source.data.obj is data
+    assert bytes(tensor.source.data) == b"12345678"
+    assert (found.model, found.id, found.parameters) == ("m", "1", {"timeout": 5})
+    assert found.outputs[0].classes == 3
+
+
+@pytest.mark.parametrize(
+    ("datatype", "field", "values"),
+    [
+        ("BOOL", "bool_contents", [True, False]),
+        ("INT8", "int_contents", [-128, 127]),
+        ("UINT16", "uint_contents", [0, 65535]),
+        ("INT64", "int64_contents", [-(2**63), 1]),
+        ("UINT64", "uint64_contents", [2**64 - 1, 1]),
+        ("FP32", "fp32_contents", [1.5, float("inf")]),
+        ("FP64", "fp64_contents", [1e300, -0.0]),
+        ("BYTES", "bytes_contents", [b"", b"\xff"]),
+    ],
+)
+def test_elements_in_fields(datatype: str, field: str, values: list[object]) -> None:
+    request = ModelInferRequest(model_name="m")
+    tensor = request.inputs.add(name="x", datatype=datatype, shape=[2])
+    getattr(tensor.contents, field).extend(values)
+    (found,) = decode_request(request.SerializeToString(), NoRegions()).inputs
+    target = memoryview(bytearray(found.source.size))
+    found.source.copy_into(target)
+    if datatype == "BYTES":
+        strings = np.empty(2, object)
+        strings[:] = values
+        assert bytes(target) == encode_byte_strings(strings)
+    else:
+        dtype = {"BOOL": "?", "INT8": "i1", "UINT16": "u2", "INT64": "i8"}.get(datatype)
+        dtype = dtype or {"UINT64": "u8", "FP32": "f4", "FP64": "f8"}[datatype]
+        assert bytes(target) == np.array(values, dtype).tobytes()
+
+
+def test_what_contradicts_itself_is_refused() -> None:
+    cases = [message(), message(raw_input_contents=[b"1", b"2"])]
+    both = message(raw_input_contents=[b"1"])
+    both.inputs[0].contents.fp32_contents.append(1)
+    wrong = message()
+    wrong.inputs[0].contents.int_contents.extend([1, 2])
+    small = ModelInferRequest(model_name="m")
+    small.inputs.add(name="x", datatype="INT8", shape=[1]).contents.int_contents.append(200)
+    half = ModelInferRequest(model_name="m")
+    half.inputs.add(name="x", datatype="FP16", shape=[0])
+    negative = message(raw_input_contents=[b"1"])
+    negative.inputs[0].shape[0] = -1
+    empty = message(raw_input_contents=[b"1"])
+    empty.parameters["a"].SetInParent()
+    region = message()
+    region.inputs[0].parameters["shared_memory_region"].string_param = "r"
+    for request in (*cases, both, wrong, small, half, negative, empty, region):
+        with pytest.raises(ServiceError) as caught:
+            decoded(request)
+        assert caught.value.status is Status.INVALID
+
+
+def test_floods_of_tiny_fields_are_refused_early() -> None:
+    for data in (b"\x3a\x00" * 100_000, b"\x2a\x00" * 100_000, b"\x08\x01" * 100_000):
+        with pytest.raises(ServiceError, match="more than"):
+            decode_request(data, NoRegions())
+
+
+def outcome(data: bytes) -> Status | None:
+    """Returns the status of the error with which a request is refused; None if it is not."""
+    try:
+        decode_request(data, NoRegions())
+    except ServiceError as error:
+        return error.status
+    return None
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+    assert outcome(data) in (None, Status.INVALID)
+
+
+@given(st.data())
+def test_damaged_requests_are_requests_or_refused(data: st.DataObject) -> None:
+    content = bytearray(message(raw_input_contents=[b"12345678"]).SerializeToString())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    assert outcome(bytes(content)) in (None, Status.INVALID)
+
+
+def test_answers_are_what_protobuf_would_write() -> None:
+    tensor = OutputTensor(name="y", datatype="FP32", shape=(50,), data=memoryview(bytes(200)))
+    small = OutputTensor(name="z", datatype="INT8", shape=(1,), data=memoryview(b"a"))
+    answer = InferenceAnswer(
+        model="m",
+        version="1",
+        id="7",
+        outputs=(tensor, small),
+        parameters={"a": True, "b": 1, "c": 1.5, "d": "e"},
+    )
+    data = encode_answer(answer)
+    found = ModelInferResponse.FromString(data)
+    assert list(found.raw_output_contents) == [bytes(200), b"a"]
+    assert [list(each.shape) for each in found.outputs] == [[50], [1]]
+    assert found.parameters["a"].bool_param
+    assert found.parameters["d"].string_param == "e"
+    streamed = ModelStreamInferResponse.FromString(encode_stream_answer(data))
+    assert streamed.infer_response == found

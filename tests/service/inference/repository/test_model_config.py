@@ -1,0 +1,115 @@
+"""What is read of config.pbtxt, and what is refused."""
+
+import pytest
+
+from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.repository.model_config import (
+    completed,
+    parse_config,
+    parse_config_json,
+    settings_of,
+    versions_to_serve,
+)
+from neurald.service.inference.worker.orders import ModelDescription, TensorDescription
+
+TEXT = """
+name: "m"  # a comment with { braces
+platform: "tflite"
+max_batch_size: 8
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] label_filename: "labels.txt" } ]
+instance_group [ { count: 2 kind: KIND_CPU } ]
+dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 500 }
+parameters: { key: "threads" value: { string_value: "1" } }
+model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }
+optimization { execution_accelerators { gpu_execution_accelerator : [ { name : "tensorrt" } ] } }
+"""
+LOADED = ModelDescription(
+    inputs=(TensorDescription(name="x", kind="float32", shape=(-1, 4)),),
+    outputs=(TensorDescription(name="y", kind="float32", shape=(-1, 3)),),
+    devices=("cpu",),
+    drivers=("1",),
+    is_stateful=False,
+)
+
+
+def test_settings_follow_from_the_text() -> None:
+    config = parse_config("m", TEXT)
+    settings = settings_of("m", config)
+    assert (settings.max_batch_size, settings.batches, settings.delay_s) == (8, True, 0.0005)
+    assert (settings.instances, settings.preferred_sizes) == (2, (4,))
+    order = settings.order
+    assert (order.threads, order.device_type, order.is_batched) == (1, "cpu", True)
+    assert order.warmups[0].shapes == {"x": (4,)}
+    full = completed(config, "m", LOADED)
+    assert list(full.output[0].dims) == [3]
+    assert full.output[0].label_filename == "labels.txt"
+    assert full.version_policy.latest.num_versions == 1
+
+
+def test_a_model_without_a_configuration_has_one() -> None:
+    config = parse_config("m", "")
+    settings = settings_of("m", config)
+    assert (settings.max_batch_size, settings.batches, settings.instances, settings.lanes) == (0, False, 1, 2)
+    full = completed(config, "m", LOADED)
+    assert [list(each.dims) for each in full.input] == [[-1, 4]]
+    assert (full.name, full.backend) == ("m", "neurald")
+
+
+def test_policies_choose_versions() -> None:
+    found = (1, 2, 5, 7)
+    for text, chosen in (
+        ("", (7,)),
+        ("version_policy { latest { num_versions: 2 } }", (5, 7)),
+        ("version_policy { all {} }", found),
+        ("version_policy { specific { versions: [2, 9] } }", (2,)),
+    ):
+        assert versions_to_serve(parse_config("m", text), found) == chosen
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("max_batch_size: x", "not valid"),
+        ("max_batch_size: -1", "max_batch_size"),
+        ('name: "other"', "its name"),
+        ('backend: "python"', "backend"),
+        ("sequence_batching { }", "sequence_batching"),
+        ("ensemble_scheduling { step [ ] }", "ensemble_scheduling"),
+        ("model_transaction_policy { decoupled: true }", "decoupled"),
+        ("instance_group [ { count: 1000 } ]", "instances"),
+        ('parameters: { key: "threads" value: { string_value: "many" } }', "threads"),
+        ('parameters: { key: "startup" value: { string_value: "soon" } }', "startup"),
+        ("a {" * 100_000, "nested"),
+        ("dynamic_batching { max_queue_delay_microseconds: 99999999999 }", "max_queue_delay"),
+        (
+            'model_warmup { inputs { key: "x" value { input_data_file: "/etc/passwd" } } }',
+            "input_data_file",
+        ),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ServiceError, match=reason):
+        settings_of("m", parse_config("m", text))
+
+
+def test_configurations_in_json() -> None:
+    config = parse_config_json("m", '{"max_batch_size": 4, "dynamic_batching": {}, "unknown": 1}')
+    assert settings_of("m", config).batches
+    for text in ("[", "[]", '{"sequence_batching": {}}', '{"max_batch_size": "x"}', "[" * 100_000):
+        with pytest.raises(ServiceError):
+            settings_of("m", parse_config_json("m", text))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'input [ { name: "z" dims: [ 4 ] } ]',
+        'input [ { name: "x" dims: [ 5 ] } ]',
+        'input [ { name: "x" dims: [ 4, 1 ] } ]',
+        'input [ { name: "x" data_type: TYPE_INT8 dims: [ 4 ] } ]',
+    ],
+)
+def test_configurations_that_contradict_the_model_are_refused(declared: str) -> None:
+    with pytest.raises(ServiceError, match="the model m"):
+        completed(parse_config("m", "max_batch_size: 2 " + declared), "m", LOADED)

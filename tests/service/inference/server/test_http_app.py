@@ -1,0 +1,237 @@
+"""The V2 protocol over HTTP, as tritonclient and plain clients speak it."""
+
+import gzip
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support.inference import zoo
+from support.inference.serving import Serving
+from support.waiting import wait_until
+
+triton = pytest.importorskip("tritonclient.http", reason="the group test is not installed")
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # noqa: E402 - optional
+
+X = np.array([[1, 2, 3, 4]], np.float32)
+LIMIT = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    repository = tmp_path_factory.mktemp("repository")
+    for datatype in ("FP32", "INT8", "BYTES", "BOOL", "UINT64"):
+        zoo.write_plain(repository, f"same_{datatype}", zoo.reshaping(zoo.TYPES[datatype]))
+    zoo.write_plain(repository, "pair", zoo.addition())
+    zoo.write_plain(repository, "counting", zoo.counting())
+    zoo.write_model(repository, "batched", zoo.dense(), config="max_batch_size: 4 dynamic_batching {}")
+    with Serving(repository, limits={"message_bytes": LIMIT, "total_bytes": 4 * LIMIT}) as service:
+        yield service.wait_ready()
+
+
+@pytest.fixture
+def client(serving: Serving) -> Iterator[Any]:
+    with triton.InferenceServerClient(serving.http) as found:
+        yield found
+
+
+def given(name: str, array: "np.ndarray[Any, Any]", *, binary: bool = True) -> Any:
+    tensor = triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+    tensor.set_data_from_numpy(array, binary_data=binary)
+    return tensor
+
+
+def ask(
+    serving: Serving, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+) -> tuple[int, Any]:
+    """Makes a request without a client's library; returns the status and the document."""
+    host, port = serving.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    connection.request(method, path, content, headers or {})
+    answer = connection.getresponse()
+    text = answer.read()
+    connection.close()
+    is_json = answer.getheader("content-type") == "application/json" and text
+    return answer.status, json.loads(text) if is_json else text
+
+
+def test_server_and_models_describe_themselves(client: Any, serving: Serving) -> None:
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.is_model_ready("batched", "1")
+    assert not client.is_model_ready("missing")
+    assert "binary_tensor_data" in client.get_server_metadata()["extensions"]
+    assert client.get_model_metadata("batched")["inputs"] == [
+        {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+    ]
+    assert client.get_model_config("batched")["max_batch_size"] == 4
+    index = {each["name"]: each["state"] for each in client.get_model_repository_index()}
+    assert index["pair"] == "READY"
+    assert client.get_inference_statistics()["model_stats"]
+    assert client.get_trace_settings()["trace_level"] == ["OFF"]
+    assert client.get_log_settings()["log_info"] is True
+    assert ask(serving, "GET", "/v2/models/batched/versions/1/stats")[0] == 200
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "INT8", "BOOL", "UINT64", "BYTES"])
+@pytest.mark.parametrize("binary", [True, False])
+def test_elements_of_every_kind(client: Any, datatype: str, binary: bool) -> None:
+    if datatype == "BYTES":
+        values: Any = np.array([[b"a", b"", "ä".encode(), b"d"]], object)
+    else:
+        dtype = {"FP32": "f4", "INT8": "i1", "UINT64": "u8", "BOOL": "?"}[datatype]
+        values = np.array([[0, 1, 1, 0]], dtype)
+    wanted = [triton.InferRequestedOutput("y", binary_data=binary)]
+    result = client.infer(f"same_{datatype}", [given("x", values, binary=binary)], outputs=wanted)
+    assert [each.encode() if isinstance(each, str) else each for each in result.as_numpy("y").tolist()] == (
+        values[0].tolist()
+    )
+
+
+def test_plain_json_without_a_library(serving: Serving) -> None:
+    nested = {
+        "inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [[1, 2.5, 3, 4]]}],
+        "id": "a",
+    }
+    status, answer = ask(serving, "POST", "/v2/models/same_FP32/infer", nested)
+    assert (status, answer["id"]) == (200, "a")
+    assert answer["outputs"] == [{"name": "y", "datatype": "FP32", "shape": [4], "data": [1, 2.5, 3, 4]}]
+
+
+def test_everything_is_binary_on_request(client: Any) -> None:
+    result = client.infer("pair", [given("a", X.astype(np.int32)), given("b", X.astype(np.int32))])
+    assert result.as_numpy("sum").tolist() == [[2, 4, 6, 8]]
+    assert "binary_data_size" in result.get_output("sum")["parameters"]
+
+
+def test_compressed_requests(client: Any, serving: Serving) -> None:
+    for algorithm in ("gzip", "deflate"):
+        result = client.infer("same_FP32", [given("x", X)], request_compression_algorithm=algorithm)
+        assert result.as_numpy("y").tolist() == X[0].tolist()
+    bomb = gzip.compress(b" " * (LIMIT * 20))
+    status, answer = ask(serving, "POST", "/v2/models/same_FP32/infer", bomb, {"Content-Encoding": "gzip"})
+    assert status == 413
+    assert "bytes" in answer["error"]
+
+
+MALFORMED = {
+    "no JSON": b"{",
+    "no inputs": {"id": "a"},
+    "deep": b'{"inputs":' + b"[" * 100_000,
+    "deep data": b'{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":'
+    + b"[" * 5000
+    + b"]" * 5000
+    + b"}]}",
+    "negative length": {"inputs": [{"name": "x", "shape": [-1, 4], "datatype": "FP32", "data": [1]}]},
+    "few elements": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1]}]},
+    "ragged": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [[1, 2], [3], [4]]}]},
+    "text": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": ["1", "2", "3", "4"]}]},
+    "no data": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32"}]},
+    "type": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP17", "data": [1, 2, 3, 4]}]},
+    "region": {
+        "inputs": [
+            {"name": "x", "shape": [1, 4], "datatype": "FP32", "parameters": {"shared_memory_region": "r"}}
+        ]
+    },
+    "size": {
+        "inputs": [
+            {"name": "x", "shape": [1, 4], "datatype": "FP32", "parameters": {"binary_data_size": 2**70}}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_malformed_requests_are_refused(serving: Serving, kind: str) -> None:
+    status, answer = ask(serving, "POST", "/v2/models/same_FP32/infer", MALFORMED[kind])
+    assert status == 400, answer
+    assert answer["error"]
+
+
+def test_lengths_that_do_not_fit_are_refused(serving: Serving) -> None:
+    path = "/v2/models/same_FP32/infer"
+    for length in ("-1", "99999", "x", "9" * 30):
+        headers = {"Inference-Header-Content-Length": length}
+        assert ask(serving, "POST", path, b"{}", headers)[0] == 400
+    body = json.dumps(
+        {
+            "inputs": [
+                {"name": "x", "shape": [1, 4], "datatype": "FP32", "parameters": {"binary_data_size": 16}}
+            ]
+        }
+    ).encode()
+    headers = {"Inference-Header-Content-Length": str(len(body))}
+    assert ask(serving, "POST", path, body + bytes(16), headers)[0] == 200
+    assert ask(serving, "POST", path, body + bytes(15), headers)[0] == 400
+    assert ask(serving, "POST", path, body + bytes(17), headers)[0] == 400
+    assert ask(serving, "POST", path, bytes(2 * LIMIT))[0] == 413
+
+
+def test_errors_have_the_status_that_clients_expect(client: Any, serving: Serving) -> None:
+    assert ask(serving, "GET", "/v2/models/missing")[0] == 404
+    assert ask(serving, "POST", "/v2/models/missing/infer", {"inputs": []})[0] == 404
+    assert ask(serving, "GET", "/v2/models/batched/infer")[0] == 405
+    assert ask(serving, "GET", "/v1")[0] == 404
+    assert ask(serving, "POST", "/v2/repository/models/..%2Fpair/load")[0] == 400
+    assert ask(serving, "POST", "/v2/repository/models/missing/load")[0] == 404
+    assert ask(serving, "POST", "/v2/repository/models/pair/load", b"[]")[0] == 400
+    assert ask(serving, "POST", "/v2/systemsharedmemory/region/r/register", b"{}")[0] == 400
+    with pytest.raises(InferenceServerException, match="allow-client-shm"):
+        client.register_system_shared_memory("r", "/r", 16)
+    with pytest.raises(InferenceServerException, match="longer"):
+        client.infer("counting", [given("x", np.array(2**31 - 1, np.int32))], timeout=100_000)
+
+
+def test_models_are_loaded_and_unloaded(client: Any) -> None:
+    client.unload_model("pair")
+    assert not client.is_model_ready("pair")
+    client.load_model("pair", config=json.dumps({"max_batch_size": 4}))
+    assert client.get_model_config("pair")["max_batch_size"] == 4
+    client.load_model("pair")
+    assert client.get_model_config("pair")["max_batch_size"] == 0
+
+
+def test_metrics_have_the_names_of_triton(client: Any, serving: Serving) -> None:
+    client.infer("same_FP32", [given("x", X)])
+    status, text = ask(serving, "GET", "/metrics")
+    assert status == 200
+    assert b'nv_inference_request_success{model="same_FP32",version="1"}' in text
+    # Nothing that has an answer is counted any more.
+    assert b"neurald_request_bytes 0\n" in text
+
+
+def test_clients_that_leave_free_the_model(client: Any, serving: Serving) -> None:
+    host, port = serving.http.split(":")
+    body = json.dumps(
+        {"inputs": [{"name": "x", "shape": [], "datatype": "INT32", "data": [2**31 - 1]}]}
+    ).encode()
+    for _ in range(4):
+        with socket.create_connection((host, int(port))) as connection:
+            head = (
+                f"POST /v2/models/counting/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            connection.sendall(head.encode() + body)
+            time.sleep(0.05)
+    result = client.infer("counting", [given("x", np.array(3, np.int32))])
+    assert result.as_numpy("y") == 3
+
+
+def test_heads_without_end_are_cut(serving: Serving) -> None:
+    host, port = serving.http.split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(b"GET /v2 HTTP/1.1\r\nX-Long: ")
+
+        def is_cut() -> bool:
+            try:
+                connection.sendall(b"a" * 4096)
+            except OSError:
+                return True
+            return False
+
+        wait_until(is_cut)
+    assert ask(serving, "GET", "/v2/health/live")[0] == 200

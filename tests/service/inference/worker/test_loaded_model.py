@@ -1,0 +1,63 @@
+"""Models that a worker loads, and those that it refuses."""
+
+import os
+
+import pytest
+from support.inference import zoo
+from support.inference.loading import load
+
+from neurald.hal.errors import BadData, Error, UnavailableDevice
+from neurald.service.inference.worker.loaded_model import LoadedModel
+from neurald.service.inference.worker.orders import LoadOrder, Warmup
+
+
+def test_models_describe_themselves() -> None:
+    description = load(zoo.addition()).description
+    assert [each.name for each in description.inputs] == ["a", "b"]
+    assert [(each.name, each.kind, each.shape) for each in description.outputs] == [
+        ("sum", "int32", (1, 4)),
+        ("difference", "int32", (1, 4)),
+    ]
+    assert description.devices == ("cpu",)
+    assert load(zoo.open_addition()).description.inputs[0].shape == (-1, 3)
+
+
+def test_batches_open_the_first_length() -> None:
+    warmups = (Warmup(shapes={}, batch=3, is_random=True, count=2),)
+    model = load(zoo.dense(), is_batched=True, warmups=warmups, devices=("cpu",))
+    assert model.description.inputs[0].shape == (-1, 4)
+    assert model.description.outputs[0].shape == (-1, 3)
+    assert model.health().is_ready
+    for content in (zoo.counting(), zoo.reshaping()):
+        with pytest.raises(BadData, match="batch"):
+            load(content, is_batched=True)
+
+
+@pytest.mark.parametrize(
+    "warmup",
+    [
+        Warmup(shapes={"z": (1,)}, batch=0, is_random=False, count=1),
+        Warmup(shapes={"x": (9, 9)}, batch=0, is_random=False, count=1),
+        Warmup(shapes={}, batch=0, is_random=False, count=0),
+        Warmup(shapes={}, batch=0, is_random=False, count=10**9),
+    ],
+)
+def test_warm_ups_that_do_not_fit_are_refused(warmup: Warmup) -> None:
+    with pytest.raises(BadData):
+        load(zoo.dense(), warmups=(warmup,))
+
+
+def test_what_is_no_model_is_refused() -> None:
+    good = zoo.dense()
+    for content in (b"x", bytes(1000), good[:100]):
+        with pytest.raises(Error):
+            load(content)
+    with pytest.raises(UnavailableDevice, match="no device"):
+        load(good, devices=("missing",))
+    read, write = os.pipe()
+    with pytest.raises(BadData, match="regular"):
+        LoadedModel(read, LoadOrder(name="m"))
+    os.close(read)
+    os.close(write)
+    with pytest.raises(BadData, match="0 bytes"):
+        load(b"")
