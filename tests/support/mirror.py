@@ -59,6 +59,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/counted_slices.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/compiler/frontend/data_lengths.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/compiler/frontend/flat_graph.py": "tests/drivers/compiler/frontend/test_control_flow.py",
+    "drivers/compiler/frontend/growing_layouts.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/compiler/frontend/loop_lengths.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/compiler/frontend/structured_model.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
