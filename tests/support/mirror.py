@@ -364,6 +364,8 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tflite/legalization/recurrent/svdf.py": "tests/runtime/tflite/legalization/recurrent/test_recurrent.py",
     "runtime/tflite/legalization/state.py": "tests/runtime/tflite/test_state.py",
     "runtime/tflite/legalization/text.py": "tests/runtime/tflite/legalization/test_strings.py",
+    "runtime/costs/slowness.py": "tests/runtime/execution/test_drift.py",
+    "runtime/execution/lanes.py": "tests/runtime/execution/test_optimization.py",
     "runtime/execution/cpu_guard.py": "tests/runtime/execution/test_cpu_trial.py",
     "runtime/explain/partitioned_model.py": "tests/runtime/explain/test_explanation.py",
     "runtime/tflite/operand_table.py": "tests/runtime/tflite/test_operands.py",
