@@ -19,6 +19,7 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.running_sum_expansion import expand_running_sums
 from neurald.drivers.compiler.passes.scatter_expansion import expand_scatters
 from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
@@ -152,6 +153,7 @@ def _compiled(
     Returns the result, and the reason why its images cannot be created; "" if they can.
     """
     graph = build_graph(model, input_shapes)
+    expand_running_sums(graph)
     expand_scatters(graph)
     require_wanted("before the graph was transformed")
     transform(graph)

@@ -270,8 +270,9 @@ class Instance:
 
     def _call_record(self, number: int, arguments: int) -> tuple[int, ...]:
         call, address = self._executable.calls[number], self._code.addresses
+        caller = caller_name(len(call.locations))
         return (
-            address[caller_name(len(call.locations))],
+            self._team.program.addresses.get(caller) or address[caller],
             address[call.function],
             arguments,
             ctypes.addressof(self._statuses) + number * ctypes.sizeof(ctypes.c_int32),

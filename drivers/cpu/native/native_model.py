@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.string_references import is_string, stored_dtyp
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
-from neurald.drivers.cpu.native.step_program import caller_name
+from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name
 from neurald.drivers.cpu.native.strings import resolved
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
@@ -86,11 +86,9 @@ class NativeModel:
                 constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
             )
             self.constants = _aligned(HostMemory(constants).view())
-            names = {
-                name
-                for call in executable.calls
-                for name in (call.function, caller_name(len(call.locations)))
-            }
+            counts = {len(call.locations) for call in executable.calls}
+            names = {call.function for call in executable.calls}
+            names |= {caller_name(count) for count in counts if count > COMMON_ARGUMENTS}
             self._code = LoadedCode(self.codes, sorted(names))
         else:
             self._reservation, self.constants = origin._reservation, origin.constants

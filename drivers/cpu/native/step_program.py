@@ -62,6 +62,8 @@ from typing import Final
 from neurald.drivers.cpu.native.python_call import python_call_text
 from neurald.drivers.cpu.target.executable import RECORD_WORDS, Opcode
 
+#: The step program has the callers of functions with up to this many arguments.
+COMMON_ARGUMENTS: Final = 16
 #: Maximum number of workers, and of steps that share calls at the same time.
 MAX_WORKERS: Final = 255
 _SLOT_COUNT: Final = 16
@@ -103,23 +105,30 @@ def supports_sharing() -> bool:
     return os.uname().machine in _FUTEX
 
 
-def futex_number() -> int:
-    """Returns the system call number of futex, or -1 if unknown."""
-    return _FUTEX.get(os.uname().machine, -1)
+def futex_number(machine: str = "") -> int:
+    """Returns the system call number of futex, or -1 if unknown.
+
+    Args:
+        machine: the architecture; that of this machine by default.
+    """
+    return _FUTEX.get(machine or os.uname().machine, -1)
 
 
-def step_program_text() -> str:
+def step_program_text(machine: str = "") -> str:
     """Returns the IR module of the step program.
 
     `neurald_run` runs a step. It returns the position of the record whose requirement failed, or
     the number of records; if it was stopped, the position of the unfinished record plus `STOPPED`;
     if a loop ran too long, the position of its test plus `TIMED_OUT`.
     `neurald_work` runs a worker; it returns when the worker has to quit. The functions of
-    `python_call` run a step, too.
+    `python_call` run a step, too. It has the callers of functions with few arguments.
+
+    Args:
+        machine: the architecture; that of this machine by default.
     """
-    declaration, pause = _PAUSES.get(os.uname().machine, ("", ""))
     from neurald.drivers.compiler.support.kernel_file import kernel_text
 
+    declaration, pause = _PAUSES.get(machine or os.uname().machine, ("", ""))
     program = kernel_text(
         __name__,
         "step_program.ll",
@@ -136,7 +145,7 @@ def step_program_text() -> str:
     sharing = kernel_text(
         __name__,
         "work_sharing.ll",
-        FUTEX=futex_number(),
+        FUTEX=futex_number(machine),
         MIN_UNSHARED_CALLS=_MIN_UNSHARED_CALLS,
         LONG_SLEEP_NS=_LONG_SLEEP_NS,
         MAX_UNSHARED_CALLS=_MAX_UNSHARED_CALLS,
@@ -148,7 +157,8 @@ def step_program_text() -> str:
         SLOT_COUNT=_SLOT_COUNT,
         WORKER_POLLS=_WORKER_POLLS,
     )
-    return program + sharing + python_call_text()
+    callers = "\n".join(caller_text(count) for count in range(1, COMMON_ARGUMENTS + 1))
+    return program + sharing + python_call_text() + callers
 
 
 def caller_name(count: int) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
 from neurald.drivers.cpu.native.step_program import (
+    COMMON_ARGUMENTS,
     LINE_BYTES,
     MAX_WORKERS,
     POOL_BYTES,
@@ -22,6 +23,7 @@ from neurald.drivers.cpu.native.step_program import (
     SLEEP_FLAGS_OFFSET,
     THREAD_LIMIT_OFFSET,
     WORKER_COUNT_OFFSET,
+    caller_name,
     futex_number,
     step_program_text,
     supports_sharing,
@@ -77,12 +79,26 @@ def step_program_unit() -> "Unit":
     return Unit(name="neurald_step_program", text=step_program_text())
 
 
+def _built() -> bytes | None:
+    from neurald.drivers.cpu.native.built_program import built_program  # not needed for a warm start
+
+    return built_program()
+
+
+def _compiled(target: Target) -> bytes:
+    from neurald.drivers.cpu.native.object_code import object_codes
+
+    (code,) = object_codes([step_program_unit()], target)
+    return code
+
+
 class StepProgram:
     """The native functions that run steps and workers; see `step_program`."""
 
     def __init__(self, code: bytes) -> None:
         (code,) = link_image((code,))
-        loaded = LoadedCode((code,), ("neurald_run", "neurald_work", *PYTHON_FUNCTIONS))
+        callers = (caller_name(count) for count in range(1, COMMON_ARGUMENTS + 1))
+        loaded = LoadedCode((code,), ("neurald_run", "neurald_work", *PYTHON_FUNCTIONS, *callers))
         # Workers still run the code when the process exits.
         loaded.keep_forever()
         self._loaded = loaded
@@ -182,20 +198,22 @@ class _ProcessState:
         self._pool: ThreadPool | None = None
 
     def step_program(self, target: Target, code: bytes | None = None) -> StepProgram:
-        """Returns the native functions, loaded from this object code or compiled on first use."""
+        """Returns the native functions.
+
+        On first use, they are loaded from this object code, or from the package, or compiled.
+        """
         with self._lock:
             if self._program is None:
-                if code is None:
-                    from neurald.drivers.cpu.native.object_code import object_codes
-
-                    (code,) = object_codes([step_program_unit()], target)
-                self._program = StepProgram(code)
+                self._program = StepProgram(code or _built() or _compiled(target))
             return self._program
 
     @property
     def has_step_program(self) -> bool:
-        """True if the native functions are loaded."""
-        return self._program is not None
+        """True if the native functions are loaded, as they are from now on if the package has them."""
+        with self._lock:
+            if self._program is None and (code := _built()) is not None:
+                self._program = StepProgram(code)
+            return self._program is not None
 
     def pool(self, program: StepProgram, threads: int) -> int:
         """See `Team.pool`."""

@@ -1,6 +1,5 @@
 """Routines: the LLVM IR of a kernel, and the properties that are needed to run it."""
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -99,4 +98,6 @@ class Routine(Struct, frozen=True, kw_only=True):
 
 
 def _digest(text: str) -> str:
+    import hashlib  # loads OpenSSL, which running code does not need
+
     return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()

@@ -148,7 +148,7 @@ class DeviceServer:
         self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only calls submit
-            options=server_options(shares_port=shares_port),
+            options=server_options(is_local=address.is_loopback, shares_port=shares_port),
             maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING_CALLS,
             interceptors=[
                 *(() if self._certificates is None else (self._certificates,)),

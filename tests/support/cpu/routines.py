@@ -11,9 +11,7 @@ from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
-from neurald.drivers.cpu.native.step_program import caller_name, caller_text
 from neurald.drivers.cpu.native.thread_pool import Team, process
-from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.executable import Executable, KernelCall
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import TARGETS
@@ -193,7 +191,6 @@ def chain(routines: Sequence[Routine]) -> Executable:
 def codes(routines: Sequence[Routine]) -> list[bytes]:
     """Returns the object code of a chain."""
     units = {routine.name: routine_unit(routine) for routine in routines}
-    units[caller_name(2)] = Unit(name=caller_name(2), text=caller_text(2))
     return object_codes(list(units.values()), TARGET)
 
 

@@ -7,16 +7,12 @@ from neurald.drivers.cpu.first_tier.kernels.pooling import pooling_units
 from neurald.drivers.cpu.first_tier.kernels.products import product_units
 from neurald.drivers.cpu.first_tier.kernels.resizing import resizing_units
 from neurald.drivers.cpu.first_tier.kernels.rows import row_units
-from neurald.drivers.cpu.native.object_code import callers_unit
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
-#: Numbers of pointers of the kernels, those to words included.
-_POINTERS = range(3, 11)
-
 
 def library_units(target: Target) -> list[Unit]:
-    """Returns the units of all functions, and those that call them."""
+    """Returns the units of all functions."""
     return [
         *product_units(target),
         *factor_units(target),
@@ -25,5 +21,4 @@ def library_units(target: Target) -> list[Unit]:
         *pooling_units(target),
         *resizing_units(target),
         *movement_units(target),
-        callers_unit(set(_POINTERS)),
     ]

@@ -1,0 +1,61 @@
+"""The step program of the package: it is that of the text, and nothing else is used."""
+
+from pathlib import Path
+
+import pytest
+
+from neurald.drivers.cpu.native import built_program as subject
+from neurald.drivers.cpu.native.built_program import FILE, MAGIC, built_program, text_digest
+from neurald.drivers.cpu.native.elf_linker import is_linkable_here
+from neurald.drivers.cpu.native.image import decoded
+from neurald.drivers.cpu.native.llvm import TargetMachine, link_image
+from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name, step_program_text
+from neurald.drivers.cpu.native.thread_pool import StepProgram
+from neurald.drivers.cpu.target.target import host_target
+from neurald.drivers.settings import Settings
+
+PATH = Path(subject.__file__).with_name(FILE)
+
+pytestmark = pytest.mark.skipif(not is_linkable_here(), reason="the file is for x86-64")
+
+
+def test_the_file_is_compiled_from_the_text() -> None:
+    head = MAGIC + text_digest(step_program_text("x86_64"))
+    assert PATH.read_bytes().startswith(head), "run scripts/step_program.py"
+    code = built_program()
+    assert code is not None
+    assert MAGIC not in code
+
+
+def test_it_has_the_functions_of_a_compiled_one() -> None:
+    code = built_program()
+    assert code is not None
+    target = host_target(Settings("NEURALD_CPU_", environment={}))
+    (compiled,) = link_image((TargetMachine.of(target).object_code(step_program_text()),))
+    built, other = decoded(code), decoded(compiled)
+    assert built.functions.keys() == other.functions.keys()
+    assert sorted(name for name, _ in built.imports) == sorted(name for name, _ in other.imports)
+
+
+def test_it_has_the_callers_of_common_functions() -> None:
+    code = built_program()
+    assert code is not None
+    addresses = StepProgram(code).addresses
+    assert all(caller_name(count) in addresses for count in range(1, COMMON_ARGUMENTS + 1))
+    assert caller_name(COMMON_ARGUMENTS + 1) not in addresses
+
+
+def test_a_changed_text_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = step_program_text()
+    monkeypatch.setattr(subject, "step_program_text", lambda: text + "\n")
+    assert built_program() is None
+
+
+def test_another_architecture_compiles_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "is_linkable_here", lambda: False)
+    assert built_program() is None
+
+
+def test_without_the_file_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "FILE", "missing.image")
+    assert built_program() is None
