@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from neurald.runtime.serving.service import Service as Service
     from neurald.runtime.serving.service import connect_service as connect_service
     from neurald.runtime.tflite import load_tflite as load_tflite
+    from neurald.runtime.tracing.trace import Trace as Trace
+    from neurald.runtime.tracing.trace import trace as trace
 
 _HOMES = {
     "BadData": "hal.errors",
@@ -114,6 +116,7 @@ _HOMES = {
     "StepStatus": "runtime.plan.status",
     "StepTier": "runtime.plan.status",
     "TensorInfo": "runtime.function.tensor_info",
+    "Trace": "runtime.tracing.trace",
     "UnavailableDevice": "hal.errors",
     "UnexpectedNull": "hal.errors",
     "Unmappable": "hal.errors",
@@ -128,6 +131,7 @@ _HOMES = {
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",
     "supported_operations": "runtime.devices.discovery",
+    "trace": "runtime.tracing.trace",
     "warm": "runtime.cache_warming",
 }
 
