@@ -330,7 +330,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/function/kept_values.py": "tests/runtime/function/test_compile.py",
     "runtime/function/signature_table.py": "tests/runtime/function/test_compiled_function.py",
     "runtime/function/summary.py": "tests/runtime/function/test_compiled_function.py",
-    "runtime/function/worker_pool.py": "tests/runtime/function/test_compiled_function.py",
+    "runtime/execution/worker_pool.py": "tests/runtime/execution/test_stream.py",
     "runtime/tflite/custom_operators.py": "tests/runtime/litert/test_custom_device.py",
     "runtime/litert/delegate.py": "tests/runtime/litert/test_interpreter.py",
     "runtime/litert/element_types.py": "tests/runtime/litert/test_tensor_details.py",
