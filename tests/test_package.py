@@ -70,6 +70,7 @@ PROMISED = [
     "UnavailableDevice",
     "UnexpectedNull",
     "Unmappable",
+    "Trace",
     "Verdict",
     "compile",
     "connect",
@@ -81,6 +82,7 @@ PROMISED = [
     "pin",
     "prefer",
     "supported_operations",
+    "trace",
     "warm",
 ]
 
