@@ -2,12 +2,10 @@
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-
-from msgspec import Struct
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
 from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
@@ -18,7 +16,7 @@ from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
-from neurald.runtime.devices.discovery import check_devices, devices
+from neurald.runtime.devices.discovery import check_devices, cpu_device, devices
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
 from neurald.runtime.execution.executor import plan_executor
@@ -26,12 +24,12 @@ from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.execution.optimization import Optimization
 from neurald.runtime.execution.quick_runs import QuickRuns
 from neurald.runtime.execution.state import State
-from neurald.runtime.model.branches import MAIN
+from neurald.runtime.explain.partitioned_model import PartitionedModel
 from neurald.runtime.partitioning.candidates import find_candidates
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.options import ANDROID, MIN_COST, Partitioning, PartitioningMode
-from neurald.runtime.partitioning.partitioner import PartitionResult, partition
-from neurald.runtime.partitioning.placement import Candidate, Placement
+from neurald.runtime.partitioning.partitioner import partition
+from neurald.runtime.plan.plan import ExecutionPlan, SimpleBody
 from neurald.runtime.plan.planner import PlanningResult, make_plan
 from neurald.runtime.plan.preparer import Caching, Preparer
 from neurald.runtime.plan.progress import ProgressCallback, ProgressMonitor
@@ -42,6 +40,8 @@ from neurald.runtime.plan.status import CompilationStatus, StepTier
 if TYPE_CHECKING:
     # Imported on demand: a model that runs in one call of its device needs none of these.
     from neurald.runtime.execution.burst import Burst
+    from neurald.runtime.execution.cpu_guard import CpuGuard
+    from neurald.runtime.execution.cpu_trial import CpuTrial, TrialOutcome
     from neurald.runtime.execution.profile import StepProfile
     from neurald.runtime.explain.explanation import Explanation
 
@@ -308,22 +308,57 @@ class CompilationBuilder:
             knows_costs=policy == MIN_COST,
         )
         result = partition(self._model, candidates, self._preference, self._partitioning)
+        partitioned = PartitionedModel(candidates=candidates, result=result)
+        guard = self._cpu_guard(partitioned, chosen)
+        if guard is not None and guard.is_cpu:
+            result = partitioned.on_cpu(self._model, guard.reason)
+            partitioned = replace(partitioned, result=result)
         mode = self._partitioning.mode
         may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
         planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=may_fall_back)
         self._finished = True
         steps = planned.plan.steps
         recovery = Recovery(self._model, steps, preparer.without_deadline(), may_fall_back=may_fall_back)
-        return Compilation(
+        compilation = Compilation(
             self._model,
             planned,
-            _PartitionedModel(candidates=candidates, result=result),
+            partitioned,
             recovery,
             State(self._model.state, self._shared),
             Optimization(startup, steps, recovery, preparer),
             explicit_devices=self._devices,
             strict=self._strict,
         )
+        if guard is not None and guard.is_open and not planned.report.fallback:
+            compilation.compare_with_cpu(preparer.without_deadline(), guard.key)
+        return compilation
+
+    def _cpu_guard(self, partitioned: PartitionedModel, chosen: Sequence[Device]) -> "CpuGuard | None":
+        """Returns what is known about the plan and the CPU device; None if the plan stays anyway.
+
+        It stays if the application has said what it wants, or if the CPU device cannot run everything.
+        """
+        wanted = self._partitioning
+        if wanted.policy != MIN_COST or len(chosen) < 2 or self._preference is Preference.LOW_POWER:
+            return None
+        if wanted.overrides or wanted.require_full_delegation or self._strict or self._attributes:
+            return None
+        if all(
+            isinstance(g, StepGroup) and partitioned.candidates[g.device].is_cpu
+            for g in partitioned.result.groups
+        ):
+            return None
+        cpu = partitioned.cpu
+        if cpu is None or chosen[cpu] is not cpu_device():
+            return None
+        from neurald.runtime.execution.cpu_guard import find_guard  # imports much
+
+        return find_guard(self._model, partitioned.result.groups, chosen, self._threads, keeps=self._keeps)
+
+    @property
+    def _keeps(self) -> bool:
+        """True if anything may be kept on disk."""
+        return self._caches_by_default or self._caching is not None
 
     def _require_open(self) -> None:
         if self._finished:
@@ -355,37 +390,6 @@ def require_one_device(explicit_devices: Sequence[Device] | None, what: str, whe
     raise BadData(f"{what} needs exactly one device in the list{when}; {count} listed")
 
 
-class _PartitionedModel(Struct, frozen=True, kw_only=True):
-    """The devices that were considered for a model, and the result of the partitioning."""
-
-    candidates: tuple[Candidate, ...]
-    result: PartitionResult
-
-    def explain(self, model: Model, fallback: str, notes: Iterable[str]) -> "Explanation":
-        """Explains the device choice for every operation.
-
-        Args:
-            model: the model that was partitioned.
-            fallback: why the whole model went to the CPU device; empty if it did not.
-            notes: one line for each event since compilation.
-        """
-        result = self._on_cpu(model, fallback) if fallback else self.result
-        from neurald.runtime.explain.explanation import explain
-
-        return explain(model, self.candidates, result, notes)
-
-    def _on_cpu(self, model: Model, reason: str) -> PartitionResult:
-        names = [candidate.name for candidate in self.candidates]
-        cpu = next(n for n, candidate in enumerate(self.candidates) if candidate.is_cpu)
-        rejected = {n: reason for n in range(len(names)) if n != cpu}
-        count = len(model.main.operations)
-        placement = Placement(
-            device=cpu, reason=f"the CPU device runs the whole model: {reason}", rejected=rejected
-        )
-        everything = StepGroup(graph=MAIN, device=cpu, operations=tuple(range(count)))
-        return PartitionResult(groups=(everything,), placements={MAIN: (placement,) * count})
-
-
 class Compilation:
     """A compiled model, ready to run. Thread-safe: several executions may run at once.
 
@@ -401,7 +405,7 @@ class Compilation:
         self,
         model: Model,
         planned: PlanningResult,
-        partitioned: _PartitionedModel,
+        partitioned: PartitionedModel,
         recovery: Recovery,
         state: State,
         optimization: Optimization,
@@ -426,6 +430,8 @@ class Compilation:
         #: The shapes of the outputs of the last run whose shapes were not known in advance.
         self._latest_shapes: Sequence[tuple[int, ...] | None] = (None,) * len(self.model.outputs)
         self._quick_runs = QuickRuns()
+        self._trial: CpuTrial | None = None
+        self._verdict = ""
         optimization.call_when_replaced(weakref.WeakMethod(self._forget_runs))
 
     def __repr__(self) -> str:
@@ -443,6 +449,49 @@ class Compilation:
             for step, report in zip(self.plan.steps, self._report.steps, strict=True)
         )
         return replace(self._report, steps=steps, failures=self.recovery.failures)
+
+    def compare_with_cpu(self, preparer: Preparer, key: str) -> None:
+        """Lets runs of the whole model on the CPU device alternate with the first ones of the plan.
+
+        Args:
+            preparer: prepares the model for the CPU device.
+            key: to keep the decision under; empty if it is not kept.
+        """
+        from neurald.runtime.execution.cpu_trial import CpuTrial  # imports much
+
+        decide = weakref.WeakMethod(self._change_over)
+        self._trial = CpuTrial(
+            self.model,
+            self.executor,
+            self.recovery,
+            preparer,
+            key,
+            self._partitioned.predicted_cpu_s,
+            decide,
+        )
+        self.executor = self._trial
+
+    def keep_plan(self, reason: str) -> None:
+        """Ends the comparison with the CPU device, so that the plan stays."""
+        trial = self._trial
+        if trial is not None:
+            trial.stop(reason)
+
+    def _change_over(self, outcome: "TrialOutcome") -> None:
+        """Takes over what the comparison with the CPU device has decided."""
+        self._verdict = f"the plan or the CPU device: {outcome.reason}"
+        step, report = outcome.step, outcome.report
+        if step is None or report is None:
+            self.executor = plan_executor(self.plan)
+        else:
+            self.plan = ExecutionPlan(self.model, SimpleBody(step=step))
+            self._report = CompilationReport(steps=(report,), fallback=outcome.reason)
+            self._optimization = Optimization(
+                self._optimization.startup, (step,), self.recovery, self._optimization.preparer
+            )
+            self.executor = plan_executor(self.plan)
+        self._trial = None
+        self._forget_runs()
 
     def _forget_runs(self) -> None:
         """Drops what earlier runs have kept, since optimised code may have faster ways to run."""
@@ -498,6 +547,10 @@ class Compilation:
             for state in self.recovery.fallbacks
         ]
         notes += [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
+        if self._trial is not None:
+            notes.append("runs of the CPU device alternate with those of the plan, until the faster is known")
+        if self._verdict:
+            notes.append(self._verdict)
         return self._partitioned.explain(self.model, self._report.fallback, notes)
 
     def profile(self) -> "tuple[StepProfile, ...]":
@@ -569,6 +622,26 @@ class Compilation:
         if outputs is None:
             outputs = self._quick_runs.run(arrays)
         return self._run(arrays) if outputs is None else outputs
+
+    def stream(
+        self, inputs: Iterable[Sequence[Any]], depth: int = 4
+    ) -> Generator[list[np.ndarray[Any, Any]], None, None]:
+        """Yields the outputs for a sequence of inputs, in order, with several runs at once.
+
+        Steps on different devices then work at the same time, each for another run. Inputs are
+        taken from the iterable only as results are taken from the iterator.
+
+        Args:
+            inputs: for each run the arrays, as for `run`.
+            depth: number of runs at once; those of a model with variables run one after another.
+
+        Raises:
+            BadData: the depth is not in 1 to 1024. Errors of a run are raised where its outputs
+                would be returned.
+        """
+        from neurald.runtime.execution.stream import streamed  # imports much
+
+        return streamed(lambda arrays: self.run(*arrays), inputs, depth, is_ordered=bool(self.model.state))
 
     def _run(self, arrays: Sequence[Any]) -> list[Array]:
         """Runs the model on arrays unlike those of this thread's earlier runs; see `run`."""

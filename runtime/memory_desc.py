@@ -94,6 +94,7 @@ class MemoryDesc:
         declared = _DeclaredRole(compilation, model.main.operands[indexes[index]], probability)
         described_operand(_uses({**self._roles, role: declared}), self._dimensions)
         self._roles[role] = declared
+        compilation.keep_plan("device memory belongs to the plan")
         return self
 
     def set_dimensions(self, dimensions: Dimensions) -> Self:

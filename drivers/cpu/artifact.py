@@ -5,7 +5,6 @@ damaged code could crash the process or worse. The second file holds the constan
 used in place.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, WORD_BYTES, Executable, Instruction, Opcode
 from neurald.hal.device import Artifact
+from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import OperandType
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
 _MAGIC = b"ncpu0006"
-_DIGEST_BYTES = 32
 #: Number of locations of an instruction.
 _LOCATIONS = {Opcode.COPY: 2, Opcode.BRANCH: 1, Opcode.TEST_LOOP: 1}
 #: Maximum number of loops, each of which has a word in memory.
@@ -86,7 +85,7 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
             f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
         )
     memory = artifact.model[0].view()
-    start = len(_MAGIC) + _DIGEST_BYTES
+    start = len(_MAGIC) + DIGEST_BYTES
     digest, content = memory[len(_MAGIC) : start], memory[start:]
     if memory[: len(_MAGIC)] != _MAGIC or digest != _digest(content):
         raise BadData("these cache files are damaged or not from the CPU driver")
@@ -121,7 +120,7 @@ def _decoded_open(content: msgspec.Raw) -> "OpenExecutable | None":
 
 
 def _digest(content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    return digest_of(content)
 
 
 def check_executable(executable: Executable, constants_bytes: int, *, sets_lengths: bool = False) -> None:

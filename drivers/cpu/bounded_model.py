@@ -16,7 +16,7 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
-from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape, Timing
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory, aligned_zeros
@@ -39,17 +39,18 @@ def whole_model(
     references: "Callable[[], ReferenceModel] | None" = None,
     *,
     keeps_artifact: bool = False,
+    artifact: Artifact | None = None,
 ) -> CpuPreparedModel:
     """Returns the prepared model of a model compiled as a whole; see `CpuPreparedModel`."""
     kind = BoundedModel if native.executable.bounded else CpuPreparedModel
-    return kind(native, references, keeps_artifact=keeps_artifact)
+    return kind(native, references, keeps_artifact=keeps_artifact, artifact=artifact)
 
 
 class BoundedModel(CpuPreparedModel):
     """Implements `neurald.hal.device.PreparedModel`; some of the model's outputs are bounded.
 
     Args:
-        native, references, keeps_artifact: see `CpuPreparedModel`.
+        native, references, keeps_artifact, artifact: see `CpuPreparedModel`.
     """
 
     def __init__(
@@ -58,8 +59,9 @@ class BoundedModel(CpuPreparedModel):
         references: "Callable[[], ReferenceModel] | None" = None,
         *,
         keeps_artifact: bool = False,
+        artifact: Artifact | None = None,
     ) -> None:
-        super().__init__(native, references, keeps_artifact=keeps_artifact)
+        super().__init__(native, references, keeps_artifact=keeps_artifact, artifact=artifact)
         self._requests: dict[int, tuple[weakref.ref[Request], _BoundRequest]] = {}
 
     def operand(self, index: int, *, is_output: bool) -> Operand:

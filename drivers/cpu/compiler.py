@@ -29,6 +29,7 @@ from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
+from neurald.drivers.compiler.passes.pair_joining import join_pairs
 from neurald.drivers.cpu.codegen.run_time_extents import reads_extents
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
@@ -265,7 +266,7 @@ class _Compiler:
         self, graph: Graph, names: "_Names | _StructuredNames"
     ) -> "tuple[FusedGraph, tuple[KernelRoutine, ...]]":
         folding, target = self._folding, self._target
-        joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
+        joined = eliminate_concat(join_pairs(fuse(graph, is_row_wise=is_row_by_row)), Alignment())
         merged = merge_attention(
             concat_in_place(joined, stores_runs), lambda kernel: has_attention(kernel, target)
         )

@@ -1,6 +1,7 @@
 """CPU device: the fallback for all others, and the baseline of performance figures."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from neurald.hal.lazy_numpy import numpy_version
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
+from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     # A warm start does not import these.
@@ -157,7 +159,19 @@ class CpuDevice:
         """The kernels of the first tier."""
         from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
 
-        return FirstTierLibrary(self._target)
+        # Without the path of an interpreter, as in an application that embeds one, no process can start.
+        return FirstTierLibrary(self._target, self._compile_library_apart if sys.executable else None)
+
+    def _compile_library_apart(self, cancellation: Cancellation) -> Artifact:
+        from neurald.hal.compiling.background import compile_common
+
+        return compile_common(self.name, self, cancellation)
+
+    def compile_common(self) -> Artifact:
+        """See `CompilesCommonCode.compile_common`: compiles the kernels of the first tier."""
+        from neurald.drivers.cpu.first_tier.library import compile_library
+
+        return compile_library(self._target)
 
     def prepare_first_tier(
         self, model: Model, options: PrepareOptions
@@ -379,6 +393,7 @@ class CpuDevice:
         return whole_model(
             self._restored(artifact, thread_count(options.threads, self._settings)),
             keeps_artifact=bool(options.cache_key),
+            artifact=artifact,
         )
 
     def _restored(self, artifact: Artifact, threads: int) -> "NativeModel":

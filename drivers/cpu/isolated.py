@@ -104,6 +104,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
             self.restore(artifact),
             lambda: ReferenceModel(model),
             keeps_artifact=self.keeps_artifact and kind is _Kind.WHOLE,
+            artifact=artifact,
         )
 
     def compile_open(

@@ -1,6 +1,5 @@
 """A model compiled for any lengths of its open dimensions, within the limits of its code."""
 
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
@@ -16,6 +15,7 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import Artifact
+from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
@@ -23,7 +23,6 @@ from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
 
 _MAGIC = b"ncpo0001"
-_DIGEST_BYTES = 32
 
 
 class CpuOpenModel:
@@ -98,7 +97,7 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
             f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
         )
     memory = artifact.model[0].view()
-    start = len(_MAGIC) + _DIGEST_BYTES
+    start = len(_MAGIC) + DIGEST_BYTES
     content = memory[start:]
     if memory[: len(_MAGIC)] != _MAGIC or memory[len(_MAGIC) : start] != _digest(content):
         raise BadData("these cache files are damaged or not from a model with open dimensions")
@@ -119,4 +118,4 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
 
 
 def _digest(content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    return digest_of(content)

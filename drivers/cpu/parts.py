@@ -5,7 +5,6 @@ decides what is executed, and one with the page-aligned constants of all parts. 
 not included.
 """
 
-import hashlib
 import mmap
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -16,13 +15,13 @@ from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.hal.device import Artifact
+from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model, Subgraph
 
 _MAGIC = b"nprt0002"
-_DIGEST_BYTES = 32
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):
@@ -95,7 +94,7 @@ def read_parts(
         )
     (head,), (constants,) = artifact.model, artifact.data
     memory = head.view()
-    start = len(_MAGIC) + _DIGEST_BYTES
+    start = len(_MAGIC) + DIGEST_BYTES
     if memory[: len(_MAGIC)] != _MAGIC or memory[len(_MAGIC) : start] != _digest(memory[start:]):
         raise BadData("these cache files are damaged or not from a model in parts")
     try:
@@ -132,7 +131,7 @@ def read_parts(
 
 
 def _digest(content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    return digest_of(content)
 
 
 def _check(graph: Subgraph, steps: Sequence[int | _Part]) -> None:

@@ -41,6 +41,7 @@ class CpuPreparedModel(InProcessModel):
         references: creates the fallback for executions that omit an input; None if the model is not
             available.
         keeps_artifact: True if `artifact` will be called and represents the whole model.
+        artifact: the artifact from which the model was restored; None if it was not.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class CpuPreparedModel(InProcessModel):
         references: "Callable[[], ReferenceModel] | None" = None,
         *,
         keeps_artifact: bool = False,
+        artifact: Artifact | None = None,
     ) -> None:
         self.native = native
         self._executable = native.executable
@@ -56,6 +58,7 @@ class CpuPreparedModel(InProcessModel):
         self._references: ReferenceModel | None = None
         self._making = forkable_lock()
         self.keeps_artifact = keeps_artifact
+        self._artifact = artifact if keeps_artifact else None
         self._sizes = tuple(port.size_bytes for port in native.executable.inputs)
         self._output_sizes = tuple(port.size_bytes for port in native.executable.outputs)
         self._bindings: dict[int, tuple[weakref.ref[Request], ArgumentBinding]] = {}
@@ -192,6 +195,8 @@ class CpuPreparedModel(InProcessModel):
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
+        if self._artifact is not None:
+            return self._artifact
         return write_artifact(self.native) if self.keeps_artifact else None
 
     def profile(self) -> tuple[KernelTime, ...]:

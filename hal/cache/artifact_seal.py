@@ -8,7 +8,6 @@ seal also contains the operands that requests are checked against, since the mod
 back with the artifact.
 """
 
-import hmac
 import logging
 from collections.abc import Iterable, Sequence
 
@@ -18,6 +17,7 @@ from msgspec import Struct
 from neurald.hal.cache.file import Fingerprint
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code, installation_secret
 from neurald.hal.device import Artifact, Device
+from neurald.hal.digests import are_equal
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
@@ -126,7 +126,7 @@ def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Seal:
         OpFailed: the installation has no secret.
     """
     code, content = artifact.seal[:MAC_BYTES], artifact.seal[MAC_BYTES:]
-    if not hmac.compare_digest(code, _code(content)):
+    if not are_equal(code, _code(content)):
         raise BadData("the artifact was not made by this installation")
     seal = read_seal(artifact.seal)
     if (seal.device, seal.device_version) != (device.name, device.version):

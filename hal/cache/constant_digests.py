@@ -6,7 +6,6 @@ Concurrent processes may lose each other's answers; the constants are then read 
 """
 
 import contextlib
-import hmac
 import os
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from neurald.hal.cache.directory import CacheDirectory
 from neurald.hal.cache.file import open_directory, read_bytes, replace_file
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
+from neurald.hal.digests import are_equal
 from neurald.hal.errors import Error
 
 CONSTANTS = "constants"
@@ -63,7 +63,7 @@ class ConstantDigests:
             finally:
                 os.close(descriptor)
             code, content = whole[:MAC_BYTES], whole[MAC_BYTES:]
-            if not hmac.compare_digest(code, authentication_code(self._secret, _PURPOSE, content)):
+            if not are_equal(code, authentication_code(self._secret, _PURPOSE, content)):
                 return {}
             return dict(msgspec.msgpack.decode(content, type=list[tuple[bytes, str]]))
         except (OSError, Error, msgspec.DecodeError):

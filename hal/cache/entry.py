@@ -10,7 +10,6 @@ The manifest holds the size and digest of every other file, and the key of the e
 exchange, truncation or relocation is detected before use.
 """
 
-import hmac
 from collections import Counter
 
 import msgspec
@@ -21,12 +20,13 @@ from neurald.hal.cache.file_attestation import read_attestations, states_of_new_
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import authentication_code
 from neurald.hal.device import Artifact, CacheFilesNeeded
+from neurald.hal.digests import are_equal
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.types import Model, byte_size
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest"
 
 _SEAL = "seal"
@@ -161,7 +161,7 @@ def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
         read_bytes(directory, MANIFEST, _MAX_MANIFEST_BYTES).removesuffix(b"\n").rpartition(b"\n")
     )
     expected = authentication_code(secret, _PURPOSE, content).hex().encode()
-    if not hmac.compare_digest(code, expected):
+    if not are_equal(code, expected):
         raise BadData("its manifest is damaged, or of another installation")
     try:
         manifest = msgspec.json.decode(content, type=Manifest)

@@ -7,7 +7,6 @@ detects data lost in a crash.
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import stat
 from pathlib import Path
@@ -15,24 +14,24 @@ from typing import Self
 
 from msgspec import Struct
 
+from neurald.hal.digests import hex_digest_of, new_digest
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 
-_CHUNK_BYTES = 1 << 20
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Fingerprint(Struct, frozen=True, kw_only=True):
-    """Expected size and SHA-256 (in hexadecimal) of some bytes."""
+    """Expected size and digest (in hexadecimal) of some bytes."""
 
     size_bytes: int
-    sha256: str
+    digest: str
 
     @classmethod
     def of(cls, content: memoryview) -> Self:
         """Returns the fingerprint of bytes, which must not change during the call."""
-        return cls(size_bytes=content.nbytes, sha256=hashlib.sha256(content).hexdigest())
+        return cls(size_bytes=content.nbytes, digest=hex_digest_of(content))
 
 
 def open_directory(path: Path) -> int:
@@ -142,19 +141,19 @@ def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
     Raises:
         OSError: it cannot be written.
     """
-    digest = hashlib.sha256()
+    digest = new_digest()
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600, dir_fd=directory)
     try:
-        for offset in range(0, content.size, _CHUNK_BYTES):
+        for part in content.parts():
             # Copied, so that the hashed bytes are the written ones even if the owner changes them.
-            chunk = bytes(content.view(offset, min(_CHUNK_BYTES, content.size - offset)))
+            chunk = bytes(part)
             digest.update(chunk)
             written = 0
             while written < len(chunk):
                 written += os.write(descriptor, chunk[written:])
     finally:
         os.close(descriptor)
-    return Fingerprint(size_bytes=content.size, sha256=digest.hexdigest())
+    return Fingerprint(size_bytes=content.size, digest=digest.hexdigest())
 
 
 def replace_file(directory: int, name: str, content: bytes) -> None:

@@ -9,7 +9,6 @@ This applies only to files that affect values. Files that affect what is execute
 """
 
 import contextlib
-import hmac
 import os
 import time
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ import msgspec
 
 from neurald.hal.cache.file import Fingerprint, read_bytes, replace_file
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
+from neurald.hal.digests import are_equal
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 
@@ -58,7 +58,7 @@ def read_attestations(
     try:
         content = read_bytes(directory, ATTESTATIONS, _MAX_FILE_BYTES)
         code, content = content[:MAC_BYTES], content[MAC_BYTES:]
-        if not hmac.compare_digest(code, authentication_code(secret, _PURPOSE, content)):
+        if not are_equal(code, authentication_code(secret, _PURPOSE, content)):
             return {}
         found = msgspec.msgpack.decode(content, type=_Attestations)
     except (OSError, BadData, msgspec.DecodeError):

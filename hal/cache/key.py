@@ -4,7 +4,6 @@ Unlike Android's, it includes the model itself with its constants. It excludes n
 and the location of constants: two models that a device cannot distinguish have the same key.
 """
 
-import hashlib
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
@@ -13,6 +12,7 @@ from msgspec import Struct, structs
 
 from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
+from neurald.hal.digests import digest_of, hex_digest_of, new_digest
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.extension import code_of, declaration_digest, extension_of
@@ -61,15 +61,13 @@ class KeyParts(Struct, frozen=True, kw_only=True):
 
     def key(self) -> bytes:
         """Returns the key, 32 bytes."""
-        return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(structs.astuple(self))).digest()
+        return digest_of(_KEY_DOMAIN + msgspec.msgpack.encode(structs.astuple(self)))
 
     def for_variant(self, name: bytes) -> "KeyParts":
         """Returns the parts for a variant of the same model that is compiled later."""
         text = name.decode("ascii", "replace")
         is_readable = text.isascii() and text.isprintable() and 0 < len(text) <= _MAX_READABLE_VARIANT
-        return replace(
-            self, variant=text if is_readable else hashlib.sha256(_VARIANT_DOMAIN + name).hexdigest()
-        )
+        return replace(self, variant=text if is_readable else hex_digest_of(_VARIANT_DOMAIN + name))
 
     def changes_since(self, earlier: "KeyParts") -> tuple[str, ...]:
         """Describes the differences from `earlier`; empty if there are none."""
@@ -109,7 +107,7 @@ def key_parts(
         constants: the known `KeyParts.constants`; None computes it.
     """
     return KeyParts(
-        token=hashlib.sha256(_TOKEN_DOMAIN + token).hexdigest() if token else "",
+        token=hex_digest_of(_TOKEN_DOMAIN + token) if token else "",
         graphs=graphs_digest(model),
         constants=_constants(model) if constants is None else constants,
         device=getattr(device, "cache_name", device.name),
@@ -131,7 +129,7 @@ def graphs_digest(model: Model) -> str:
     with _graphs_lock:
         known = _graphs_digests.get(model)
     if known is None:
-        known = hashlib.sha256(_GRAPHS_DOMAIN + msgspec.msgpack.encode(_graphs(model))).hexdigest()
+        known = hex_digest_of(_GRAPHS_DOMAIN + msgspec.msgpack.encode(_graphs(model)))
         remember_graphs_digest(model, known)
     return known
 
@@ -147,7 +145,7 @@ def _attributes(values: Sequence[AttributeValue]) -> str:
     if not values:
         return ""
     encoded = sorted((declaration_digest(each.extension), each.code, each.value) for each in values)
-    return hashlib.sha256(_ATTRIBUTES_DOMAIN + msgspec.msgpack.encode(encoded)).hexdigest()
+    return hex_digest_of(_ATTRIBUTES_DOMAIN + msgspec.msgpack.encode(encoded))
 
 
 def _graphs(model: Model) -> tuple[object, ...]:
@@ -210,7 +208,7 @@ def constants_question(model: Model) -> bytes | None:
                 continue
             place = operand.location
             if place is None:
-                said.append(hashlib.sha256(operand.value).digest())
+                said.append(digest_of(operand.value))
                 continue
             pool = model.pools[place.pool]
             if place.pool not in states:
@@ -222,7 +220,7 @@ def constants_question(model: Model) -> bytes | None:
     known = {number: state for number, state in states.items() if state is not None}
     if not known:
         return None
-    return hashlib.sha256(_QUESTION_DOMAIN + msgspec.msgpack.encode((sorted(known.items()), said))).digest()
+    return digest_of(_QUESTION_DOMAIN + msgspec.msgpack.encode((sorted(known.items()), said)))
 
 
 def _state(pool: Memory) -> tuple[object, ...] | None:
@@ -232,14 +230,14 @@ def _state(pool: Memory) -> tuple[object, ...] | None:
 
 
 def _constants(model: Model) -> str:
-    digest = hashlib.sha256()
+    digest = new_digest()
     for graph in (model.main, *model.referenced):
         for operand in graph.operands:
             if not operand.lifetime.is_constant:
                 continue
             place = operand.location
             if place is None:
-                digest.update(hashlib.sha256(operand.value).digest())
+                digest.update(digest_of(operand.value))
             else:
                 digest.update(_pool_digest(model.pools[place.pool], place.offset, place.length))
     return digest.hexdigest()
@@ -252,10 +250,17 @@ _lock = forkable_lock()
 def _pool_digest(pool: Memory, offset: int, length: int) -> bytes:
     """Returns the digest of bytes of a pool; cached for immutable memory."""
     if not (isinstance(pool, SharedMemory) and pool.readonly):
-        return hashlib.sha256(pool.view(offset, length)).digest()
+        return _digest_of(pool, offset, length)
     with _lock:
         known = _digests.setdefault(pool, {})
         found = known.get((offset, length))
     if found is None:
-        found = known[offset, length] = hashlib.sha256(pool.view(offset, length)).digest()
+        found = known[offset, length] = _digest_of(pool, offset, length)
     return found
+
+
+def _digest_of(pool: Memory, offset: int, length: int) -> bytes:
+    digest = new_digest()
+    for part in pool.parts(offset, length):
+        digest.update(part)
+    return digest.digest()

@@ -5,11 +5,11 @@ act as this user anyway; one that can only write to a cache directory cannot for
 """
 
 import contextlib
-import hmac
 import os
 import stat
 from pathlib import Path
 
+from neurald.hal.digests import mac_of
 from neurald.hal.errors import BadState
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.user_directories import state_directory
@@ -56,7 +56,7 @@ def installation_secret() -> bytes:
 
 def authentication_code(secret: bytes, purpose: bytes, content: bytes) -> bytes:
     """Returns the authentication code of `content`, which depends on the secret and the purpose."""
-    return hmac.digest(secret, b"neurald " + purpose + b"\0" + content, "sha256")
+    return mac_of(secret, b"neurald " + purpose + b"\0" + content)
 
 
 def _read(path: Path) -> bytes:

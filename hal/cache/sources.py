@@ -7,13 +7,13 @@ the files, which take 2 ms to check.
 """
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neurald.hal.digests import hex_digest_of, new_digest
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.user_directories import cache_directory
@@ -64,7 +64,7 @@ def digest_of_directory(root: Path, folders: Iterable[str], scans: "dict[str, _S
         scans: what has been found in folders of the directory so far; gets what is found.
     """
     files = _files(root, folders, {} if scans is None else scans)
-    state = hashlib.sha256("".join(files.values()).encode()).hexdigest()
+    state = hex_digest_of("".join(files.values()).encode())
     memory = cache_directory() / "sources" / _hexadecimal(f"{root}\0{folders}".encode())
     known = _recall(memory, state)
     if known:
@@ -135,7 +135,7 @@ class _Scan:
 
 
 def _content_digest(contents: Iterable[tuple[str, Callable[[], bytes]]]) -> str:
-    digest = hashlib.sha256()
+    digest = new_digest()
     for path, read in contents:
         content = read()
         digest.update(f"{path}\0{len(content)}\0".encode())
@@ -157,15 +157,13 @@ def _recall(memory: Path, state: str) -> str:
 
 def _remember(memory: Path, state: str, digest: str) -> None:
     """Stores a digest if possible, atomically."""
-    import tempfile  # slow to import, and only needed when sources have changed
-
     said = f"{state} {digest}"
     with contextlib.suppress(OSError):
         make_directory(memory.parent)
-        with tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False) as file:
-            file.write(f"{said} {_hexadecimal(said.encode())}\n")
-        Path(file.name).replace(memory)
+        draft = memory.with_name(f".{memory.name}-{os.urandom(8).hex()}")
+        draft.write_text(f"{said} {_hexadecimal(said.encode())}\n", "ascii")
+        draft.replace(memory)
 
 
 def _hexadecimal(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:_DIGITS]
+    return hex_digest_of(content)[:_DIGITS]

@@ -7,13 +7,16 @@ executes models has a low priority.
 import atexit
 import os
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.cache.variants import SharedCache
-from neurald.hal.compiling.job import LocalModel
+from neurald.hal.compiling.job import CompileJob, LocalModel
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import CompileResult, Device, InputShapes, Variants
+from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, Variants
+from neurald.hal.errors import OpFailed
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import vendor_extensions
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
@@ -77,12 +80,41 @@ class BackgroundCompiler:
             is_open=is_open,
             shared_cache=self._cache,
         )
-        stop = cancellation or Cancellation()
-        _running.add(stop)
-        try:
-            return pool.run(job, self._model.pools, deadline_s, stop)
-        finally:
-            _running.discard(stop)
+        return _run(pool, job, self._model.pools, deadline_s, cancellation or Cancellation())
+
+
+def compile_common(driver: str, device: Device, cancellation: Cancellation) -> Artifact:
+    """Compiles the code that all models of a device need, in another process of low priority.
+
+    Args:
+        driver: see `BackgroundCompiler`.
+        device: it implements `neurald.hal.compiling.contract.CompilesCommonCode`.
+        cancellation: ends it.
+
+    Raises:
+        Error: see `Compiler.compile`.
+    """
+    pool = _pool(driver, device, is_awaited=False)
+    job = pool.job(None, (), None, b"", is_open=False)
+    compiled = _run(pool, job, (), None, cancellation)
+    if compiled.artifact is None:
+        raise OpFailed(f"{device.name}: compiling the code of all models gave none")
+    return compiled.artifact
+
+
+def _run(
+    pool: CompilePool,
+    job: CompileJob,
+    memories: Sequence[Memory],
+    deadline_s: float | None,
+    stop: Cancellation,
+) -> CompileResult:
+    """Runs a job, which `end_processes` cancels."""
+    _running.add(stop)
+    try:
+        return pool.run(job, memories, deadline_s, stop)
+    finally:
+        _running.discard(stop)
 
 
 def start_ahead(driver: str, device: Device, *, is_awaited: bool) -> None:

@@ -8,7 +8,7 @@ processes, see `neurald.hal.compiling.pool`. Other devices compile in the daemon
 
 from typing import Protocol
 
-from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions
+from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, PrepareOptions
 from neurald.hal.model.types import Model
 
 
@@ -47,6 +47,18 @@ class CompilesApart(Protocol):
             BadData: the shapes do not fit the model.
             MemoryError, OutOfMemory: compiling exceeds the limit of memory.
             Error: any other failure.
+        """
+        ...
+
+
+class CompilesCommonCode(Protocol):
+    """An optional interface of a device that implements `CompilesApart`, for code of all models."""
+
+    def compile_common(self) -> Artifact:
+        """Compiles what the device needs for every model, such as the kernels of a first tier.
+
+        Raises:
+            Error: it cannot be compiled.
         """
         ...
 

@@ -62,10 +62,11 @@ class LocalModel(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CompileJob(msgspec.Struct, frozen=True, array_like=True):
-    """A model to compile.
+    """A model to compile, or the code that all models of a device need.
 
     Attributes:
-        model: encoded as in messages of the wire protocol, or a model of this process.
+        model: encoded as in messages of the wire protocol, or a model of this process; None for the
+            code that all models need.
         pools: sizes of the memories of its constants, which follow.
         shapes: of inputs that the model leaves open, by operand; None if it leaves none open.
         options: encoded as in messages of the wire protocol; empty for the default options.
@@ -78,7 +79,7 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
         log_level: records below this level are not wanted.
     """
 
-    model: bytes | LocalModel
+    model: bytes | LocalModel | None
     pools: tuple[int, ...]
     shapes: dict[int, tuple[int, ...]] | None
     options: bytes
@@ -152,7 +153,7 @@ def shareable(memory: Memory) -> SharedMemory:
     """Returns the same bytes in immutable memory that another process can map, copied if needed."""
     if isinstance(memory, SharedMemory) and memory.readonly and not memory.is_closed:
         return memory
-    return SharedMemory.constant(memory.view(), "neurald compile job")
+    return SharedMemory.constants([(memory, 0, memory.size)], "neurald compile job")
 
 
 def send_exit(connection: socket.socket, status: ProcessExit) -> None:

@@ -171,7 +171,7 @@ class CompilePool:
 
     def job(
         self,
-        model: bytes | LocalModel,
+        model: bytes | LocalModel | None,
         pools: Sequence[Memory],
         shapes: InputShapes | None,
         options: bytes,

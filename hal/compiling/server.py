@@ -107,7 +107,9 @@ def _compiler_of(device: Any) -> _Compile:
                 f"the driver's files have changed since the daemon was started (from {job.device_version} to "
                 f"{version}); restart the daemon"
             )
-        model, options = _model_of(job, pools, device), _options_of(job)
+        if job.model is None:
+            return CompileResult(artifact=device.compile_common())
+        model, options = _model_of(job.model, pools, device), _options_of(job)
         if job.shared_cache:
             shared = SharedCache(Path(job.shared_cache), device, logging.getLogger(__name__).warning)
             options = replace(options, shared=shared)
@@ -117,12 +119,12 @@ def _compiler_of(device: Any) -> _Compile:
     return compile_job
 
 
-def _model_of(job: CompileJob, pools: list[Memory], device: Any) -> Model:
-    if isinstance(job.model, LocalModel):
-        return job.model.model(pools)
+def _model_of(encoded: bytes | LocalModel, pools: list[Memory], device: Any) -> Model:
+    if isinstance(encoded, LocalModel):
+        return encoded.model(pools)
     from neurald.hal.rpc.wire.model import decode_model  # Models of an application need no protobuf.
 
-    return decode_model(job.model, pools, declared_extensions(device))
+    return decode_model(encoded, pools, declared_extensions(device))
 
 
 def _options_of(job: CompileJob) -> PrepareOptions:

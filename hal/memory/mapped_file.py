@@ -17,7 +17,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from neurald.hal.memory.pool import HostMemory
+from neurald.hal.memory.pool import HostMemory, leave_pages
 
 #: Minimum time since the last change, so that any later write changes the times; some file systems
 #: count seconds.
@@ -85,6 +85,9 @@ class FileMemory(HostMemory):
         super().__init__(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
         self._path = os.path.abspath(path)  # noqa: PTH100 - keeps symbolic links
         self._identity = (status.st_dev, status.st_ino, status.st_size)
+
+    def _leave(self, offset: int, length: int) -> None:
+        leave_pages(self._buffer, offset, length)
 
     def state(self) -> FileState | None:
         """Returns the current state of the file; None if it is not at rest or was replaced."""

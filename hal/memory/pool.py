@@ -11,6 +11,7 @@ import mmap
 import os
 import stat
 import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Self
 
@@ -30,6 +31,8 @@ from neurald.hal.process.fork import at_fork
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
 ALIGNMENT = 64
 
+#: Bytes that are read at a time of a memory whose pages are not kept; a multiple of any page size.
+_PART_BYTES = 1 << 18
 #: The same on all architectures with Python wheels; the module `mmap` lacks it.
 _MAP_FIXED = 0x10
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -79,6 +82,22 @@ def buffer_address(content: memoryview) -> int:
         return int(buffer.address or 0)
     finally:
         _python().PyBuffer_Release(ctypes.byref(buffer))
+
+
+def leave_pages(content: memoryview, offset: int, length: int) -> None:
+    """Removes the pages of a mapping of a file from this process; they come back when they are read.
+
+    Args:
+        content: all of a mapping that is not private, so that no byte is lost.
+        offset, length: of the range. Pages that are only in part in it are kept.
+    """
+    mapping = content.obj
+    if not isinstance(mapping, mmap.mmap):
+        return
+    begin, end = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE, offset + length
+    end = end if end == len(mapping) else end // mmap.PAGESIZE * mmap.PAGESIZE
+    if begin < end:
+        mapping.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
 @cache
@@ -189,6 +208,26 @@ class Memory:
         length = self.size - offset if length is None else length
         checked_range(offset, length, self.size, "memory range")
         return self._buffer[offset : offset + length]
+
+    def parts(self, offset: int = 0, length: int | None = None) -> Iterator[memoryview]:
+        """Yields the bytes from `offset`, all or `length` of them, in parts that are read only once.
+
+        Parts of files and of sealed memory do not stay in the memory of this process.
+
+        Raises:
+            BadData: the range exceeds the memory.
+        """
+        content, start = self.view(offset, length), 0
+        while start < content.nbytes:
+            # They end at multiples of their size, since a read maps the pages around it as well.
+            end = start + _PART_BYTES - (offset + start) % _PART_BYTES
+            part = content[start:end]
+            yield part
+            self._leave(offset + start, part.nbytes)
+            start = end
+
+    def _leave(self, offset: int, length: int) -> None:
+        """Is called when a part has been read."""
 
     @staticmethod
     def copy(source: "Memory", target: "Memory") -> None:
@@ -326,6 +365,37 @@ class SharedMemory(Memory):
             raise OutOfMemory(
                 f"{content.nbytes} bytes of shared memory cannot be allocated: {error}"
             ) from None
+
+    @classmethod
+    def constants(cls, ranges: Sequence[tuple[Memory, int, int]], name: str = "neurald constants") -> Self:
+        """Copies ranges of memories, each a memory with offset and length, one after the other.
+
+        Each begins at a multiple of `ALIGNMENT`. The copy is sealed against writing.
+
+        Raises:
+            OutOfMemory: there is no memory for it.
+        """
+        *before, (_, _, last) = ranges
+        size = sum(align(length) for _, _, length in before) + last
+        fd = _new_memfd(size, name)
+        try:
+            start = 0
+            for memory, offset, length in ranges:
+                end = start
+                for part in memory.parts(offset, length):
+                    written = 0
+                    while written < part.nbytes:
+                        written += os.pwrite(fd, part[written:], end + written)
+                    end += written
+                start += align(length)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SIZE_SEALS | fcntl.F_SEAL_WRITE)
+            return cls(fd, memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ)))
+        except OSError as error:
+            os.close(fd)
+            raise OutOfMemory(f"{size} bytes of shared memory cannot be allocated: {error}") from None
+
+    def _leave(self, offset: int, length: int) -> None:
+        leave_pages(self._buffer, offset, length)
 
     @classmethod
     def received(cls, fd: int, size: int, *, constant: bool) -> Self:

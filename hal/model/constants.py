@@ -5,7 +5,6 @@ are sealed against writing, and kept as long as the pools live. Support queries,
 the preparation of steps on several devices share one copy.
 """
 
-from collections.abc import Iterable
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from msgspec import Struct
@@ -94,7 +93,7 @@ def _copies_of(model: Model) -> dict[int, _Copy]:
         missing[number] = (start, end)
     if not missing:
         return copies
-    memory = SharedMemory.constant(_joined(model.pools[n].view(s, e - s) for n, (s, e) in missing.items()))
+    memory = SharedMemory.constants([(model.pools[n], s, e - s) for n, (s, e) in missing.items()])
     offset = 0
     for number, (start, end) in missing.items():
         pool = model.pools[number]
@@ -120,15 +119,3 @@ def _used_ranges(model: Model) -> dict[int, tuple[int, int]]:
             known = ranges.get(place.pool, (start, end))
             ranges[place.pool] = min(start, known[0]), max(end, known[1])
     return ranges
-
-
-def _joined(parts: Iterable[memoryview]) -> memoryview:
-    views = list(parts)
-    if len(views) == 1:
-        return views[0]
-    joined = bytearray(sum(align(view.nbytes) for view in views))
-    offset = 0
-    for view in views:
-        joined[offset : offset + view.nbytes] = view
-        offset += align(view.nbytes)
-    return memoryview(joined)

@@ -16,7 +16,6 @@ checks that operands exist, and never sends such an operation to a device that d
 extension.
 """
 
-import hashlib
 import re
 from enum import Enum
 from functools import lru_cache
@@ -25,6 +24,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from neurald.hal.digests import digest_of
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.model.types import Model, OperandType, Operation, Subgraph, add_operand_type
@@ -257,7 +257,7 @@ def code_of(kind: OperationType | OperandType) -> int:
 @lru_cache(maxsize=MAX_EXTENSIONS)
 def declaration_digest(extension: Extension) -> bytes:
     """Returns the SHA-256 digest of a declaration, which is the same in every process."""
-    return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(extension)).digest()
+    return digest_of(_DECLARATION_DOMAIN + msgspec.msgpack.encode(extension))
 
 
 #: An extension that an operation requires: a vendor's declaration, or the name of the built-in one.

@@ -5,7 +5,6 @@ by real runs are written at most every 30 seconds, and when the process ends.
 """
 
 import atexit
-import hashlib
 import math
 import os
 import time
@@ -16,6 +15,7 @@ from typing import Final
 import msgspec
 
 from neurald.hal.device import Device
+from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import BadData, Error
 from neurald.hal.process.fork import forkable_lock
 from neurald.runtime.costs.table import Average, CostBook, CostTable, DeviceLink
@@ -115,7 +115,7 @@ def forget() -> None:
 
 
 def _file_name(name: str) -> str:
-    return f"costs-{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
+    return f"costs-{hex_digest_of(name.encode())[:32]}.json"
 
 
 def _encoded(name: str, table: CostTable) -> _Content:

@@ -5,7 +5,6 @@ reads the metadata of every package, so the result is kept in a file until a pac
 removed.
 """
 
-import hashlib
 import logging
 import re
 import sys
@@ -16,6 +15,7 @@ from typing import Final
 import msgspec
 
 from neurald._version import __version__
+from neurald.hal.digests import new_digest
 from neurald.hal.errors import BadData
 from neurald.hal.process.activation import is_served
 from neurald.hal.process.address import Address
@@ -67,7 +67,8 @@ def drivers_on_demand() -> tuple[Address, ...]:
 
 def _key() -> str:
     """Returns a value that changes when packages are installed or removed."""
-    digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
+    digest = new_digest()
+    digest.update(f"{__version__} {sys.version}".encode())
     for place in map(Path, sys.path):
         try:
             changed_ns = place.stat().st_mtime_ns

@@ -5,7 +5,6 @@ application connects to the driver and finds something new. A file that is damag
 version of neurald, counts as absent: the driver is then measured again.
 """
 
-import hashlib
 import math
 import sys
 import time
@@ -18,6 +17,7 @@ from msgspec import Struct
 
 from neurald._version import __version__
 from neurald.hal.device import CacheFilesNeeded, Capabilities, Device, Performance, declared_extensions
+from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, OperandType
@@ -144,7 +144,7 @@ def store_failure(address: Address, reason: str) -> None:
 
 
 def _file_name(address: Address) -> str:
-    return f"{hashlib.sha256(str(address).encode()).hexdigest()[:32]}.json"
+    return f"{hex_digest_of(str(address).encode())[:32]}.json"
 
 
 def _boot() -> str:

@@ -46,6 +46,7 @@ class Burst:
         self._is_closed = False
         self.uses_devices = False
         self._bursts: dict[int, tuple[PreparedModel | None, device.Burst | None]] = {}
+        self._names: dict[int, str] = {}
         for step in compilation.plan.steps:
             # The step may have been prepared again, or its first tier replaced, since it was planned.
             self._create(step, compilation.recovery.step(step).usable() or step.prepared_model)
@@ -80,7 +81,7 @@ class Burst:
         Raises:
             Error: see `PreparedModel.execute`.
         """
-        known, burst = self._bursts[id(step)]
+        known, burst = self._bursts.get(id(step), (None, None))
         if self._is_closed:  # another thread closed it during this execution
             return prepared_model.execute(request, options)
         if known is not prepared_model:
@@ -107,7 +108,7 @@ class Burst:
             request: the request that was run; the caller keeps it alive.
             result: its result. The function raises OpFailed if a later run has a different result.
         """
-        known, burst = self._bursts[id(step)]
+        known, burst = self._bursts.get(id(step), (None, None))
         if burst is None or known is not prepared_model:
             return None
         execute = burst.execute
@@ -141,6 +142,7 @@ class Burst:
             burst = None
         self.uses_devices |= burst is not None
         self._bursts[id(step)] = (prepared_model, burst)
+        self._names[id(step)] = step.device.name
         return burst
 
     def close(self) -> None:
@@ -149,10 +151,10 @@ class Burst:
         An execution in progress continues without them.
         """
         self._is_closed = True
-        for step in self._compilation.plan.steps:
-            _, burst = self._bursts[id(step)]
+        # The plan may have been replaced since.
+        for number, (_, burst) in tuple(self._bursts.items()):
             if burst is not None:
-                _close(burst, step.device.name)
+                _close(burst, self._names[number])
 
     def __enter__(self) -> Self:
         return self

@@ -237,6 +237,11 @@ class RecoveringStep:
         return self._first is not None
 
     @property
+    def is_disturbed(self) -> bool:
+        """True if its device does not run it now, so that its times say nothing about the device."""
+        return self._first is not None or self._failures > 0
+
+    @property
     def report(self) -> PreparationReport | None:
         """The way in which the device obtained what replaced the first tier; None if nothing did."""
         return self._report
@@ -600,6 +605,7 @@ class Recovery:
     def __init__(
         self, model: Model, steps: Sequence[ExecutionStep], preparer: Preparer, *, may_fall_back: bool
     ) -> None:
+        self._preparer = preparer
         self._steps = {
             id(step): RecoveringStep(step, preparer, may_fall_back=may_fall_back) for step in steps
         }
@@ -618,6 +624,15 @@ class Recovery:
     def step(self, step: ExecutionStep) -> RecoveringStep:
         """Returns the recovery state of one of the plan's steps."""
         return self._steps[id(step)]
+
+    def add(self, step: ExecutionStep) -> None:
+        """Adds a step that may replace the whole plan."""
+        self._steps[id(step)] = RecoveringStep(step, self._preparer, may_fall_back=False)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """True if a step does not run on its device now."""
+        return any(state.is_disturbed for state in tuple(self._steps.values()))
 
     def run(self, step: ExecutionStep, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs a step; see `RecoveringStep.execute`."""

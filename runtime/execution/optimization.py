@@ -44,15 +44,15 @@ _lock: Final = forkable_lock()
 _lanes: "Final[dict[str, BackgroundWorker]]" = {}
 
 
-def _lane(name: str) -> "BackgroundWorker":
-    """Returns the lane of a device."""
+def lane(name: str) -> "BackgroundWorker":
+    """Returns the lane of a device, or of another kind of work."""
     from neurald.hal.execution.background import BackgroundWorker  # imports much
 
     with _lock:
-        lane = _lanes.get(name)
-        if lane is None:
-            lane = _lanes[name] = BackgroundWorker(max_waiting=0)
-        return lane
+        found = _lanes.get(name)
+        if found is None:
+            found = _lanes[name] = BackgroundWorker(max_waiting=0)
+        return found
 
 
 class _Goal(Struct, frozen=True, kw_only=True):
@@ -95,15 +95,18 @@ class Optimization:
         steps: of its plan.
         recovery: has the state of the steps.
         preparer: prepares them.
+
+    Attributes:
+        startup, preparer: as given.
     """
 
     def __init__(
         self, startup: Startup, steps: Sequence[ExecutionStep], recovery: Recovery, preparer: Preparer
     ) -> None:
-        self._startup = startup
+        self.startup = startup
         self._steps = tuple(steps)
         self._recovery = recovery
-        self._preparer = preparer
+        self.preparer = preparer
         self._progress = [_StepProgress() for _ in self._steps]
         self._process = 0
         self._when_replaced: weakref.WeakMethod[Callable[[], None]] | None = None
@@ -135,15 +138,15 @@ class Optimization:
             steps=len(self._steps),
             device=step.device,
             model=step.model,
-            preparer=self._preparer,
+            preparer=self.preparer,
         )
         reference = weakref.ref(self)
         self._enqueue(step.device.name, partial(_prepare, reference, goal), number)
         if step.device is not cpu_device():
             self._enqueue(f"cpu beside {step.device.name}", partial(_improve, reference, goal), None)
 
-    def _enqueue(self, lane: str, work: "partial[None]", number: int | None) -> None:
-        cancellation = _lane(lane).submit(work)
+    def _enqueue(self, name: str, work: "partial[None]", number: int | None) -> None:
+        cancellation = lane(name).submit(work)
         if cancellation is not None:
             weakref.finalize(self, cancellation.cancel).atexit = False
         elif number is not None:
@@ -204,7 +207,7 @@ class Optimization:
         """Returns the state of all steps."""
         self.resume()
         return CompilationStatus(
-            startup=self._startup, steps=tuple(self._status(number) for number in range(len(self._steps)))
+            startup=self.startup, steps=tuple(self._status(number) for number in range(len(self._steps)))
         )
 
     def wait(self, timeout_s: float | None) -> bool:

@@ -9,7 +9,6 @@ holds what this installation has validated.
 Without a usable cache, files are converted each time.
 """
 
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from neurald.hal.cache.key import KeyParts, graphs_digest, remember_graphs_diges
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.device import Artifact, CacheFilesNeeded
+from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import Error
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.mapped_file import FileMemory, FileState
@@ -146,7 +146,7 @@ def _parts(state: FileState, signature: str | None) -> KeyParts:
     content = msgspec.msgpack.encode((msgspec.structs.astuple(state), signature))
     return KeyParts(
         token="",
-        graphs=hashlib.sha256(b"neurald converted file 1\0" + content).hexdigest(),
+        graphs=hex_digest_of(b"neurald converted file 1\0" + content),
         constants="",
         device="conversion of .tflite files",
         device_version=f"neurald {__version__}, sources {sources_digest(*_SOURCES)}",

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from neurald.service.cli.benchmark import benchmark
+from neurald.service.cli.benchmark import BenchmarkCommand, benchmark
 from neurald.service.cli.cache import cache
 from neurald.service.cli.calibrate import calibrate
 from neurald.service.cli.cert import cert
@@ -143,7 +143,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(help="Run a model on a photo, arrays or random input.")(run)
-app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
+app.command(cls=BenchmarkCommand, help="Measure how fast a model loads, prepares and runs.")(benchmark)
 app.command(help="List the devices and how fast they are.")(devices)
 app.command(help="Measure what operations, launches and transfers cost on each device.")(calibrate)
 app.command(help="Show which device would run each operation of a model, and why.")(explain)

@@ -4,10 +4,30 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+
+_MODEL = "MODEL"
+
+
+class BenchmarkCommand(TyperCommand):
+    """Also takes the flags of benchmark_model, benchmark_app and trtexec."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Translates the flags of other tools; see `neurald.service.benchmark.aliases`."""
+        from neurald.service.benchmark.aliases import translated
+        from neurald.service.console.output import note
+
+        args, ignored = translated(args)
+        for flag in ignored:
+            note(f"{flag} has no effect here")
+        found: list[str] = super().parse_args(ctx, args)
+        return found
 
 
 def benchmark(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)],
+    model: Annotated[
+        Path | None, typer.Argument(metavar=_MODEL, help="A .tflite file.", show_default=False)
+    ] = None,
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -21,6 +41,20 @@ def benchmark(
     max_secs: Annotated[float, typer.Option(min=0, help="Stop measuring after this time.")] = 150.0,
     warmup_runs: Annotated[int, typer.Option(min=0, help="Minimum number of warm-up runs.")] = 1,
     warmup_min_secs: Annotated[float, typer.Option(min=0, help="Minimum duration of the warm-up.")] = 0.5,
+    delay: Annotated[float, typer.Option(min=0, help="Seconds of pause after each measured run.")] = 0.0,
+    frequency: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Start measured runs at this rate per second, instead of one after the other."
+        ),
+    ] = 0.0,
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N[,N...]",
+            help="Also run so many clients at the same time, with each of these numbers in turn.",
+        ),
+    ] = None,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
     ] = None,
@@ -50,6 +84,55 @@ def benchmark(
         bool,
         typer.Option("--profile", help="Also time each kernel, and list the operations that it computes."),
     ] = False,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Also compare the outputs with those of this device."),
+    ] = None,
+    require_full_delegation: Annotated[
+        bool,
+        typer.Option("--require-full-delegation", help="Fail if an operation runs on the CPU device."),
+    ] = False,
+    peers: Annotated[
+        bool,
+        typer.Option(
+            "--peers",
+            help="Also measure LiteRT and OpenVINO, where they are installed: here, or in the virtual "
+            "environment NEURALD_PEERS.",
+        ),
+    ] = False,
+    onnx: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --peers: the same model, to measure ONNX Runtime, too."),
+    ] = None,
+    compare: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Compare with an earlier run, a document of --output. Without a model, give two.",
+        ),
+    ] = None,
+    histogram: Annotated[
+        bool, typer.Option("--histogram", help="Show the distribution of latencies.")
+    ] = False,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the latencies of all runs to this file.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures to this file.")] = None,
+    profile_csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the times of kernels to this file; turns --profile on."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the JSON document to this file, too.")
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a trace of loading, preparing and some runs to this file, for "
+            "https://ui.perfetto.dev. These runs are not measured.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measures loading, preparing, the first run, and many further runs on random inputs.
@@ -57,121 +140,110 @@ def benchmark(
     The first run includes lazy initialisation and is reported separately. Warm-up runs are not part
     of the figures. If the CPU device took over from a device that failed, the table and the JSON
     document say so.
+
+    Flags of benchmark_model, benchmark_app and trtexec are understood as well.
     """
-    import time
-    from contextlib import nullcontext
+    from neurald.service.console.output import write_json
+
+    earlier = list(compare or ())
+    if model is not None and model.suffix == ".json" and len(earlier) == 1:
+        # `--compare before.json after.json`
+        earlier, model = [*earlier, model], None
+    if model is None:
+        _compare_only(earlier, json=json)
+        return
+    if len(earlier) > 1:
+        raise typer.BadParameter("--compare with a model takes one file")
 
     import neurald as nd
-    from neurald.service.console.device_choice import describe_steps, executions_on_cpu, find_devices
-    from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
-    from neurald.service.console.output import note, progress, status, write_json
-    from neurald.service.console.profile import describe_profile, median_profile
-    from neurald.service.console.startup import preparing, startup_of
-    from neurald.service.tensors.arrays import SEED, input_slots, random_inputs
-    from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
+    from neurald.service.benchmark.clients import client_counts
+    from neurald.service.benchmark.comparison import read_run
+    from neurald.service.benchmark.session import BenchmarkSettings, measure
+    from neurald.service.console.measurement import RunControl
+    from neurald.service.console.startup import startup_of
 
-    chosen = find_devices(device or ())
-    wanted = startup_of(startup or nd.Startup.OPTIMIZED.value)
-    with preparing(str(model), quiet=json) as shown:
-        load_tflite = nd.load_tflite  # The import is not part of loading.
-        start = time.perf_counter()
-        loaded = load_tflite(model, signature=signature)
-        load_s = time.perf_counter() - start
-        slots = input_slots(loaded)
-        shapes = parse_shapes(shape or (), slots)
-        inputs = random_inputs(slots, shapes)
-        start = time.perf_counter()
-        builder = nd.CompilationBuilder(loaded, chosen, threads)
-        builder.set_startup(wanted)
-        builder.set_progress_callback(shown.step)
-        compilation = builder.finish()
-        prepare_s = time.perf_counter() - start
-        first_start = time.perf_counter()
-        outputs = compilation.run(*inputs)
-        first_s = time.perf_counter() - first_start
-        compilation.wait_until_optimized()
-        optimized_s = time.perf_counter() - start
-    if not json:
-        for remark in default_shape_remarks(slots, shapes):
-            note(remark)
-    warmup: list[float] = []
-    with compilation.create_burst() if burst else nullcontext() as used:
-        execution = BoundExecution(compilation, inputs, outputs, used)
-        if warmup_runs or warmup_min_secs:
-            control = RunControl(runs=warmup_runs, min_s=warmup_min_secs, max_s=max_secs)
-            with progress("warming up", quiet=json) as bar:
-                warmup = repeat(execution.time_once, control, bar.advance_to)
-        elsewhere = executions_on_cpu(compilation)
-        with progress("measuring", quiet=json) as bar:
-            steady = repeat(
-                execution.time_once, RunControl(runs=runs, min_s=min_secs, max_s=max_secs), bar.advance_to
-            )
-        steps = describe_steps(compilation, elsewhere)
-        with status("profiling", quiet=json):
-            profiles = median_profile(compilation, execution.time_once) if profile else ()
-
-    document = {
-        "model": str(model),
-        "inputs": f"random (seed {SEED})",
-        "input_shapes": {slot.key: list(array.shape) for slot, array in zip(slots, inputs, strict=True)},
-        "burst": burst,
-        "steps": steps,
-        "fallback": compilation.report.fallback,
-        "load_ms": load_s * 1e3,
-        "startup": wanted.value,
-        "prepare_ms": prepare_s * 1e3,
-        "optimized_ms": optimized_s * 1e3 if wanted is nd.Startup.INSTANT else None,
-        "status": str(compilation.status),
-        "first_ms": first_s * 1e3,
-        "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
-        "steady": summarise(steady),
-    }
-    if profile:
-        document["profile"] = describe_profile(loaded, profiles)
+    before = {path: read_run(path) for path in earlier}
+    document = measure(
+        BenchmarkSettings(
+            model=model,
+            devices=device or (),
+            warmup=RunControl(runs=warmup_runs, min_s=warmup_min_secs, max_s=max_secs),
+            control=RunControl(runs=runs, min_s=min_secs, max_s=max_secs),
+            delay_s=delay,
+            frequency_hz=frequency,
+            signature=signature,
+            shapes=shape or (),
+            threads=threads,
+            startup=startup_of(startup or nd.Startup.OPTIMIZED.value),
+            burst=burst,
+            profile=profile or profile_csv is not None,
+            clients=client_counts(clients) if clients else (),
+            reference=reference,
+            require_full_delegation=require_full_delegation,
+            peers=peers or onnx is not None,
+            onnx=onnx,
+            trace=trace,
+            quiet=json,
+        )
+    )
+    for path, found in before.items():
+        document["comparison"] = _comparison(str(path), found, "this run", document)
+    _write_files(document, output=output, csv=csv, profile_csv=profile_csv, svg=svg)
     if json:
         write_json(document)
     else:
-        _show(document)
+        from neurald.service.benchmark.report import show
+
+        show(document, histogram=histogram)
 
 
-def _cached(step: dict[str, Any]) -> str:
-    """Describes the role of the cache in preparing a step; empty if it was not used."""
-    if step["cache"] == "off":
-        return ""
-    return f" (cache {step['cache']}{': ' if step['reason'] else ''}{step['reason']})"
+def _write_files(
+    document: dict[str, Any],
+    *,
+    output: Path | None,
+    csv: Path | None,
+    profile_csv: Path | None,
+    svg: Path | None,
+) -> None:
+    if output is not None:
+        import msgspec
+
+        output.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    if csv is not None:
+        from neurald.service.benchmark.table_file import write_csv
+
+        write_csv(csv, document)
+    if profile_csv is not None:
+        from neurald.service.benchmark.table_file import write_profile_csv
+
+        write_profile_csv(profile_csv, document["profile"])
+    if svg is not None:
+        from neurald.service.benchmark.histogram import svg_histogram
+
+        title = f"{document['model']}: {document['steady']['runs']} runs"
+        svg.write_text(svg_histogram(document["latencies_ms"], title), encoding="utf-8")
 
 
-def _show(document: dict[str, Any]) -> None:
-    from neurald.service.console.device_choice import fallback_messages
-    from neurald.service.console.output import printable, write_line, write_table
-    from neurald.service.console.profile import show_profile
+def _comparison(before: str, first: Any, after: str, second: Any) -> dict[str, Any]:
+    from neurald.service.benchmark.comparison import compare_runs, latencies_of
 
-    warmup, steady = document["warmup"], document["steady"]
-    steps = ", then ".join(
-        f"{step['operations']} operation{'s' if step['operations'] != 1 else ''} on "
-        f"{step['device']}{_cached(step)}"
-        for step in document["steps"]
-    )
-    write_line(
-        printable(
-            f"{document['model']}: {steps}; {document['inputs']} "
-            f"inputs{', in a burst' if document['burst'] else ''}"
-        )
-    )
-    for sentence in fallback_messages(document["steps"], document["fallback"]):
-        write_line(printable(f"warning: {sentence}"))
-    rows = [
-        ("load", "1", f"{document['load_ms']:.3f}"),
-        ("prepare", "1", f"{document['prepare_ms']:.3f}"),
-        ("first run", "1", f"{document['first_ms']:.3f}"),
-    ]
-    if document["optimized_ms"] is not None:
-        rows.append(("until optimized", "1", f"{document['optimized_ms']:.3f}"))
-    if warmup["runs"]:
-        rows.append(("warm-up, mean", str(warmup["runs"]), f"{warmup['mean_ms']:.3f}"))
-    names = ("min", "median", "mean", "p90", "p99", "max", "std")
-    rows += [(f"steady, {name}", str(steady["runs"]), f"{steady[f'{name}_ms']:.3f}") for name in names]
-    write_table(("phase", "runs", "ms"), rows, right=("runs", "ms"))
-    write_line(f"{steady['inferences_per_s']:.1f} inferences/s")
-    if "profile" in document:
-        show_profile(document["profile"], steady["median_ms"])
+    statistics = compare_runs(latencies_of(first, before), latencies_of(second, after))
+    return {"before": before, "after": after, "statistics": statistics}
+
+
+def _compare_only(paths: list[Path], *, json: bool) -> None:
+    """Compares two earlier runs."""
+    if not paths:
+        raise typer.BadParameter("a model is expected", param_hint=_MODEL)
+    if len(paths) != 2:
+        raise typer.BadParameter("--compare without a model takes two files")
+    from neurald.service.benchmark.comparison import read_run
+    from neurald.service.benchmark.report import show_comparison
+    from neurald.service.console.output import write_json
+
+    first, second = map(read_run, paths)
+    found = _comparison(str(paths[0]), first, str(paths[1]), second)
+    if json:
+        write_json(found)
+    else:
+        show_comparison(found)

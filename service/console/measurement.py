@@ -88,7 +88,10 @@ class BoundExecution:
 
 
 def repeat(
-    time_once: Callable[[], float], control: RunControl, on_progress: Callable[[float], None] = lambda _: None
+    time_once: Callable[[], float],
+    control: RunControl,
+    on_progress: Callable[[float], None] = lambda _: None,
+    pause: Callable[[], None] = lambda: None,
 ) -> list[float]:
     """Runs at least once, until `control` says to stop.
 
@@ -96,6 +99,7 @@ def repeat(
         time_once: runs once and returns the duration in seconds.
         control: when to stop.
         on_progress: called after each run with the completed share, from 0 to 1.
+        pause: called between runs.
 
     Returns:
         The duration of each run in seconds.
@@ -107,4 +111,6 @@ def repeat(
         seconds.append(time_once())
         share = control.share_done(len(seconds), time.perf_counter() - start)
         on_progress(min(share, 1.0))
+        if share < 1:
+            pause()
     return seconds

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from neurald.runtime.plan.status import StepStatus as StepStatus
     from neurald.runtime.plan.status import StepTier as StepTier
     from neurald.runtime.tflite import load_tflite as load_tflite
+    from neurald.runtime.tracing.trace import Trace as Trace
+    from neurald.runtime.tracing.trace import trace as trace
 
 _HOMES = {
     "BadData": "hal.errors",
@@ -109,6 +111,7 @@ _HOMES = {
     "StepStatus": "runtime.plan.status",
     "StepTier": "runtime.plan.status",
     "TensorInfo": "runtime.function.tensor_info",
+    "Trace": "runtime.tracing.trace",
     "UnavailableDevice": "hal.errors",
     "UnexpectedNull": "hal.errors",
     "Unmappable": "hal.errors",
@@ -122,6 +125,7 @@ _HOMES = {
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",
     "supported_operations": "runtime.devices.discovery",
+    "trace": "runtime.tracing.trace",
     "warm": "runtime.cache_warming",
 }
 

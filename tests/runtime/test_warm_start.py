@@ -24,6 +24,8 @@ _UNUSED = (
     "google.protobuf",
     "grpc",
     "asyncio",
+    "hashlib",
+    "hmac",
     "numpy",
     "secrets",
     "socket",

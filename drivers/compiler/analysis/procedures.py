@@ -14,6 +14,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     HashSums,
     Positions,
     RescaledProduct,
+    RunningSum,
     Sampling,
     Scatter,
     SoftSelection,
@@ -77,6 +78,8 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
         return _hash_sums(*inputs)
     if isinstance(algorithm, RescaledProduct):
         return _rescaled_product(algorithm, *inputs)
+    if isinstance(algorithm, RunningSum):
+        return _running_sum(algorithm, *inputs)
     if isinstance(algorithm, SoftSelection):
         return _selected_softly(algorithm, *inputs)
     boxes, scores, *limits = inputs
@@ -93,6 +96,14 @@ def _rescaled_product(algorithm: RescaledProduct, factors: Array) -> Array:
         scaled = product * factor * algorithm.multiplier + rounding
         product = np.clip(scaled >> algorithm.bits, limits.min, limits.max)
     return product.astype(np.int32)
+
+
+def _running_sum(algorithm: RunningSum, source: Array) -> Array:
+    ordered = source[:, ::-1] if algorithm.is_reverse else source
+    sums = np.cumsum(ordered, axis=1, dtype=source.dtype)
+    if algorithm.is_exclusive:
+        sums = np.concatenate((np.zeros_like(sums[:, :1]), sums[:, :-1]), axis=1)
+    return sums[:, ::-1] if algorithm.is_reverse else sums
 
 
 def _hash_sums(seeds: Array, rows: Array, weights: Array) -> Array:

@@ -11,6 +11,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     HashSums,
     Positions,
     RescaledProduct,
+    RunningSum,
     Sampling,
     Scatter,
     SoftSelection,
@@ -43,6 +44,9 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 
 _ACCUMULATOR_TYPES = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
+#: Types and number of axes of running sums.
+_ADDED = (Scalar.FLOAT32, Scalar.FLOAT64, Scalar.INT32, Scalar.INT64)
+_RUNNING_SUM_RANK = 3
 #: Operations whose operand types differ from the result's.
 _MIXED = COMPARISONS | {Op.CONVERT, Op.REINTERPRET, Op.SELECT, Op.FIXED_POINT, Op.FIXED_POINT_UP}
 
@@ -206,6 +210,9 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
     if isinstance(algorithm, RescaledProduct):
         yield from _rescaled_product_errors(node, algorithm)
         return
+    if isinstance(algorithm, RunningSum):
+        yield from _running_sum_errors(node)
+        return
     if isinstance(algorithm, StringEquality | StringSearch):
         yield from _string_errors(node, algorithm)
         return
@@ -294,6 +301,14 @@ def _rescaled_product_errors(node: Procedure, algorithm: RescaledProduct) -> Ite
         yield "there must be a product for each column"
     if not 0 <= algorithm.multiplier < 1 << 15 or not 1 <= algorithm.bits <= 62:
         yield f"the multiplier {algorithm.multiplier} or the {algorithm.bits} bits are out of range"
+
+
+def _running_sum_errors(node: Procedure) -> Iterator[str]:
+    (source,) = node.inputs
+    if source.type is not node.output.type or source.type not in _ADDED:
+        yield f"it adds {source.type.name} to {node.output.type.name}"
+    if len(source.shape) != _RUNNING_SUM_RANK or source.shape != node.output.shape:
+        yield f"its shape does not fit {_text(source)}"
 
 
 def _string_errors(node: Procedure, algorithm: StringEquality | StringSearch) -> Iterator[str]:

@@ -144,6 +144,21 @@ class CombinedRows(Struct, frozen=True, kw_only=True):
     combiner: Combiner
 
 
+class RunningSum(Struct, frozen=True, kw_only=True):
+    """Adds elements along the second of three axes.
+
+    Input and output: (outer, length, inner), FLOAT32, FLOAT64, INT32 or INT64. Each element of the
+    output is the sum of those before it, in any order of additions, and of itself.
+
+    Attributes:
+        is_exclusive: True if the element itself is not added.
+        is_reverse: True if the elements after it are added, instead of those before it.
+    """
+
+    is_exclusive: bool
+    is_reverse: bool
+
+
 #: The number of products that a `RescaledProduct` computes at once.
 PRODUCT_LANES: Final = 8
 
@@ -194,6 +209,7 @@ Algorithm: TypeAlias = (
     | SoftSelection
     | HashSums
     | RescaledProduct
+    | RunningSum
     | StringEquality
     | StringSearch
 )

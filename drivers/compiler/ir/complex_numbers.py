@@ -8,7 +8,7 @@ from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import OperandType
 
 #: Types of complex numbers, and of their parts.
-_PARTS = {
+_PARTS: "dict[OperandType, np.dtype[np.generic]]" = {
     OperandType.TENSOR_COMPLEX64: np.dtype(np.float32),
     OperandType.TENSOR_COMPLEX128: np.dtype(np.float64),
 }

@@ -1,14 +1,15 @@
 """The library of the first tier: its kernels as machine code, compiled once for a machine.
 
 The first model of a machine finds no library. It is compiled in the background then, in another
-process, and kept in the cache. Models use it as soon as it is there.
+process, and kept in the cache. Models use it as soon as it is there. Nothing of the compiler is
+imported for that in the process of an application.
 """
 
-import hashlib
 import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -17,7 +18,8 @@ import msgspec
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.device import Artifact, Variants
-from neurald.hal.errors import BadData
+from neurald.hal.digests import DIGEST_BYTES, digest_of
+from neurald.hal.errors import BadData, Cancelled, Error
 from neurald.hal.execution.background import worker
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.process.fork import forkable_lock
@@ -26,7 +28,6 @@ from neurald.hal.sync.cancellation import Cancellation
 _LOG = logging.getLogger(__name__)
 
 _MAGIC: Final = b"ncpl0001"
-_DIGEST_BYTES: Final = 32
 _NAME: Final = b"first tier"
 
 
@@ -41,10 +42,15 @@ class FirstTierLibrary:
 
     Args:
         target: the target of its code.
+        compile_apart: compiles it in another process, and returns the artifact; None to compile it in
+            this process.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(
+        self, target: Target, compile_apart: Callable[[Cancellation], Artifact] | None = None
+    ) -> None:
         self.target = target
+        self._compile_apart = compile_apart
         self._lock = forkable_lock()
         self._codes: tuple[bytes, ...] | None = None
         #: The process that compiles it; a forked child begins again.
@@ -91,34 +97,46 @@ class FirstTierLibrary:
         self._ready.set()
 
     def _compile(self, variants: Variants | None, cancellation: Cancellation) -> None:
-        from neurald.drivers.cpu.first_tier.kernels.units import library_units
-        from neurald.drivers.cpu.native.compile_helper import CompileHelper
-        from neurald.drivers.cpu.native.llvm import link_image
-        from neurald.drivers.cpu.native.object_code import ObjectCompilation
-
         started = time.perf_counter()
-        helper = CompileHelper(self.target)
-        cancellation.call_on_cancel(helper.close)
-        step_program = step_program_unit()
-        with ObjectCompilation(self.target, helper=helper, is_apart=True) as compilation:
-            for unit in library_units(self.target):
-                compilation.add(unit)
-            if not process.has_step_program:
-                compilation.add(step_program)
-            found = compilation.finish()
-        program = process.step_program(self.target, found.pop(step_program.name, None))
-        codes = link_image(tuple(found.values()))
-        self._codes = codes
+        artifact = self._compiled(cancellation)
+        stored = read_library(artifact, self.target)
+        process.step_program(self.target, stored.step_program)
+        self._codes = stored.codes
         if variants is not None:
-            artifact = write_library(self.target, codes, program.code)
             variants.store(_NAME, artifact, (time.perf_counter() - started) * 1e3)
         self._ready.set()
+
+    def _compiled(self, cancellation: Cancellation) -> Artifact:
+        if self._compile_apart is not None:
+            try:
+                return self._compile_apart(cancellation)
+            except Cancelled:
+                raise
+            except Error as error:
+                _LOG.info("the kernels of the first tier are compiled in this process: %s", error)
+        return compile_library(self.target)
+
+
+def compile_library(target: Target) -> Artifact:
+    """Compiles the library and returns its artifact. Imports the compiler."""
+    from neurald.drivers.cpu.first_tier.kernels.units import library_units
+    from neurald.drivers.cpu.native.compile_helper import process_count
+    from neurald.drivers.cpu.native.llvm import link_image
+    from neurald.drivers.cpu.native.object_code import ObjectCompilation
+
+    step_program = step_program_unit()
+    with ObjectCompilation(target, processes=process_count()) as compilation:
+        for unit in (step_program, *library_units(target)):
+            compilation.add(unit)
+        found = compilation.finish()
+    (program,) = link_image((found.pop(step_program.name),))
+    return write_library(target, link_image(tuple(found.values())), program)
 
 
 def write_library(target: Target, codes: tuple[bytes, ...], step_program: bytes) -> Artifact:
     """Writes an artifact for `read_library`."""
     content = msgspec.msgpack.encode(_Stored(target=target.name, codes=codes, step_program=step_program))
-    digest = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    digest = digest_of(content)
     return Artifact(model=(HostMemory(_MAGIC + digest + content),), data=(HostMemory(b"-"),))
 
 
@@ -129,9 +147,9 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
         BadData: it is damaged, or for another target.
     """
     memory = artifact.model[0].view() if artifact.model else memoryview(b"")
-    start = len(_MAGIC) + _DIGEST_BYTES
+    start = len(_MAGIC) + DIGEST_BYTES
     digest, content = memory[len(_MAGIC) : start], memory[start:]
-    expected = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    expected = digest_of(content)
     if bytes(memory[: len(_MAGIC)]) != _MAGIC or digest != expected:
         raise BadData("the cache file is damaged or no library of the CPU driver")
     try:

@@ -5,7 +5,6 @@ another batch of the same layers, or other options compiles only what is new. Al
 pack, which a compilation reads once, and writes if it has compiled others.
 """
 
-import hashlib
 import logging
 import threading
 from collections.abc import Mapping
@@ -16,12 +15,12 @@ import msgspec
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.device import Artifact, Variants
+from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.memory.pool import HostMemory
 
 _LOG = logging.getLogger(__name__)
 
 _MAGIC: Final = b"ncpk0001"
-_DIGEST_BYTES: Final = 32
 #: Maximum size of the pack; the oldest kernels are dropped.
 _PACK_BYTES: Final = 8 << 20
 
@@ -88,7 +87,7 @@ class KernelStore:
 def _read(artifact: Artifact) -> dict[str, _KeptKernel]:
     """Reads a pack; a damaged one is empty."""
     memory = artifact.model[0].view() if artifact.model else memoryview(b"")
-    start = len(_MAGIC) + _DIGEST_BYTES
+    start = len(_MAGIC) + DIGEST_BYTES
     content = memory[start:]
     if bytes(memory[:start]) != _MAGIC + _digest(content):
         _LOG.info("a pack of kernels is damaged; they are compiled again")
@@ -101,4 +100,4 @@ def _read(artifact: Artifact) -> dict[str, _KeptKernel]:
 
 
 def _digest(content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    return digest_of(content)

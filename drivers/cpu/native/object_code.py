@@ -78,8 +78,6 @@ class ObjectCompilation:
         processes: maximum number of compiling processes.
         helper: a helper that was already started; it is ended with the others.
         store: object code that is kept; None if nothing is.
-        is_apart: whether to compile everything in the helpers, unless they fail, so that this process
-            does not load LLVM.
     """
 
     def __init__(
@@ -89,7 +87,6 @@ class ObjectCompilation:
         processes: int = 1,
         helper: CompileHelper | None = None,
         store: KernelStore | None = None,
-        is_apart: bool = False,
     ) -> None:
         self._store = store
         self._texts: dict[str, str] = {}
@@ -98,7 +95,6 @@ class ObjectCompilation:
         self._codes: dict[str, bytes | None] = {}
         self._work = UnitQueue()
         self._helpers: list[CompileHelper] = []
-        self._is_apart = is_apart
         if helper is not None:
             self._serve(helper)
 
@@ -146,12 +142,11 @@ class ObjectCompilation:
         """
         work = self._work
         work.close()
-        is_apart = self._is_apart and bool(self._helper_count)
-        while not is_apart and (unit := work.next(is_here=True)) is not None:
+        while (unit := work.next(is_here=True)) is not None:
             work.finished(unit, _code(unit, self._target))
             done = len(work.codes) / max(1, len(self._codes))
             report_progress(GENERATION_SHARE + done * (1 - GENERATION_SHARE))
-        if not work.wait(_MAX_STALL_S, for_waiting=is_apart):
+        if not work.wait(_MAX_STALL_S):
             _LOG.warning(
                 "compile helpers made no progress for %.0f s; their units are compiled in this process",
                 _MAX_STALL_S,

@@ -83,19 +83,17 @@ class UnitQueue:
                 self._returned.append(unit)
                 self._changed.notify_all()
 
-    def wait(self, patience_s: float, *, for_waiting: bool = False) -> bool:
+    def wait(self, patience_s: float) -> bool:
         """Waits until no unit is being compiled.
 
         Args:
             patience_s: how long to wait without any change.
-            for_waiting: whether to wait until helpers have taken the waiting units, too, unless a
-                helper has failed.
 
         Returns:
             False if nothing changed for `patience_s` seconds.
         """
         with self._changed:
-            while self._taken or (for_waiting and self._waiting and not self._returned):
+            while self._taken:
                 if not self._changed.wait(patience_s):
                     return False
             return True

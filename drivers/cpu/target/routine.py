@@ -1,9 +1,10 @@
 """Routines: the LLVM IR of a kernel, and the properties that are needed to run it."""
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from neurald.hal.digests import name_of
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.ir.extent import Extent
@@ -99,4 +100,4 @@ class Routine(Struct, frozen=True, kw_only=True):
 
 
 def _digest(text: str) -> str:
-    return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
+    return name_of(text, 8)

@@ -148,7 +148,7 @@ class DeviceServer:
         self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only calls submit
-            options=server_options(shares_port=shares_port),
+            options=server_options(is_local=address.is_loopback, shares_port=shares_port),
             maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING_CALLS,
             interceptors=[
                 *(() if self._certificates is None else (self._certificates,)),
@@ -162,7 +162,7 @@ class DeviceServer:
         self._service = GrpcService(
             self.handler, self.streams, has_channel=address.path is not None, find_access=self._access
         )
-        self.grpc.add_generic_rpc_handlers((self._service.handlers(),))
+        self.grpc.add_generic_rpc_handlers(self._service.handlers())
         self._channel: ChannelServer | None = None
         self._serving: tuple[threading.Thread, ...] = ()
 

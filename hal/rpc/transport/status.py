@@ -32,6 +32,8 @@ MAX_REPLY_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 20
 
 SESSION_KEY = "neurald-session"
+#: Metadata of an execution with data whose client expects its results in one message.
+ONE_REPLY = ("neurald-replies", "1")
 _CODE_KEY = "neurald-code"
 #: Statuses are sent in headers, which have a limit of their own, and encode a byte in up to three.
 _MAX_DETAILS_BYTES = 2000
@@ -80,12 +82,17 @@ _SERVER_OPTIONS = (
     ("grpc.max_connection_idle_ms", 30_000),
 )
 _MAX_CONNECTIONS = 1024
+#: What a client may send before the daemon takes it. gRPC's window follows the link, which takes
+#: 1 MiB for each connection through which many bytes came, and is of no use without a distance.
+_LOCAL_WINDOW_BYTES = 1 << 19
+_LOCAL_OPTIONS = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", _LOCAL_WINDOW_BYTES))
 
 
-def server_options(*, shares_port: bool = False) -> tuple[tuple[str, int], ...]:
+def server_options(*, is_local: bool, shares_port: bool = False) -> tuple[tuple[str, int], ...]:
     """Returns the options of a gRPC server, which leave half of the descriptors to other uses.
 
     Args:
+        is_local: whether all clients are on this host.
         shares_port: whether another process of this user may listen at the same port, and serve
             some of the connections.
     """
@@ -95,6 +102,7 @@ def server_options(*, shares_port: bool = False) -> tuple[tuple[str, int], ...]:
         connections = min(connections, descriptors // 2)
     return (
         *_SERVER_OPTIONS,
+        *(_LOCAL_OPTIONS if is_local else ()),
         ("grpc.so_reuseport", int(shares_port)),
         ("grpc.max_allowed_incoming_connections", connections),
     )

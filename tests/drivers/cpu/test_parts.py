@@ -15,6 +15,7 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.hal.device import Artifact, PrepareOptions
+from neurald.hal.digests import DIGEST_BYTES
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
@@ -44,7 +45,7 @@ def read(device: Any, artifact: Artifact, model: nd.Model = MODEL) -> list[Any]:
 
 def changed(artifact: Artifact, change: Any) -> Artifact:
     """Returns the artifact with changed content and a valid digest."""
-    start = len(parts._MAGIC) + parts._DIGEST_BYTES
+    start = len(parts._MAGIC) + DIGEST_BYTES
     (graph,) = msgspec.msgpack.decode(artifact.model[0].view()[start:], type=parts._Stored)
     content = msgspec.msgpack.encode(change(graph))
     return Artifact(model=(HostMemory(parts._MAGIC + parts._digest(content) + content),), data=artifact.data)

@@ -201,7 +201,9 @@ def test_of_another_format(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patch:
         patch.setattr("neurald.hal.cache.entry.FORMAT", FORMAT + 1)
         stored(directory, PARTS)
-    assert load(directory) == Miss(reason="the entry cannot be used: its format is 3; 2 is expected")
+    assert load(directory) == Miss(
+        reason=f"the entry cannot be used: its format is {FORMAT + 1}; {FORMAT} is expected"
+    )
 
 
 @pytest.mark.parametrize(("model", "data"), [(1, 1), (2, 0), (2, 2), (3, 1), (0, 0)])

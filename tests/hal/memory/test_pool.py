@@ -15,9 +15,56 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align, checked_range
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align, anonymous, checked_range
 
 pytestmark = pytest.mark.quick
+
+
+def test_parts_that_are_read_once_leave_the_process() -> None:
+    size = (1 << 20) + 100
+    content = os.urandom(size)
+    memory = SharedMemory.constant(memoryview(content))
+    assert resident_bytes(memory) == 0
+    assert b"".join(map(bytes, memory.parts())) == content
+    assert resident_bytes(memory) == 0
+    # Pages that are only in part in the range may stay.
+    for offset, length in ((100, 5000), (12345, 900_000), (mmap.PAGESIZE, 3 * mmap.PAGESIZE)):
+        assert b"".join(map(bytes, memory.parts(offset, length))) == content[offset : offset + length]
+        assert resident_bytes(memory) <= 1 << 17
+    assert bytes(memory.view()) == content
+    assert resident_bytes(memory) >= size
+    assert [*memory.parts(size, 0)] == []
+    with pytest.raises(BadData):
+        next(memory.parts(size, 1))
+
+
+def test_parts_of_private_memory_stay() -> None:
+    private = anonymous(3 * mmap.PAGESIZE)
+    private[:] = b"x" * len(private)
+    assert b"".join(HostMemory(private).parts()) == b"x" * len(private)
+    assert private[:] == b"x" * len(private)
+
+
+def test_ranges_are_copied_one_after_the_other() -> None:
+    first, second = HostMemory(bytes(range(200))), SharedMemory.constant(memoryview(b"abcdef" * 70_000))
+    copied = SharedMemory.constants([(first, 3, 100), (second, 6, 400_000), (first, 0, 1)])
+    assert copied.readonly
+    assert copied.size == 128 + 400_000 + 1
+    assert bytes(copied.view(0, 100)) == bytes(range(3, 103))
+    assert bytes(copied.view(100, 28)) == bytes(28)
+    assert bytes(copied.view(128, 400_000)) == (b"abcdef" * 70_000)[6:400_006]
+    assert bytes(copied.view(128 + 400_000)) == b"\0"
+    SharedMemory.check(copied.fd, copied.size, constant=True)
+    with pytest.raises(BadData):
+        SharedMemory.constants([(first, 100, 101)])
+
+
+def resident_bytes(memory: Memory) -> int:
+    """Returns how much of a memory is resident in this process, according to the kernel."""
+    start = f"{memory.address:x}-"
+    lines = iter(Path("/proc/self/smaps").read_text("ascii").splitlines())
+    next(line for line in lines if line.startswith(start))
+    return 1024 * int(next(line for line in lines if line.startswith("Rss:")).split()[1])
 
 
 @given(st.integers(-5, 50), st.integers(-5, 50), st.integers(0, 50))

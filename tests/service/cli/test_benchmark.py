@@ -1,4 +1,6 @@
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from support.daemon.command_line import invoke, invoke_json
@@ -247,3 +249,85 @@ def test_a_model_that_could_not_be_prepared_says_why(failing: FailingDevice) -> 
     )
     result = invoke("run", MODEL)
     assert "the whole model was prepared for the CPU device" in result.stderr
+
+
+# What is measured besides
+
+
+def test_where_time_and_memory_go() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK)
+    assert document["delegation"] == {
+        "kind": "none",
+        "operations": {"cpu": document["steps"][0]["operations"]},
+        "steps": 1,
+    }
+    parts = document["parts"]
+    assert parts["total_ms"] >= parts["compute_ms"] > 0
+    assert parts["runtime_ms"] >= 0
+    memory = document["memory"]
+    assert 0 < memory["before_load"]["resident_bytes"] <= memory["after_runs"]["peak_bytes"]
+    assert len(document["latencies_ms"]) == document["steady"]["runs"]
+
+
+def test_clients_accuracy_and_drawings(tmp_path: Path) -> None:
+    svg, csv, kernels, output = (tmp_path / name for name in ("a.svg", "a.csv", "k.csv", "a.json"))
+    result = invoke(
+        *("benchmark", MODEL, *QUICK, "--clients", "1,2", "--reference", "reference", "--histogram"),
+        *("--svg", str(svg), "--csv", str(csv), "--profile-csv", str(kernels), "--output", str(output)),
+    )
+    assert result.exit_code == 0, result.stderr
+    for words in ("no delegation", "part of a run", "clients", "differences from reference", "MiB at most"):
+        assert words in result.stdout
+    assert svg.read_text().startswith("<svg")
+    rows = dict(line.split(",", 1) for line in csv.read_text().splitlines() if '"' not in line)
+    assert rows["steady.runs"] == "7"
+    assert "CONV_2D" in kernels.read_text()
+    document = json.loads(output.read_text())
+    assert [each["clients"] for each in document["clients"]] == [1, 2]
+    assert document["accuracy"]["outputs"][0]["max_abs"] <= 1
+
+
+def test_flags_of_other_tools() -> None:
+    arguments = ("--num_runs=5", "--min_secs=0", "--warmup_min_secs=0", "--use_xnnpack=true")
+    result = invoke("benchmark", f"--graph={MODEL}", *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["steady"]["runs"] == 5
+    assert "--use_xnnpack has no effect here" in result.stderr
+    assert invoke_json("benchmark", "-m", MODEL, "-niter", "4", "-t", "0", *QUICK[4:])["steady"]["runs"] == 4
+
+
+def test_two_runs_are_compared(tmp_path: Path) -> None:
+    before, after = str(tmp_path / "before.json"), str(tmp_path / "after.json")
+    for path in (before, after):
+        assert invoke("benchmark", MODEL, *QUICK, "--output", path).exit_code == 0
+    alone = invoke_json("benchmark", "--compare", before, after)
+    assert [each["statistic"] for each in alone["statistics"]] == ["median", "mean", "p90", "p99"]
+    assert "95 % interval" in invoke("benchmark", "--compare", before, "--compare", after).stdout
+    with_run = invoke_json("benchmark", MODEL, *QUICK, "--compare", before)
+    assert with_run["comparison"]["before"] == before
+
+
+def test_what_is_required_does_not_hold() -> None:
+    result = invoke("benchmark", MODEL, *QUICK, "--require-full-delegation")
+    assert (result.exit_code, "full delegation is required; found no delegation" in result.stderr) == (
+        1,
+        True,
+    )
+    for wrong in ([], ["--compare", "a.json"], [MODEL, "--compare", "a.json", "--compare", "b.json"]):
+        assert invoke("benchmark", *wrong).exit_code == 2
+    assert "of clients" in invoke("benchmark", MODEL, "--clients", "x").stderr
+
+
+def test_other_runtimes_are_reported() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK, "--peers")
+    assert [each["engine"] for each in document["peers"]] == ["litert", "openvino"]
+    assert all("error" in each or each["steady"]["runs"] for each in document["peers"])
+
+
+def test_a_trace_is_written(tmp_path: Path) -> None:
+    for command in (["benchmark", MODEL, *QUICK], ["run", MODEL]):
+        path = tmp_path / f"{command[0]}.json"
+        assert invoke(*command, "--trace", str(path)).exit_code == 0
+        names = [event["name"] for event in json.loads(path.read_text())["traceEvents"]]
+        assert "run" in names
+        assert "load" in names

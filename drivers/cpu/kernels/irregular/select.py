@@ -8,6 +8,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     HashSums,
     Positions,
     RescaledProduct,
+    RunningSum,
     Sampling,
     Scatter,
     SoftSelection,
@@ -22,6 +23,7 @@ from neurald.drivers.cpu.kernels.irregular import (
     entropy,
     hashes,
     products,
+    running_sums,
     scatter,
     search,
     soft_selection,
@@ -53,6 +55,8 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return soft_selection.routine(kernel, node, algorithm, target)
     if isinstance(algorithm, RescaledProduct):
         return products.routine(kernel, node, algorithm)
+    if isinstance(algorithm, RunningSum):
+        return running_sums.routine(kernel, node, algorithm, target)
     if isinstance(algorithm, StringEquality):
         return strings.equality(kernel, node)
     if isinstance(algorithm, StringSearch):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.expression import Axis, Linear, Load
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.offsets import offset_of
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -23,29 +24,30 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Row of a block, the unit of interleave instructions.
 _ROW_BYTES = 16
+#: Sizes of runs of elements that are moved as one.
+_RUN_BYTES = (2, 4, 8)
 
 
 class _Movement(Struct, frozen=True, kw_only=True):
-    """A transposing movement.
+    """A transposing movement of elements, or of short runs of elements that stay together.
 
     Attributes:
-        kernel: the kernel, with its axes split and joined.
-        load: its body.
+        axes: those of the kernel, split and joined, but that of a run.
+        source: the value that is transposed.
+        size_bytes: the size of an element or run.
+        alignment: that of the elements, in bytes.
         near: the axis along which the source is contiguous; the output is along the last one.
         offset: the offset of the first element in the source.
-        strides: the strides of the source by axis, in elements.
+        strides: the strides of the source by axis, in elements or runs.
     """
 
-    kernel: Kernel
-    load: Load
+    axes: tuple[Axis, ...]
+    source: Value
+    size_bytes: int
+    alignment: int
     near: Axis
     offset: int
     strides: dict[Axis, int]
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of an element."""
-        return self.kernel.output.type.size_bytes
 
     @property
     def rows(self) -> int:
@@ -54,8 +56,8 @@ class _Movement(Struct, frozen=True, kw_only=True):
 
     def output_strides(self) -> dict[Axis, int]:
         """Returns the strides of the output by axis, in elements."""
-        shape, axes = self.kernel.shape, self.kernel.axes
-        return {each: math.prod(shape[number + 1 :]) for number, each in enumerate(axes)}
+        lengths = [each.extent for each in self.axes]
+        return {each: math.prod(lengths[number + 1 :]) for number, each in enumerate(self.axes)}
 
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
@@ -63,7 +65,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     movement = _movement(kernel)
     if movement is None:
         return None
-    last, near = movement.kernel.axes[-1], movement.near
+    last, near = movement.axes[-1], movement.near
     joined = max(1, target.vector_bytes // _ROW_BYTES)
     while joined > 1 and last.extent < joined * movement.rows:
         joined //= 2
@@ -71,7 +73,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         return None
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = _TransposeWriter(movement, code, pointer_names(arguments)[movement.load.value], joined)
+    writer = _TransposeWriter(movement, code, pointer_names(arguments)[movement.source], joined)
     writer.write()
     # An instruction per register and pass, and as much for loading and storing.
     registers = kernel.output.size_bytes / (joined * _ROW_BYTES)
@@ -96,14 +98,28 @@ def _movement(kernel: Kernel) -> _Movement | None:
     offset = offset_of(load)
     terms = offset.terms if isinstance(offset, Linear) else ((offset, 1),)
     strides = {term: factor for term, factor in terms if isinstance(term, Axis) and factor > 0}
+    if len(strides) < len(terms):
+        return None
+    first, size_bytes = offset.constant if isinstance(offset, Linear) else 0, load.type.size_bytes
+    axes, run = kernel.axes, kernel.axes[-1]
+    length = run.extent
+    if strides.get(run) == 1 and length * size_bytes in _RUN_BYTES and len(axes) > 1:
+        # Runs along the last axis, such as the two parts of a complex number, are like elements.
+        others = {each: stride for each, stride in strides.items() if each is not run}
+        if any(stride % length for stride in (first, *others.values())):
+            return None
+        strides = {each: stride // length for each, stride in others.items()}
+        axes, first, size_bytes = axes[:-1], first // length, size_bytes * length
     near = next((each for each, stride in strides.items() if stride == 1), None)
-    if len(strides) < len(terms) or near is None or near is kernel.axes[-1]:
+    if near is None or near is axes[-1]:
         return None
     return _Movement(
-        kernel=kernel,
-        load=load,
+        axes=axes,
+        source=load.value,
+        size_bytes=size_bytes,
+        alignment=load.type.size_bytes,
         near=near,
-        offset=offset.constant if isinstance(offset, Linear) else 0,
+        offset=first,
         strides=strides,
     )
 
@@ -118,8 +134,8 @@ class _TransposeWriter:
         self._movement, self._code, self._source = movement, code, source
         self._joined = joined
         self._length = joined * movement.rows
-        last, near = movement.kernel.axes[-1], movement.near
-        self._others = [each for each in movement.kernel.axes[:-1] if each is not near]
+        last, near = movement.axes[-1], movement.near
+        self._others = [each for each in movement.axes[:-1] if each is not near]
         self._extents = [*(each.extent for each in self._others), -(-last.extent // self._length)]
 
     @property
@@ -133,7 +149,7 @@ class _TransposeWriter:
 
     def write(self) -> None:
         code, movement, size = self._code, self._movement, self._movement.size_bytes
-        last, near, rows = movement.kernel.axes[-1], movement.near, movement.rows
+        last, near, rows = movement.axes[-1], movement.near, movement.rows
         written_strides, strides = movement.output_strides(), movement.strides
         with each_work_item(code, self._extents) as (position, _):
             along = self._begin(position[-1], self._length, last.extent)
@@ -151,7 +167,7 @@ class _TransposeWriter:
                 for number, register in enumerate(self._transposed(source, size * strides.get(last, 0))):
                     at = address(code, target, str(number * size * written_strides[near]))
                     kind = self._kind(self._length)
-                    code.effect(f"store {kind} {register}, ptr {at}, align {size}")
+                    code.effect(f"store {kind} {register}, ptr {at}, align {movement.alignment}")
 
     def _begin(self, block: str, length: int, extent: int) -> str:
         """Returns the start of a block; the last one starts earlier to stay in range."""
@@ -180,11 +196,11 @@ class _TransposeWriter:
 
     def _register(self, source: str, row: int, stride_bytes: int) -> str:
         """Loads a row of all joined blocks."""
-        code, rows, size = self._code, self._movement.rows, self._movement.size_bytes
+        code, rows, alignment = self._code, self._movement.rows, self._movement.alignment
         parts = []
         for block in range(self._joined):
             at = address(code, source, str((block * rows + row) * stride_bytes))
-            parts.append(code.fresh(f"load {self._kind(rows)}, ptr {at}, align {size}"))
+            parts.append(code.fresh(f"load {self._kind(rows)}, ptr {at}, align {alignment}"))
         length = rows
         while len(parts) > 1:
             kind, length = self._kind(length), 2 * length

@@ -1,5 +1,9 @@
 """The kernels of the first tier are compiled once, and kept."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +14,26 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.first_tier.library import FirstTierLibrary, read_library, write_library
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import TARGETS
+from neurald.hal.compiling.background import end_processes
 from neurald.hal.device import Artifact, PrepareOptions
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.sync.cancellation import Cancellation
 
 TARGET = TARGETS["generic"]
+
+_PROGRAM = """
+import sys
+from neurald.drivers.cpu.device import CpuDevice
+
+library = CpuDevice().first_tier_library
+assert library.codes(None) is None
+assert library.wait(120)
+print(library.codes(None) is not None)
+used = ("llvmlite.binding", "neurald.drivers.cpu.emit.vector", "neurald.drivers.cpu.first_tier.kernels.units")
+print({name for name in used if name in sys.modules})
+"""
 
 
 class Kept:
@@ -42,6 +60,39 @@ def test_the_library_is_compiled_in_the_background_and_kept() -> None:
     again = FirstTierLibrary(TARGET)
     assert again.codes(kept) == codes
     assert again.wait(0)
+
+
+def test_an_application_compiles_it_in_another_process() -> None:
+    device, kept = CpuDevice(), Kept()
+    assert device.first_tier_library.codes(kept) is None
+    assert device.first_tier_library.wait(120)
+    end_processes()
+    codes = device.first_tier_library.codes(kept)
+    assert codes is not None
+    assert codes == read_library(kept.artifacts[b"first tier"], device._target).codes
+
+
+def test_without_another_process_it_is_compiled_in_this_one() -> None:
+    calls: list[Cancellation] = []
+
+    def fail(cancellation: Cancellation) -> Artifact:
+        calls.append(cancellation)
+        raise OpFailed("no process can start")
+
+    library = FirstTierLibrary(TARGET, fail)
+    assert library.codes(None) is None
+    assert library.wait(120)
+    assert library.codes(None) is not None
+    assert len(calls) == 1
+
+
+def test_the_process_of_an_application_imports_no_compiler_for_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "set()"]
 
 
 def test_models_use_the_library_as_soon_as_it_is_there() -> None:

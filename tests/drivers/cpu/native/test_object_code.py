@@ -190,17 +190,26 @@ def test_a_helper_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatc
     assert process.has_ended
 
 
+def await_helpers(compilation: ObjectCompilation) -> None:
+    """Waits until helpers have taken all units."""
+    deadline = time.monotonic() + 60
+    while compilation._work.waiting_bytes and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def test_helpers_can_compile_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_code", None)  # would be called to compile here
     units = [answering(number) for number in range(700, 710)]
-    with ObjectCompilation(TARGET, helper=CompileHelper(TARGET), is_apart=True) as compilation:
+    with ObjectCompilation(TARGET, helper=CompileHelper(TARGET)) as compilation:
         for unit in units:
             compilation.add(unit)
+        await_helpers(compilation)
         found = compilation.finish()
     assert [answer(found[unit.name], unit.name) for unit in units] == list(range(700, 710))
 
 
 _FORKED = """
+import time
 from neurald.drivers.cpu.native import object_code
 from neurald.drivers.cpu.native.compile_helper import CompileHelper, start_ahead
 from neurald.drivers.cpu.native.llvm import CompilationFailed
@@ -214,9 +223,11 @@ object_code._code = None  # would be called to compile here
 permit_forks()
 helper = CompileHelper(TARGETS["avx2"], 3)
 assert [type(each).__name__ for each in helper.processes] == ["ForkedWorker"] * 3
-with ObjectCompilation(TARGETS["avx2"], helper=helper, is_apart=True) as compilation:
+with ObjectCompilation(TARGETS["avx2"], helper=helper) as compilation:
     for number in range(20):
         compilation.add(Unit(name=f"f{number}", text=f"define i32 @f{number}() {{ ret i32 {number} }}"))
+    while compilation._work.waiting_bytes:
+        time.sleep(0.01)
     assert all(code[:4] == b"\\x7fELF" for code in compilation.finish().values())
 assert all(each.is_closed for each in helper.processes)
 helper = CompileHelper(TARGETS["avx2"])
@@ -255,7 +266,7 @@ def test_what_a_failing_helper_leaves_is_compiled_here() -> None:
     helper = CompileHelper(TARGET)
     (process,) = helper.processes
     process.kill()
-    with ObjectCompilation(TARGET, helper=helper, is_apart=True) as compilation:
+    with ObjectCompilation(TARGET, helper=helper) as compilation:
         for number in range(710, 714):
             compilation.add(answering(number))
         found = compilation.finish()

@@ -1,13 +1,11 @@
 """Lowers TFLite's reductions and CUMSUM."""
 
 import math
-import operator
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.algorithm import PRODUCT_LANES, RescaledProduct
+from neurald.drivers.compiler.ir.algorithm import PRODUCT_LANES, RescaledProduct, RunningSum
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import (
     Expression,
@@ -27,7 +25,6 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
     BOOL_REDUCTIONS,
-    along,
     count_along,
     filled,
     reduce_dimensions,
@@ -51,8 +48,6 @@ _INT32 = -1 << 31, (1 << 31) - 1
 #: Products of quantised values are rescaled at each step, so each step adds expressions. Longer
 #: ones are computed by a procedure.
 _MAX_PRODUCT_TERMS = 64
-#: Number of partial sums that a pass of CUMSUM adds.
-_CUMULATIVE_PARTS = 4
 
 
 def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -199,33 +194,23 @@ def _long_product(
 
 
 def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CUMSUM: each pass adds partial sums, of which each ends right before the one after it."""
+    """Lowers CUMSUM."""
     source, dimension = builder.value(call, "input"), cumulative_axis(call)
-    way = -1 if call.scalar("reverse") else 1
-    length = source.shape[dimension]
-
-    def element(value: Value, at: tuple[Expression, ...], distance: int) -> Expression:
-        """Returns the element `distance` steps before in the sum's direction, or 0."""
-        number = at[dimension] - way * distance
-        return widen(load(value, along(at, dimension, number), (number >= 0) & (number < length), 0))
-
-    def longer(sums: Value, count: int) -> Value:
-        """Returns sums of more elements, which consist of sums of that many."""
-
-        def body(*at: Expression) -> Expression:
-            distances = [number * count for number in range(1, _CUMULATIVE_PARTS) if number * count < length]
-            # The farthest ones are added first, as one after another.
-            parts = [element(sums, at, distance) for distance in reversed(distances)]
-            return reduce(operator.add, [*parts, widen(load(sums, at))])
-
-        return builder.compute(source.shape, body)
-
-    sums, count = source, 1
-    while count < length:
-        sums, count = longer(sums, count), count * _CUMULATIVE_PARTS
-    if call.scalar("exclusive"):
-        sums = builder.compute(source.shape, lambda *at: element(sums, at, 1))
-    return (builder.compute(source.shape, lambda *at: load(sums, at).to(source.type)),)
+    lengths = source.shape[:dimension], source.shape[dimension + 1 :]
+    wide = source
+    if source.type is Scalar.FLOAT16:
+        wide = builder.compute(source.shape, lambda *at: widen(load(source, at)))
+    outer, inner = map(math.prod, lengths)
+    sums = builder.procedure(
+        RunningSum(is_exclusive=bool(call.scalar("exclusive")), is_reverse=bool(call.scalar("reverse"))),
+        builder.reshape(wide, (outer, source.shape[dimension], inner)),
+        output=(outer, source.shape[dimension], inner),
+        type=wide.type,
+    )
+    result = builder.reshape(sums, source.shape)
+    if wide is source:
+        return (result,)
+    return (builder.compute(source.shape, lambda *at: load(result, at).to(source.type)),)
 
 
 LOWERINGS = {

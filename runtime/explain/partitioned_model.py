@@ -1,0 +1,71 @@
+"""The devices that were considered for a model, what was chosen, and its explanation."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from neurald.hal.model.types import Model
+from neurald.runtime.model.branches import MAIN
+from neurald.runtime.partitioning.groups import StepGroup
+from neurald.runtime.partitioning.partitioner import PartitionResult
+from neurald.runtime.partitioning.placement import Candidate, Placement
+
+if TYPE_CHECKING:
+    # Imported on demand: most programs never ask for an explanation.
+    from neurald.runtime.explain.explanation import Explanation
+
+
+class PartitionedModel(Struct, frozen=True, kw_only=True):
+    """The devices that were considered for a model, and the result of the partitioning."""
+
+    candidates: tuple[Candidate, ...]
+    result: PartitionResult
+
+    @property
+    def cpu(self) -> int | None:
+        """The candidate that is the CPU device and can run the whole model; None if there is none."""
+        operations = range(len(self.result.placements[MAIN]))
+        return next(
+            (
+                n
+                for n, candidate in enumerate(self.candidates)
+                if candidate.is_cpu and not any(candidate.unsupported_reason((MAIN, p)) for p in operations)
+            ),
+            None,
+        )
+
+    @property
+    def predicted_cpu_s(self) -> float | None:
+        """The time that is predicted for the whole model on the CPU device, if it is known."""
+        cpu = self.cpu
+        return None if cpu is None else self.result.predicted_s.get(f"all on {self.candidates[cpu].name}")
+
+    def explain(self, model: Model, fallback: str, notes: Iterable[str]) -> "Explanation":
+        """Explains the device choice for every operation.
+
+        Args:
+            model: the model that was partitioned.
+            fallback: why the whole model went to the CPU device; empty if it did not.
+            notes: one line for each event since compilation.
+        """
+        result = self.on_cpu(model, fallback) if fallback else self.result
+        from neurald.runtime.explain.explanation import explain
+
+        return explain(model, self.candidates, result, notes)
+
+    def on_cpu(self, model: Model, reason: str) -> PartitionResult:
+        """Returns the result in which the CPU device runs the whole model, for a reason."""
+        names = [candidate.name for candidate in self.candidates]
+        cpu = next(n for n, candidate in enumerate(self.candidates) if candidate.is_cpu)
+        rejected = {n: reason for n in range(len(names)) if n != cpu}
+        count = len(model.main.operations)
+        placement = Placement(
+            device=cpu, reason=f"the CPU device runs the whole model: {reason}", rejected=rejected
+        )
+        everything = StepGroup(graph=MAIN, device=cpu, operations=tuple(range(count)))
+        return PartitionResult(
+            groups=(everything,),
+            placements={MAIN: (placement,) * count},
+            predicted_s=self.result.predicted_s,
+        )

@@ -1,0 +1,89 @@
+"""Remembers whether plans have turned out faster than the CPU device, for all processes of the user.
+
+A decision belongs to a model's operations and shapes, to the devices and drivers of the plan, to the
+number of threads, and to the machine: if any of them changes, there is none. They are in one small
+file, from which the oldest ones are dropped. Losing them costs another test and nothing else.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from neurald.hal.cache.key import graphs_digest
+from neurald.hal.device import Device
+from neurald.hal.errors import Error
+from neurald.hal.model.types import Model
+from neurald.hal.process.fork import forkable_lock
+from neurald.runtime.costs.store import identity
+from neurald.runtime.devices import kept_file
+
+_FILE: Final = "decisions.json"
+_MAX_DECISIONS: Final = 512
+_MAX_TEXT: Final = 512
+
+
+class Decision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether the CPU device runs a whole model faster than a plan, and the reason."""
+
+    is_cpu: bool
+    reason: str
+
+
+class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: str
+    decisions: dict[str, Decision]
+
+
+_FORMAT: Final = "decisions 1"
+_lock = forkable_lock()
+
+
+def decision_key(
+    model: Model, steps: Sequence[tuple[Device, Sequence[int]]], cpu: Device, threads: int | None
+) -> str:
+    """Returns what a decision belongs to; empty if a driver fails.
+
+    Args:
+        model: the whole model.
+        steps: of the plan: devices and operations.
+        cpu: the CPU device.
+        threads: of an execution.
+    """
+    try:
+        parts = [graphs_digest(model), identity(cpu), str(threads)]
+        parts += [f"{identity(device)} {list(operations)}" for device, operations in steps]
+    except Error:
+        return ""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def load_decision(key: str) -> Decision | None:
+    """Returns the decision of a key, if there is one."""
+    return _load().get(key)
+
+
+def keep_decision(key: str, decision: Decision) -> None:
+    """Remembers a decision, if a file can be written."""
+    with _lock:
+        known = _load()
+        known.pop(key, None)
+        known[key] = Decision(is_cpu=decision.is_cpu, reason=decision.reason[:_MAX_TEXT])
+        while len(known) > _MAX_DECISIONS:
+            del known[next(iter(known))]
+        kept_file.write(_FILE, msgspec.json.encode(_Content(format=_FORMAT, decisions=known)))
+
+
+def _load() -> dict[str, Decision]:
+    for data in kept_file.contents(_FILE):
+        try:
+            content = msgspec.json.decode(data, type=_Content)
+        except (msgspec.MsgspecError, ValueError):
+            continue
+        if content.format == _FORMAT and all(
+            each.reason.isprintable() for each in content.decisions.values()
+        ):
+            return content.decisions
+    return {}

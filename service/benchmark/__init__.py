@@ -1,0 +1,1 @@
+"""What `neurald benchmark` measures, compares and draws."""

@@ -1,0 +1,206 @@
+"""The flags of other benchmark tools, as flags of `neurald benchmark`.
+
+These are TFLite's `benchmark_model`, OpenVINO's `benchmark_app` and TensorRT's `trtexec`. What a flag
+means there is translated, units as well. A flag without a meaning here has no effect, and a note says
+so.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+Translation = Callable[[str], list[str]]
+
+#: A name and its shape, in brackets or after a colon.
+_SHAPE = re.compile(r",?([^\[\],:]+)(?:\[([0-9,]+)\]|:([0-9x]+))")
+
+
+class Takes(Enum):
+    """What follows a flag."""
+
+    VALUE = "a value, after = or as the next argument"
+    TRUTH = "nothing, or true or false"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A flag of another tool.
+
+    Attributes:
+        tool: its name.
+        flag: of the tool, without `=`.
+        shown: what the flag is here, for documentation.
+        translate: returns the flags here for its value.
+        takes: what follows it.
+    """
+
+    tool: str
+    flag: str
+    shown: str
+    translate: Translation
+    takes: Takes = Takes.VALUE
+
+
+_TRUE = ("", "1", "true")
+_FALSE = ("0", "false")
+
+
+def _same(flag: str) -> Translation:
+    return lambda value: [flag, value]
+
+
+def _if_true(*flags: str) -> Translation:
+    return lambda value: list(flags) if value.lower() in _TRUE else []
+
+
+def _scaled(flag: str, factor: float) -> Translation:
+    def translate(value: str) -> list[str]:
+        try:
+            return [flag, f"{float(value) * factor:g}"]
+        except ValueError:
+            return [flag, value]
+
+    return translate
+
+
+def _unless_negative(flag: str) -> Translation:
+    return lambda value: [] if value.startswith("-") else [flag, value]
+
+
+def _positional(value: str) -> list[str]:
+    return [value]
+
+
+def _shapes(value: str) -> list[str]:
+    """Translates `x:1x3,y:2` and `x[1,3],y[2]`."""
+    flags: list[str] = []
+    for name, listed, plain in _SHAPE.findall(value):
+        flags += ["--shape", f"{name}={plain or listed.replace(',', 'x')}"]
+    return flags
+
+
+def _devices(value: str) -> list[str]:
+    """Translates `CPU`, `GPU`, `MULTI:CPU,GPU`."""
+    names = {"CPU": "cpu", "GPU": "opencl"}
+    if value.upper() in ("AUTO", "HETERO", ""):
+        return []
+    listed = value.rpartition(":")[2].split(",")
+    return [flag for each in listed for flag in ("--device", names.get(each.upper(), each))]
+
+
+_LITERT, _OPENVINO, _TENSORRT = "benchmark_model", "benchmark_app", "trtexec"
+
+ALIASES: tuple[Alias, ...] = (
+    Alias(_LITERT, "--graph", "MODEL", _positional),
+    Alias(_LITERT, "--num_runs", "--runs", _same("--runs")),
+    Alias(_LITERT, "--min_secs", "--min-secs", _same("--min-secs")),
+    Alias(_LITERT, "--max_secs", "--max-secs", _same("--max-secs")),
+    Alias(_LITERT, "--warmup_runs", "--warmup-runs", _same("--warmup-runs")),
+    Alias(_LITERT, "--warmup_min_secs", "--warmup-min-secs", _same("--warmup-min-secs")),
+    Alias(_LITERT, "--run_delay", "--delay", _unless_negative("--delay")),
+    Alias(_LITERT, "--run_frequency", "--frequency", _unless_negative("--frequency")),
+    Alias(_LITERT, "--num_threads", "--threads", _unless_negative("--threads")),
+    # `--input_layer` and `--input_layer_shape` belong together; `translated` has them.
+    Alias(_LITERT, "--signature_to_run_for", "--signature", _same("--signature")),
+    Alias(_LITERT, "--enable_op_profiling", "--profile", _if_true("--profile"), Takes.TRUTH),
+    Alias(_LITERT, "--profiling_output_csv_file", "--profile-csv", _same("--profile-csv")),
+    Alias(_LITERT, "--use_gpu", "--device opencl", _if_true("--device", "opencl"), Takes.TRUTH),
+    Alias(
+        _LITERT,
+        "--require_full_delegation",
+        "--require-full-delegation",
+        _if_true("--require-full-delegation"),
+        Takes.TRUTH,
+    ),
+    Alias(_OPENVINO, "-m", "MODEL", _positional),
+    Alias(_OPENVINO, "-d", "--device", _devices),
+    Alias(_OPENVINO, "-niter", "--runs", _same("--runs")),
+    Alias(_OPENVINO, "-t", "--min-secs", _same("--min-secs")),
+    Alias(_OPENVINO, "-nthreads", "--threads", _same("--threads")),
+    Alias(_OPENVINO, "-nireq", "--clients", _same("--clients")),
+    Alias(_OPENVINO, "-shape", "--shape", _shapes),
+    Alias(_OPENVINO, "-data_shape", "--shape", _shapes),
+    Alias(_OPENVINO, "-pc", "--profile", lambda _: ["--profile"], takes=Takes.NOTHING),
+    Alias(_OPENVINO, "-json_stats", "--json", lambda _: ["--json"], takes=Takes.NOTHING),
+    Alias(_TENSORRT, "--iterations", "--runs", _same("--runs")),
+    Alias(_TENSORRT, "--duration", "--min-secs", _same("--min-secs")),
+    Alias(_TENSORRT, "--warmUp", "--warmup-min-secs, in ms there", _scaled("--warmup-min-secs", 1e-3)),
+    Alias(_TENSORRT, "--idleTime", "--delay, in ms there", _scaled("--delay", 1e-3)),
+    Alias(_TENSORRT, "--streams", "--clients", _same("--clients")),
+    Alias(_TENSORRT, "--infStreams", "--clients", _same("--clients")),
+    Alias(_TENSORRT, "--shapes", "--shape", _shapes),
+    Alias(_TENSORRT, "--dumpProfile", "--profile", lambda _: ["--profile"], takes=Takes.NOTHING),
+    Alias(_TENSORRT, "--exportTimes", "--output", _same("--output")),
+)
+
+#: Flags that say what happens here anyway, or only concern the other tool, and what follows them.
+WITHOUT_EFFECT: Mapping[str, Takes] = {
+    "--use_xnnpack": Takes.TRUTH,
+    "--use_nnapi": Takes.TRUTH,
+    "--verbose": Takes.TRUTH,
+    "--report_peak_memory_footprint": Takes.TRUTH,
+    "--allow_fp16": Takes.TRUTH,
+    "-hint": Takes.VALUE,
+    "-api": Takes.VALUE,
+    "-infer_precision": Takes.VALUE,
+    "-report_type": Takes.VALUE,
+    "--avgRuns": Takes.VALUE,
+    "--percentile": Takes.VALUE,
+    "--useSpinWait": Takes.NOTHING,
+    "--noDataTransfers": Takes.NOTHING,
+    "--separateProfileRun": Takes.NOTHING,
+}
+
+
+def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Translates the flags of other tools.
+
+    Args:
+        arguments: of the command line.
+
+    Returns:
+        The arguments for `neurald benchmark`, and the flags that have no effect.
+    """
+    table = {alias.flag: alias for alias in ALIASES}
+    found: list[str] = []
+    ignored: list[str] = []
+    layers: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            return [*found, argument, *rest], ignored
+        flag, equals, given = argument.partition("=")
+        value = given if equals else None
+        alias = table.get(flag)
+        if flag == "--input_layer":
+            layers = _following(value, rest, Takes.VALUE).split(",")
+        elif flag == "--input_layer_shape":
+            found += _layer_shapes(layers, _following(value, rest, Takes.VALUE))
+        elif alias is not None:
+            found += alias.translate(_following(value, rest, alias.takes))
+        elif flag in WITHOUT_EFFECT:
+            ignored.append(flag)
+            _following(value, rest, WITHOUT_EFFECT[flag])
+        else:
+            found.append(argument)
+    return found, ignored
+
+
+def _following(value: str | None, rest: list[str], takes: Takes) -> str:
+    """Returns what follows a flag, and removes it from the rest of the arguments."""
+    if value is not None or takes is Takes.NOTHING or not rest:
+        return value or ""
+    if takes is Takes.TRUTH and rest[0].lower() not in (*_TRUE[1:], *_FALSE):
+        return ""
+    return rest.pop(0)
+
+
+def _layer_shapes(layers: Sequence[str], text: str) -> list[str]:
+    """Translates shapes such as `1,224,224,3:1,8` of the layers that were named before."""
+    flags: list[str] = []
+    for name, lengths in zip(layers, text.split(":"), strict=False):
+        flags += ["--shape", f"{name}={lengths.replace(',', 'x')}"]
+    return flags

@@ -1,0 +1,94 @@
+"""Runs a model by several clients at the same time."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from neurald.hal.errors import BadData
+from neurald.service.console.measurement import summarise
+
+#: Most clients at the same time.
+MAX_CLIENTS = 256
+
+
+def client_counts(text: str) -> tuple[int, ...]:
+    """Returns the numbers of clients in a text such as `1,2,4`.
+
+    Raises:
+        BadData: it has something else, or too large a number.
+    """
+    try:
+        counts = tuple(int(each) for each in text.split(","))
+    except ValueError:
+        raise BadData(f"{text!r} is not a list of numbers of clients such as 1,2,4") from None
+    if not all(1 <= count <= MAX_CLIENTS for count in counts):
+        raise BadData(f"{text!r}: each number of clients must be from 1 to {MAX_CLIENTS}")
+    return counts
+
+
+def run_clients(create: Callable[[], Callable[[], float]], clients: int, duration_s: float) -> dict[str, Any]:
+    """Runs clients for some time.
+
+    Args:
+        create: returns a function that runs once and returns the duration in seconds; called for each
+            client, in its thread.
+        clients: their number.
+        duration_s: how long they run; each runs at least once.
+
+    Returns:
+        `clients`, the rate of all together, and the distribution of the latencies of each run.
+
+    Raises:
+        Error: of the first run that failed.
+    """
+    latencies: list[list[float]] = [[] for _ in range(clients)]
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(clients + 1)
+    ended: list[float] = []
+
+    def serve(own: list[float]) -> None:
+        try:
+            run = create()
+            run()
+        except BaseException as error:
+            errors.append(error)
+            barrier.abort()
+            return
+        try:
+            barrier.wait()
+            end = time.monotonic() + duration_s
+            while not own or time.monotonic() < end:
+                own.append(run())
+            ended.append(time.monotonic())
+        except threading.BrokenBarrierError:
+            return
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=serve, args=(own,), name="benchmark client") for own in latencies]
+    for thread in threads:
+        thread.start()
+    with suppress(threading.BrokenBarrierError):
+        barrier.wait()
+    start = time.monotonic()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    every = [each for own in latencies for each in own]
+    elapsed_s = max(max(ended) - start, 1e-9)
+    return {**summarise(every), "clients": clients, "inferences_per_s": len(every) / elapsed_s}
+
+
+def client_rows(found: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Returns the rows of a table: clients, rate, median, p90 and p99 of latencies in ms."""
+    return [
+        (
+            str(each["clients"]),
+            f"{each['inferences_per_s']:.1f}",
+            *(f"{each[f'{name}_ms']:.3f}" for name in ("median", "p90", "p99")),
+        )
+        for each in found
+    ]

@@ -1,0 +1,122 @@
+"""Compares the latencies of two runs, with confidence intervals.
+
+The intervals are those of the ratio of a statistic, found by resampling blocks of neighbouring runs,
+since latencies of neighbouring runs depend on each other.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from neurald.hal.errors import BadData
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_RESAMPLES = 2000
+_CONFIDENCE = 0.95
+#: Most bytes of a file with an earlier run.
+_MAX_BYTES = 1 << 28
+
+_STATISTICS: Mapping[str, Callable[[Array], Array]] = {
+    "median": lambda rows: np.median(rows, axis=-1),
+    "mean": lambda rows: rows.mean(axis=-1),
+    "p90": lambda rows: np.percentile(rows, 90, axis=-1),
+    "p99": lambda rows: np.percentile(rows, 99, axis=-1),
+}
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """Reads the JSON document of an earlier run.
+
+    Raises:
+        BadData: it is none.
+    """
+    if path.stat().st_size > _MAX_BYTES:
+        raise BadData(f"{path} is larger than {_MAX_BYTES} bytes")
+    try:
+        document = msgspec.json.decode(path.read_bytes())
+    except msgspec.DecodeError as error:
+        raise BadData(f"{path} is not a document of `neurald benchmark --json`: {error}") from None
+    latencies_of(document, str(path))
+    found: dict[str, Any] = document
+    return found
+
+
+def latencies_of(document: Any, name: str) -> list[float]:
+    """Returns the latencies of a run in ms.
+
+    Raises:
+        BadData: the document has none.
+    """
+    found = document.get("latencies_ms") if isinstance(document, dict) else None
+    if (
+        not isinstance(found, list)
+        or not found
+        or not all(isinstance(each, int | float) and math.isfinite(each) and each > 0 for each in found)
+    ):
+        raise BadData(f"{name} has no latencies; a document of `neurald benchmark --json` is expected")
+    return [float(each) for each in found]
+
+
+def compare_runs(before: Sequence[float], after: Sequence[float]) -> list[dict[str, Any]]:
+    """Compares two runs.
+
+    Args:
+        before, after: latencies in ms.
+
+    Returns:
+        For each statistic: its values, the ratio after / before with its interval of confidence, and
+        the verdict `faster`, `slower` or `same`.
+    """
+    rng = np.random.default_rng(0)
+    resampled = [_resampled(np.asarray(each, np.float64), rng) for each in (before, after)]
+    rows = []
+    for name, statistic in _STATISTICS.items():
+        first, second = (float(statistic(np.asarray(each, np.float64))) for each in (before, after))
+        ratios = statistic(resampled[1]) / statistic(resampled[0])
+        tail = 50 * (1 - _CONFIDENCE)
+        low, high = (float(each) for each in np.percentile(ratios, (tail, 100 - tail)))
+        rows.append(
+            {
+                "statistic": name,
+                "before_ms": first,
+                "after_ms": second,
+                "ratio": second / first,
+                "low": low,
+                "high": high,
+                "verdict": "faster" if high < 1 else "slower" if low > 1 else "same",
+            }
+        )
+    return rows
+
+
+def _resampled(latencies: Array, rng: np.random.Generator) -> Array:
+    """Returns rows of as many latencies, drawn in blocks of neighbours, for at most 1,000 of them."""
+    if len(latencies) > 1000:
+        latencies = latencies[np.linspace(0, len(latencies) - 1, 1000).astype(np.int64)]
+    count = len(latencies)
+    length = max(1, math.isqrt(count) // 2)
+    blocks = -(-count // length)
+    starts = rng.integers(0, count, (_RESAMPLES, blocks, 1))
+    places = (starts + np.arange(length)) % count
+    found: Array = latencies[places.reshape(_RESAMPLES, -1)[:, :count]]
+    return found
+
+
+def comparison_rows(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Returns the rows of a table: statistic, before, after, ratio, interval, verdict."""
+    return [
+        (
+            each["statistic"],
+            f"{each['before_ms']:.3f}",
+            f"{each['after_ms']:.3f}",
+            f"{each['ratio']:.3f}",
+            f"{each['low']:.3f} to {each['high']:.3f}",
+            each["verdict"],
+        )
+        for each in found
+    ]

@@ -1,0 +1,29 @@
+"""Leaves time between runs, as applications that do not compute all the time do."""
+
+import time
+
+
+class Pacing:
+    """Waits between runs.
+
+    Args:
+        delay_s: pause after each run.
+        frequency_hz: starts runs at this rate instead, as long as they are fast enough; 0 for no rate.
+    """
+
+    def __init__(self, delay_s: float = 0.0, frequency_hz: float = 0.0) -> None:
+        self._delay_s = delay_s
+        self._period_s = 1 / frequency_hz if frequency_hz > 0 else 0.0
+        self._next_s: float | None = None
+
+    def wait(self) -> None:
+        """Waits until the next run may start; called after each run."""
+        if not self._period_s:
+            if self._delay_s > 0:
+                time.sleep(self._delay_s)
+            return
+        now = time.monotonic()
+        planned = now if self._next_s is None else self._next_s
+        # A late run does not make later ones early.
+        self._next_s = max(planned + self._period_s, now)
+        time.sleep(max(0.0, self._next_s - now))

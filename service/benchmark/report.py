@@ -1,0 +1,122 @@
+"""Shows what a benchmark measured as tables of at most 80 columns."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from neurald.service.benchmark.accuracy import accuracy_rows
+from neurald.service.benchmark.clients import client_rows
+from neurald.service.benchmark.comparison import comparison_rows
+from neurald.service.benchmark.delegation import delegation_sentence
+from neurald.service.benchmark.histogram import text_histogram
+from neurald.service.benchmark.peers import peer_rows
+from neurald.service.console.device_choice import fallback_messages
+from neurald.service.console.output import printable, write_line, write_table
+from neurald.service.console.profile import show_profile
+
+#: Parts of a run, and what the table calls them.
+_PARTS = {
+    "compute_ms": "computing on devices",
+    "driver_ms": "other time in drivers",
+    "queue_ms": "waiting for other executions",
+    "transfer_ms": "transfers and calls",
+    "runtime_ms": "this library",
+}
+
+
+def show(document: Mapping[str, Any], *, histogram: bool) -> None:
+    """Writes the tables of a benchmark to stdout."""
+    warmup, steady = document["warmup"], document["steady"]
+    steps = ", then ".join(
+        f"{step['operations']} operation{'s' if step['operations'] != 1 else ''} on "
+        f"{step['device']}{_cached(step)}"
+        for step in document["steps"]
+    )
+    write_line(
+        printable(
+            f"{document['model']}: {steps}; {document['inputs']} "
+            f"inputs{', in a burst' if document['burst'] else ''}"
+        )
+    )
+    write_line(printable(delegation_sentence(document["delegation"])))
+    for sentence in fallback_messages(document["steps"], document["fallback"]):
+        write_line(printable(f"warning: {sentence}"))
+    rows = [
+        ("load", "1", f"{document['load_ms']:.3f}"),
+        ("prepare", "1", f"{document['prepare_ms']:.3f}"),
+        ("first run", "1", f"{document['first_ms']:.3f}"),
+    ]
+    if document["optimized_ms"] is not None:
+        rows.append(("until optimized", "1", f"{document['optimized_ms']:.3f}"))
+    if warmup["runs"]:
+        rows.append(("warm-up, mean", str(warmup["runs"]), f"{warmup['mean_ms']:.3f}"))
+    names = ("min", "median", "mean", "p90", "p99", "max", "std")
+    rows += [(f"steady, {name}", str(steady["runs"]), f"{steady[f'{name}_ms']:.3f}") for name in names]
+    write_table(("phase", "runs", "ms"), rows, right=("runs", "ms"))
+    write_line(f"{steady['inferences_per_s']:.1f} inferences/s")
+    write_line(_memory(document["memory"]))
+    write_line()
+    _show_parts(document["parts"])
+    if histogram:
+        write_line()
+        plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf16")
+        for line in text_histogram(document["latencies_ms"], plain=plain):
+            write_line(line)
+    if "profile" in document:
+        show_profile(document["profile"], steady["median_ms"])
+    _show_more(document)
+
+
+def _show_more(document: Mapping[str, Any]) -> None:
+    if "clients" in document:
+        titles = ("clients", "inferences/s", "median ms", "p90 ms", "p99 ms")
+        write_line()
+        write_table(titles, client_rows(document["clients"]), right=titles)
+    if "accuracy" in document:
+        write_line(printable(f"\ndifferences from {document['accuracy']['reference']}:"[1:]))
+        titles = ("output", "largest", "RMS", "SNR", "differing")
+        rows = accuracy_rows(document["accuracy"]["outputs"])
+        write_table(titles, rows, right=titles[1:], shorten=("output",))
+    if "peers" in document:
+        write_line()
+        titles = ("runtime", "start ms", "median ms", "p90 ms", "ours/its", "memory")
+        rows = peer_rows(document["peers"], document["steady"])
+        write_table(titles, rows, right=titles[1:5], shorten=("memory",))
+    if "comparison" in document:
+        show_comparison(document["comparison"])
+
+
+def show_comparison(comparison: Mapping[str, Any]) -> None:
+    """Writes the comparison of two runs to stdout."""
+    write_line(printable(f"{comparison['before']} and {comparison['after']}:"))
+    titles = ("statistic", "before ms", "after ms", "ratio", "95 % interval", "")
+    write_table(titles, comparison_rows(comparison["statistics"]), right=titles[1:4])
+
+
+def _cached(step: Mapping[str, Any]) -> str:
+    """Describes the role of the cache in preparing a step; empty if it was not used."""
+    if step["cache"] == "off":
+        return ""
+    return f" (cache {step['cache']}{': ' if step['reason'] else ''}{step['reason']})"
+
+
+def _memory(memory: Mapping[str, Mapping[str, int | None]]) -> str:
+    before, after = memory["before_load"], memory["after_runs"]
+    return (
+        f"memory {_mebibytes(after['resident_bytes'])}, {_mebibytes(before['resident_bytes'])} before the "
+        f"model was loaded, {_mebibytes(after['peak_bytes'])} at most"
+    )
+
+
+def _mebibytes(count: int | None) -> str:
+    return "unknown" if count is None else f"{count / 2**20:.1f} MiB"
+
+
+def _show_parts(parts: Mapping[str, float | None]) -> None:
+    total = parts["total_ms"] or 0.0
+    rows: list[Sequence[str]] = []
+    for key, name in _PARTS.items():
+        value = parts[key]
+        share = "" if value is None or not total else f"{100 * value / total:.1f} %"
+        rows.append((name, "not measured" if value is None else f"{value:.4f}", share))
+    write_table(("part of a run", "ms", "share"), rows, right=("ms", "share"))

@@ -1,0 +1,212 @@
+"""Measures a model: loading, preparing, the first run, further runs, and what is asked for besides."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import neurald as nd
+from neurald.hal.model.types import Model
+from neurald.service.benchmark.accuracy import differences
+from neurald.service.benchmark.breakdown import time_parts
+from neurald.service.benchmark.clients import run_clients
+from neurald.service.benchmark.delegation import delegation, require_full_delegation
+from neurald.service.benchmark.memory import memory_use
+from neurald.service.benchmark.pacing import Pacing
+from neurald.service.benchmark.peers import measure_peers
+from neurald.service.console.device_choice import describe_steps, executions_on_cpu, find_devices
+from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
+from neurald.service.console.output import note, progress, status
+from neurald.service.console.profile import describe_profile, median_profile
+from neurald.service.console.startup import preparing
+from neurald.service.tensors.arrays import SEED, input_slots, output_slots, random_inputs
+from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+#: Runs that a trace has besides the first one.
+_TRACED_RUNS = 20
+#: Most single latencies in a document; of more runs, evenly distributed ones are taken.
+_MAX_LATENCIES = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkSettings:
+    """What is measured, and how; see the options of `neurald benchmark`.
+
+    Attributes:
+        model: a .tflite file.
+        devices: names of the devices to use; none to let neurald choose.
+        warmup, control: how often the model is run, before and while it is measured.
+        delay_s, frequency_hz: see `Pacing`.
+        signature: of the file.
+        shapes: of random inputs, as `NAME=SHAPE`.
+        threads: CPU threads.
+        startup: whether runs before the model is compiled count.
+        burst: runs in a burst.
+        profile: times kernels.
+        clients: the numbers of clients that run at the same time, one after the other.
+        reference: the device whose outputs are compared; None to compare none.
+        require_full_delegation: fails if an operation runs on the CPU device.
+        peers: measures other runtimes.
+        onnx: the same model for ONNX Runtime.
+        trace: the file for a trace of loading, preparing and the first runs, which are not measured.
+        quiet: shows nothing on stderr.
+    """
+
+    model: Path
+    devices: Sequence[str] = ()
+    warmup: RunControl
+    control: RunControl
+    delay_s: float = 0.0
+    frequency_hz: float = 0.0
+    signature: str | None = None
+    shapes: Sequence[str] = ()
+    threads: int | None = None
+    startup: nd.Startup = nd.Startup.OPTIMIZED
+    burst: bool = False
+    profile: bool = False
+    clients: Sequence[int] = ()
+    reference: str | None = None
+    require_full_delegation: bool = False
+    peers: bool = False
+    onnx: Path | None = None
+    trace: Path | None = None
+    quiet: bool = False
+
+
+def measure(settings: BenchmarkSettings) -> dict[str, Any]:
+    """Measures a model.
+
+    Returns:
+        A document for JSON.
+
+    Raises:
+        Error: the model cannot be loaded, compiled or run, or something required does not hold.
+    """
+    chosen = find_devices(settings.devices)
+    memory = {"before_load": memory_use()}
+    with ExitStack() as prepared:
+        shown = prepared.enter_context(preparing(str(settings.model), quiet=settings.quiet))
+        if settings.trace is not None:
+            prepared.enter_context(nd.trace(settings.trace))
+        load_tflite = nd.load_tflite  # The import is not part of loading.
+        start = time.perf_counter()
+        loaded = load_tflite(settings.model, signature=settings.signature)
+        load_s = time.perf_counter() - start
+        slots = input_slots(loaded)
+        shapes = parse_shapes(settings.shapes, slots)
+        inputs = random_inputs(slots, shapes)
+        start = time.perf_counter()
+        builder = nd.CompilationBuilder(loaded, chosen, settings.threads)
+        builder.set_startup(settings.startup)
+        builder.set_progress_callback(shown.step)
+        compilation = builder.finish()
+        prepare_s = time.perf_counter() - start
+        first_start = time.perf_counter()
+        outputs = compilation.run(*inputs)
+        first_s = time.perf_counter() - first_start
+        compilation.wait_until_optimized()
+        optimized_s = time.perf_counter() - start
+        for _ in range(_TRACED_RUNS if settings.trace is not None else 0):
+            compilation.run(*inputs)
+    memory["after_first_run"] = memory_use()
+    if not settings.quiet:
+        for remark in default_shape_remarks(slots, shapes):
+            note(remark)
+    warmup: list[float] = []
+    with compilation.create_burst() if settings.burst else nullcontext() as used:
+        execution = BoundExecution(compilation, inputs, outputs, used)
+        if settings.warmup.runs or settings.warmup.min_s:
+            with progress("warming up", quiet=settings.quiet) as bar:
+                warmup = repeat(execution.time_once, settings.warmup, bar.advance_to)
+        elsewhere = executions_on_cpu(compilation)
+        with progress("measuring", quiet=settings.quiet) as bar:
+            steady = repeat(
+                execution.time_once,
+                settings.control,
+                bar.advance_to,
+                Pacing(settings.delay_s, settings.frequency_hz).wait,
+            )
+        steps = describe_steps(compilation, elsewhere)
+        with status("profiling", quiet=settings.quiet):
+            profiles = median_profile(compilation, execution.time_once) if settings.profile else ()
+    memory["after_runs"] = memory_use()
+    where = delegation(steps)
+    if settings.require_full_delegation:
+        require_full_delegation(where)
+    document = {
+        "model": str(settings.model),
+        "inputs": f"random (seed {SEED})",
+        "input_shapes": {slot.key: list(array.shape) for slot, array in zip(slots, inputs, strict=True)},
+        "threads": settings.threads,
+        "burst": settings.burst,
+        "delay_s": settings.delay_s,
+        "frequency_hz": settings.frequency_hz,
+        "steps": steps,
+        "delegation": where,
+        "fallback": compilation.report.fallback,
+        "load_ms": load_s * 1e3,
+        "startup": settings.startup.value,
+        "prepare_ms": prepare_s * 1e3,
+        "optimized_ms": optimized_s * 1e3 if settings.startup is nd.Startup.INSTANT else None,
+        "status": str(compilation.status),
+        "first_ms": first_s * 1e3,
+        "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
+        "steady": summarise(steady),
+        "parts": time_parts(compilation, inputs, outputs, time.perf_counter_ns),
+        "memory": memory,
+    }
+    if settings.profile:
+        document["profile"] = describe_profile(loaded, profiles)
+    if settings.clients:
+        document["clients"] = _clients(settings, compilation, inputs, outputs)
+    if settings.reference is not None:
+        document["accuracy"] = _accuracy(settings, loaded, settings.reference, inputs, outputs)
+    if settings.peers:
+        document["peers"] = _peers(settings, inputs)
+    chosen_runs = np.linspace(0, len(steady) - 1, min(len(steady), _MAX_LATENCIES)).astype(np.int64)
+    document["latencies_ms"] = [steady[each] * 1e3 for each in chosen_runs.tolist()]
+    return document
+
+
+def _clients(
+    settings: BenchmarkSettings,
+    compilation: nd.Compilation,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+) -> list[dict[str, Any]]:
+    def create() -> Callable[[], float]:
+        return BoundExecution(compilation, inputs, outputs).time_once
+
+    with status("running clients", quiet=settings.quiet):
+        return [run_clients(create, count, settings.control.min_s) for count in settings.clients]
+
+
+def _accuracy(
+    settings: BenchmarkSettings,
+    model: Model,
+    reference: str,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+) -> dict[str, Any]:
+    """Compares outputs with those of another device."""
+    with status(f"running on {reference}", quiet=settings.quiet):
+        compilation = nd.CompilationBuilder(model, find_devices([reference])).finish()
+        expected = compilation.run(*inputs)
+    names = [slot.key for slot in output_slots(model)]
+    return {"reference": reference, "outputs": differences(names, outputs, expected)}
+
+
+def _peers(settings: BenchmarkSettings, inputs: Sequence[Array]) -> list[dict[str, Any]]:
+    threads = settings.threads or len(os.sched_getaffinity(0))
+    with status("running other runtimes", quiet=settings.quiet):
+        return measure_peers(
+            settings.model, settings.onnx, inputs, threads, settings.warmup, settings.control
+        )

@@ -1,0 +1,72 @@
+"""Decisions on disk: for one model, plan, number of threads and machine."""
+
+from pathlib import Path
+
+import pytest
+from support.devices.misbehaving import SampleDevice
+from support.models.small import add_model
+
+import neurald as nd
+from neurald.runtime.costs import store
+from neurald.runtime.plan import kept_decisions
+from neurald.runtime.plan.kept_decisions import Decision, decision_key, keep_decision, load_decision
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+DECISION = Decision(is_cpu=True, reason="300 ms by the plan")
+
+
+def key(model: nd.Model | None = None, device: nd.Device | None = None, threads: int | None = None) -> str:
+    steps = [(device or SampleDevice(), (0,))]
+    return decision_key(model or add_model(), steps, nd.devices()[0], threads)
+
+
+def test_a_decision_is_read_again() -> None:
+    assert load_decision(key()) is None
+    keep_decision(key(), DECISION)
+    assert load_decision(key()) == DECISION
+    keep_decision(key(), Decision(is_cpu=False, reason="other"))
+    assert load_decision(key()) == Decision(is_cpu=False, reason="other")
+
+
+def test_what_a_decision_belongs_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_decision(key(), DECISION)
+    other = SampleDevice()
+    other.version = "another"
+    assert load_decision(key(add_model((4, 4)))) is None
+    assert load_decision(key(device=other)) is None
+    assert load_decision(key(threads=2)) is None
+    monkeypatch.setattr(store, "machine", lambda: "another machine")
+    assert load_decision(key()) is None
+
+
+def test_a_driver_that_fails_has_no_key() -> None:
+    class Failing(SampleDevice):
+        @property
+        def version(self) -> str:  # type: ignore[override]
+            raise RuntimeError("no version")
+
+    assert key(device=Failing()) == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"format":"decisions 0","decisions":{}}', b"[1"])
+def test_damaged_files_count_as_absent(tmp_path: Path, content: bytes) -> None:
+    keep_decision(key(), DECISION)
+    (path,) = (tmp_path / "neurald" / "devices").iterdir()
+    path.write_bytes(content)
+    assert load_decision(key()) is None
+    keep_decision(key(), DECISION)
+    assert load_decision(key()) == DECISION
+
+
+def test_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_decisions, "_MAX_DECISIONS", 2)
+    for name in "abc":
+        keep_decision(name, DECISION)
+    assert load_decision("a") is None
+    assert load_decision("b") == load_decision("c") == DECISION

@@ -1,0 +1,54 @@
+import pytest
+
+from neurald.service.benchmark.aliases import ALIASES, WITHOUT_EFFECT, translated
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("--graph=m.tflite --num_runs=7 --min_secs 2", "m.tflite --runs 7 --min-secs 2"),
+        ("--graph m.tflite --run_delay=-1.0 --run_frequency=30", "m.tflite --frequency 30"),
+        ("--graph=m.tflite --num_threads=-1 --warmup_runs=3", "m.tflite --warmup-runs 3"),
+        ("--enable_op_profiling=true --graph=m", "--profile m"),
+        ("--enable_op_profiling m", "--profile m"),
+        ("--enable_op_profiling false m", "m"),
+        ("--use_gpu=true --require_full_delegation m", "--device opencl --require-full-delegation m"),
+        (
+            "--input_layer=x,y --input_layer_shape=1,2,3:4 m",
+            "--shape x=1x2x3 --shape y=4 m",
+        ),
+        (
+            "-m m.tflite -d CPU -niter 9 -t 3 -nireq 2",
+            "m.tflite --device cpu --runs 9 --min-secs 3 --clients 2",
+        ),
+        ("-m m -d MULTI:GPU,CPU -pc", "m --device opencl --device cpu --profile"),
+        ("-m m -d AUTO -shape x[1,3,8,8],y[2]", "m --shape x=1x3x8x8 --shape y=2"),
+        (
+            "--iterations=5 --warmUp=200 --shapes=x:1x3,y:2x2",
+            "--runs 5 --warmup-min-secs 0.2 --shape x=1x3 --shape y=2x2",
+        ),
+        ("--idleTime=50 --streams=4 --dumpProfile m", "--delay 0.05 --clients 4 --profile m"),
+        ("--exportTimes=t.json m", "--output t.json m"),
+        ("--warmUp=soon m", "--warmup-min-secs soon m"),
+        ("m --runs 5 -- --graph", "m --runs 5 -- --graph"),
+        ("--json m", "--json m"),
+        ("--graph", ""),
+    ],
+)
+def test_flags_are_translated(given: str, expected: str) -> None:
+    found, ignored = translated(given.split())
+    assert " ".join(found).strip() == expected
+    assert ignored == []
+
+
+def test_flags_without_effect_are_named() -> None:
+    given = "--use_xnnpack=false --verbose -hint latency --useSpinWait m --avgRuns=10"
+    assert translated(given.split()) == (
+        ["m"],
+        ["--use_xnnpack", "--verbose", "-hint", "--useSpinWait", "--avgRuns"],
+    )
+
+
+def test_no_flag_has_two_meanings() -> None:
+    flags = [alias.flag for alias in ALIASES] + list(WITHOUT_EFFECT)
+    assert len(flags) == len(set(flags))

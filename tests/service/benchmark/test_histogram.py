@@ -1,0 +1,32 @@
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+
+from neurald.service.benchmark.histogram import bins, svg_histogram, text_histogram
+
+LATENCIES = [*np.random.default_rng(0).gamma(4, 1, 1000), 500.0]
+
+
+def test_every_run_is_in_a_bin() -> None:
+    assert sum(count for _, _, count in bins(LATENCIES)) == len(LATENCIES)
+    assert bins(LATENCIES)[-1][1] == 500
+    assert bins([2.0, 2.0]) == [(2.0, 2.0, 2)]
+
+
+def test_lines_fit_a_terminal() -> None:
+    for values in (LATENCIES, [1e-3, 2e-3, 9e-3]):
+        for plain in (False, True):
+            lines = text_histogram(values, plain=plain)
+            assert max(map(len, lines)) <= 80
+            assert any(("#" if plain else "█") in line for line in lines)
+    assert " us " in text_histogram([1e-3, 2e-3])[0]
+    assert " ms " in text_histogram(LATENCIES)[0]
+
+
+def test_the_drawing_is_sound_and_escaped() -> None:
+    root = ElementTree.fromstring(svg_histogram(LATENCIES, 'a <b> & "c"'))
+    names = [each.tag.rpartition("}")[2] for each in root.iter()]
+    assert names.count("circle") == len(LATENCIES)
+    assert names.count("rect") == len(bins(LATENCIES))
+    assert root.attrib["aria-label"] == 'a <b> & "c"'
+    assert ElementTree.fromstring(svg_histogram([1.0], "one")) is not None
