@@ -318,7 +318,13 @@ class CompilationBuilder:
         planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=may_fall_back)
         self._finished = True
         steps = planned.plan.steps
-        recovery = Recovery(self._model, steps, preparer.without_deadline(), may_fall_back=may_fall_back)
+        recovery = Recovery(
+            self._model,
+            steps,
+            preparer.without_deadline(),
+            may_fall_back=may_fall_back,
+            watches_drift=policy == MIN_COST and self._preference is not Preference.LOW_POWER,
+        )
         compilation = Compilation(
             self._model,
             planned,
