@@ -41,6 +41,7 @@ _ORDER = (
     "ipc_calls_busy",
     "ipc_clients",
     "ipc_neighbours",
+    "ipc_remote",
     "ipc_triton",
     "ipc",
     "ipc_copy_bound",

@@ -8,12 +8,12 @@ import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from hashlib import blake2b
+    from hashlib import blake2b, blake2s
 else:
     try:
-        from _blake2 import blake2b
+        from _blake2 import blake2b, blake2s
     except ImportError:  # An interpreter that is built without it has OpenSSL's.
-        from hashlib import blake2b
+        from hashlib import blake2b, blake2s
 
 DIGEST_BYTES: Final = 32
 
@@ -31,6 +31,11 @@ def digest_of(content: bytes | memoryview) -> bytes:
 def hex_digest_of(content: bytes | memoryview) -> str:
     """Returns the digest of bytes, in hexadecimal."""
     return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def name_of(text: str, size_bytes: int) -> str:
+    """Returns a short digest of a text, in hexadecimal, as (a part of) a name."""
+    return blake2s(text.encode(), digest_size=size_bytes).hexdigest()
 
 
 def mac_of(key: bytes, content: bytes | memoryview) -> bytes:

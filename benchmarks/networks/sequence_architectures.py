@@ -9,15 +9,42 @@ from .sequence import SequenceNetwork, Value
 
 def vit_tiny() -> SequenceNetwork:
     """Builds ViT-Ti/16 (Touvron et al., 2021), 224 × 224: 12 layers of width 192."""
+    return _vit(1, 192, heads=3)
+
+
+def vit_base(batch: int = 1) -> SequenceNetwork:
+    """Builds ViT-B/16 (Dosovitskiy et al., 2021), 224 × 224: 12 layers of width 768."""
+    return _vit(batch, 768, heads=12)
+
+
+def _vit(batch: int, width: int, *, heads: int) -> SequenceNetwork:
     network = SequenceNetwork()
     patches = network.convolution(
-        network.input(1, 224, 224, 3), 192, (16, 16), stride=(16, 16), padding="VALID"
+        network.input(batch, 224, 224, 3), width, (16, 16), stride=(16, 16), padding="VALID"
     )
-    tokens = network.concatenate([network.weights(1, 1, 192, inputs=4), network.as_sequence(patches)], 1)
-    x = network.add(tokens, network.weights(1, tokens.shape[1], 192, inputs=4))
+    first = network.weights(batch, 1, width, inputs=4)
+    tokens = network.concatenate([first, network.as_sequence(patches)], 1)
+    x = network.add(tokens, network.weights(1, tokens.shape[1], width, inputs=4))
     for _ in range(12):
-        x = _block(network, x, heads=3)
+        x = _block(network, x, heads=heads)
     network.outputs.append(network.dense(network.layer_norm(x), 1000))
+    return network
+
+
+def bert_base(batch: int = 1, tokens: int = 128) -> SequenceNetwork:
+    """Builds the encoder of BERT base (Devlin et al., 2019): 12 layers of width 768.
+
+    Inputs are the embeddings of tokens, and what is added to the scores of padding.
+    """
+    network, width, heads = SequenceNetwork(), 768, 12
+    x, mask = network.input(batch, tokens, width), network.input(batch, 1, 1, tokens)
+    x = network.layer_norm(network.add(x, network.weights(1, tokens, width, inputs=4)))
+    for _ in range(12):
+        mixed = _attention(network, x, heads=heads, mask=mask)
+        x = network.layer_norm(network.add(x, mixed))
+        wide = network.gelu(network.dense(x, 4 * width))
+        x = network.layer_norm(network.add(x, network.dense(wide, width)))
+    network.outputs.append(x)
     return network
 
 
@@ -95,18 +122,37 @@ def _block(
         cache: keys and values of earlier tokens, (1, heads, tokens, depth).
         kept: gets all keys and values.
     """
+    mixed = _attention(network, network.layer_norm(x), heads=heads, cache=cache, kept=kept)
+    x = network.add(x, mixed)
+    wide = network.gelu(network.dense(network.layer_norm(x), 4 * x.shape[2]))
+    return network.add(x, network.dense(wide, x.shape[2]))
+
+
+def _attention(
+    network: SequenceNetwork,
+    x: Value,
+    *,
+    heads: int,
+    cache: list[Value] | None = None,
+    kept: list[Value] | None = None,
+    mask: Value | None = None,
+) -> Value:
+    """Adds an attention with its projections; see `_block`.
+
+    Args:
+        network, x, heads, cache, kept: see `_block`.
+        mask: is added to the scores, if there is one.
+    """
     width = x.shape[2]
-    normal = network.layer_norm(x)
-    query, key, value = (_heads(network, network.dense(normal, width), heads) for _ in range(3))
+    query, key, value = (_heads(network, network.dense(x, width), heads) for _ in range(3))
     if cache is not None and kept is not None:
         key, value = (network.concatenate(pair, 2) for pair in zip(cache, (key, value), strict=True))
         kept += [key, value]
     query = network.scale(query, (width // heads) ** -0.5)
-    weights = network.softmax(network.matmul(query, key, transposes=True))
+    scores = network.matmul(query, key, transposes=True)
+    weights = network.softmax(scores if mask is None else network.add(scores, mask))
     mixed = network.transpose(network.matmul(weights, value), (0, 2, 1, 3))
-    x = network.add(x, network.dense(network.reshape(mixed, *x.shape), width))
-    wide = network.gelu(network.dense(network.layer_norm(x), 4 * width))
-    return network.add(x, network.dense(wide, width))
+    return network.dense(network.reshape(mixed, *x.shape), width)
 
 
 def _heads(network: SequenceNetwork, x: Value, heads: int) -> Value:

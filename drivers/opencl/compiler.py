@@ -19,6 +19,7 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.product_stacking import stack_products
 from neurald.drivers.compiler.passes.running_sum_expansion import expand_running_sums
 from neurald.drivers.compiler.passes.scatter_expansion import expand_scatters
 from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
@@ -31,13 +32,19 @@ from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.drivers.opencl.platform.precision import Precision, lower_precision, preferred_precision
+from neurald.drivers.opencl.platform.precision import (
+    Precision,
+    lower_precision,
+    preferred_precision,
+    round_stored_only,
+)
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
     MemoryRange,
     Phase,
     grid_barrier_text,
+    is_launched,
     is_supported,
     kernel_text,
     local_size,
@@ -162,8 +169,12 @@ def _compiled(
     lower_precision(graph, precision)
     expand_top_k(graph)
     fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
+    if precision is not Precision.F32:
+        fused = round_stored_only(fused)
     if is_fused:
         fused = eliminate_concat(fused, _ALIGNED)
+    if is_fused and kernel_set is KernelSet.ALL and not facts.is_cpu and facts.images is None:
+        fused = stack_products(fused, alignment=_ALIGNED.read_bytes)
     if is_fused and kernel_set is not KernelSet.GENERIC:
         fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
@@ -354,10 +365,11 @@ def phase_of(source: Source, call: KernelCall, status: int) -> Phase:
 def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> KernelCall | None:
     """Returns a call of a persistent kernel for all phases, without its number of groups.
 
-    Returns None if the device or the phases do not support it.
+    Returns None if the device or the phases do not support it, or are faster as separate kernels.
     """
-    size = local_size([phase.source for phase in phases])
-    if size is None or len(phases) < 2 or not is_supported(facts):
+    sources = [phase.source for phase in phases]
+    size = local_size(sources)
+    if size is None or len(phases) < 2 or not is_supported(facts) or is_launched(sources, facts):
         return None
     operations = sorted({each for phase in phases for each in phase.source.operations})
     return KernelCall(

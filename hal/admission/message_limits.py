@@ -67,13 +67,20 @@ class MessageLimitInterceptor(grpc.ServerInterceptor):
     def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
         """Returns a handler that runs before the request message has arrived, and waits for it."""
         handler = continuation(handler_call_details)
-        if handler is None or handler.request_streaming:
-            return handler
+        if handler is None:
+            return None
+        if handler.request_streaming:
+            if handler.response_streaming:
+                return handler
+            return self._counted(handler, handler.stream_unary, handler.request_deserializer)
         method: str = handler_call_details.method
         if handler.response_streaming:
             behaviour = self._receiving(method, handler, handler.unary_stream)
             return grpc.stream_stream_rpc_method_handler(behaviour, None, handler.response_serializer)
-        answer = self._receiving(method, handler, handler.unary_unary)
+        return self._counted(handler, self._receiving(method, handler, handler.unary_unary), None)
+
+    def _counted(self, handler: Any, answer: Callable[..., Any], deserializer: Any) -> Any:
+        """Returns a handler of streams of requests whose reply counts until the client has taken it."""
         serialize = handler.response_serializer or bytes
 
         def reply(parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
@@ -81,7 +88,7 @@ class MessageLimitInterceptor(grpc.ServerInterceptor):
             self._leaves(response, context)
             return response
 
-        return grpc.stream_unary_rpc_method_handler(reply, None, None)
+        return grpc.stream_unary_rpc_method_handler(reply, deserializer, None)
 
     def _receiving(self, method: str, handler: Any, behaviour: Callable[..., _T]) -> Callable[..., _T]:
         """Wraps a behaviour to take the stream of requests, and to wait for the only one."""

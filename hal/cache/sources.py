@@ -157,14 +157,12 @@ def _recall(memory: Path, state: str) -> str:
 
 def _remember(memory: Path, state: str, digest: str) -> None:
     """Stores a digest if possible, atomically."""
-    import tempfile  # slow to import, and only needed when sources have changed
-
     said = f"{state} {digest}"
     with contextlib.suppress(OSError):
         make_directory(memory.parent)
-        with tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False) as file:
-            file.write(f"{said} {_hexadecimal(said.encode())}\n")
-        Path(file.name).replace(memory)
+        draft = memory.with_name(f".{memory.name}-{os.urandom(8).hex()}")
+        draft.write_text(f"{said} {_hexadecimal(said.encode())}\n", "ascii")
+        draft.replace(memory)
 
 
 def _hexadecimal(content: bytes) -> str:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from neurald.hal.digests import DIGEST_BYTES, are_equal, digest_of, hex_digest_of, mac_of, new_digest
+from neurald.hal.digests import DIGEST_BYTES, are_equal, digest_of, hex_digest_of, mac_of, name_of, new_digest
 
 pytestmark = pytest.mark.quick
 
@@ -20,6 +20,10 @@ def test_digests_are_those_of_hashlib() -> None:
         digest.update(content[:3])
         digest.update(content[3:])
         assert digest.digest() == expected.digest()
+
+
+def test_names_are_short() -> None:
+    assert name_of("text", 8) == hashlib.blake2s(b"text", digest_size=8).hexdigest()
 
 
 def test_codes_depend_on_key_and_content() -> None:

@@ -16,7 +16,6 @@ Estimates of cost decide nothing but speed. While `ExtentScope.estimates` is set
 floats yields floats computed from hints, without a guard; otherwise it pins the extent.
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -32,6 +31,7 @@ from neurald.drivers.compiler.ir.extent_arithmetic import (
 )
 from neurald.drivers.compiler.ir.extent_terms import Polynomial, Relation
 from neurald.drivers.compiler.ir.extent_text import NAME_PREFIX
+from neurald.hal.digests import name_of
 
 _DIGEST_BYTES = 8
 
@@ -193,7 +193,7 @@ class Extent(Polynomial):
     # Text.
 
     def __str__(self) -> str:
-        digest = hashlib.blake2s(self.key.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        digest = name_of(self.key, _DIGEST_BYTES)
         name = f"{NAME_PREFIX}{digest}"
         self.scope.named[name] = self
         return name

@@ -1,6 +1,5 @@
 """Offsets and strides of loads, and a deterministic order of terms."""
 
-import hashlib
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
@@ -9,6 +8,7 @@ from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.digests import name_of
 
 #: Offsets of loads, which are needed often.
 _offsets: "WeakKeyDictionary[Load, Expression]" = WeakKeyDictionary()
@@ -80,4 +80,4 @@ class TermOrder:
         elif isinstance(expression, Load):
             what = f"{what}{self._pointers[expression.value]}"
         text = f"{what}({','.join(parts)}){expression.type.name}"
-        return hashlib.blake2s(text.encode(), digest_size=12).hexdigest()
+        return name_of(text, 12)

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from neurald.hal.digests import name_of
+
 if TYPE_CHECKING:
     from neurald.drivers.compiler.ir.extent import Extent
     from neurald.drivers.compiler.ir.value import Value
@@ -98,6 +100,4 @@ class Routine(Struct, frozen=True, kw_only=True):
 
 
 def _digest(text: str) -> str:
-    import hashlib  # loads OpenSSL, which running code does not need
-
-    return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
+    return name_of(text, 8)

@@ -23,6 +23,8 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, axis, load
 from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Procedure, TopK
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
@@ -120,6 +122,25 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
             assert not isinstance(node, Procedure)  # noqa: S101
             nodes.append(replace(node, input=factor(node.input), weights=factor(node.weights)))
     graph.nodes = nodes
+
+
+def round_stored_only(graph: FusedGraph) -> FusedGraph:
+    """Removes the roundings to FLOAT16 of values that kernels compute on the way, but do not store."""
+
+    def rounded_once(kernel: Kernel) -> Kernel:
+        return rewrite_kernel(kernel, without_rounding, kernel.axes)
+
+    return replace(graph, kernels=tuple(rounded_once(kernel) for kernel in graph.kernels))
+
+
+def without_rounding(expression: Expression) -> Expression | None:
+    """Returns the FLOAT32 that was rounded to FLOAT16 and widened again; None for all else."""
+    if not isinstance(expression, Apply) or expression.op is not Op.CONVERT:
+        return None
+    inner = expression.operands[0]
+    is_rounded = isinstance(inner, Apply) and inner.op is Op.CONVERT and inner.type is Scalar.FLOAT16
+    is_float = expression.type is Scalar.FLOAT32 and is_rounded
+    return inner.operands[0] if is_float and inner.operands[0].type is Scalar.FLOAT32 else None
 
 
 def _stored_as(body: Expression, kind: Scalar) -> Expression:

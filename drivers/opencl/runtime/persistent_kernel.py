@@ -22,6 +22,7 @@ The kernel's last two arguments are its synchronisation memory and the number of
 phases it only runs the barrier.
 """
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -51,6 +52,8 @@ _MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
 _RELEASE_ALL = 1 << 31
 #: Prevents inlining on NVIDIA devices. Some runtimes cannot call functions that contain barriers.
 _CALLED = "__attribute__((noinline))"
+#: Number of work-groups per compute unit beyond which sources are separate kernels.
+_LAUNCHED_FILLS = 2
 #: Maximum number of work-groups per compute unit.
 _MAX_PER_UNIT = 4
 
@@ -111,6 +114,16 @@ def is_supported(facts: DeviceFacts) -> bool:
     would return stale data of earlier phases.
     """
     return facts.images is None and facts.has_nvidia_capability((7, 0))
+
+
+def is_launched(sources: Sequence[Source], facts: DeviceFacts) -> bool:
+    """Returns True if most sources have so much work that they are faster as separate kernels.
+
+    They fill the device several times. Then the time between two kernels does not matter, while more
+    work-groups are resident than in a persistent kernel, which has the registers of all phases.
+    """
+    filled = statistics.median(each.groups * each.local_size / ITEMS for each in sources)
+    return filled > _LAUNCHED_FILLS * facts.compute_units
 
 
 def local_size(sources: Sequence[Source]) -> int | None:

@@ -16,7 +16,12 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.instance import Instance, allocate
-from neurald.drivers.opencl.runtime.persistent_kernel import ITEMS, is_supported, resident_groups
+from neurald.drivers.opencl.runtime.persistent_kernel import (
+    ITEMS,
+    is_launched,
+    is_supported,
+    resident_groups,
+)
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
 from neurald.drivers.opencl.tuning.build_helper import build_in_helper
@@ -112,34 +117,58 @@ class Tuner:
         tried = [self._to_try(sources) for sources in kernels]
         chained = [self._to_try(chain.sources) for chain in chains]
         members = {position for chain in chains for position in chain.members}
-        measured = {
-            source.name: source
-            for sources in (
-                *(each for number, each in enumerate(tried) if len(each) > 1 or number in members),
-                *chained,
-            )
-            for source in sources
+        launched = {
+            number
+            for number, sources in enumerate(tried)
+            if not self._is_resident or is_launched(sources[:1], self._device.facts)
         }
-        is_measured = self._limit > 1 and bool(measured)
+        if launched & members:
+            # The times of a chain and of its members are compared.
+            launched |= members
+        resident, separate = (
+            {
+                source.name: source
+                for sources in (
+                    *(
+                        each
+                        for number, each in enumerate(tried)
+                        if (number in launched) is is_separate and (len(each) > 1 or number in members)
+                    ),
+                    *(chained if bool(launched & members) is is_separate else ()),
+                )
+                for source in sources
+            }
+            for is_separate in (False, True)
+        )
+        is_measured = self._limit > 1 and bool(resident or separate)
         if not is_measured:
             first: list[Source | None] = [sources[0] for sources in tried]
             for chain, sources in zip(chains, chained, strict=True):
                 if chain.is_likely:
                     _use_chain(first, chain, sources[0])
             return first
+        times = {
+            **self._times_ns(resident, is_resident=self._is_resident),
+            **self._times_ns(separate, is_resident=False),
+        }
+        return _fastest(tried, chains, chained, times)
+
+    def _times_ns(self, measured: Mapping[str, Source], *, is_resident: bool) -> dict[str, float]:
+        """Measures sources; returns their times by name, infinite for those that cannot run."""
         representatives: dict[Hashable, Source] = {}
         # Sources that do the same work share one measurement.
         measured_as = {
             name: representatives.setdefault(_work_of(source), source) for name, source in measured.items()
         }
+        if not representatives:
+            return {}
         found = times_ns(
             self._device,
             list(representatives.values()),
-            is_resident=self._is_resident,
+            is_resident=is_resident,
             require_wanted=self._require_wanted,
         )
-        times = {name: found.get(source.name, math.inf) for name, source in measured_as.items()}
-        return _fastest(tried, chains, chained, times)
+        return {name: found.get(source.name, math.inf) for name, source in measured_as.items()}
 
     def _to_try(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Returns the candidates to try.

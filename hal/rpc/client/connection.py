@@ -49,6 +49,7 @@ from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,
     MAX_MESSAGE_BYTES,
+    ONE_REPLY,
     SESSION_KEY,
     error_from,
     is_lost,
@@ -335,10 +336,11 @@ class Connection:
         if is_short:
             data = encode(first, chunks)
             self._traffic.sent_bytes(len(data))
+            metadata = (*self._metadata, ONE_REPLY)
             if cancellation is None:
-                yield self._execute_at_once(data, timeout=timeout_s, metadata=self._metadata)
+                yield self._execute_at_once(data, timeout=timeout_s, metadata=metadata)
                 return
-            future = self._execute_at_once.future(data, timeout=timeout_s, metadata=self._metadata)
+            future = self._execute_at_once.future(data, timeout=timeout_s, metadata=metadata)
             cancellation.call_on_cancel(future.cancel)
             yield future.result()
             return

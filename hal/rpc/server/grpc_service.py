@@ -41,7 +41,7 @@ from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.certificate import Certificate
 from neurald.hal.rpc.transport.data_message import DataMessage, split
 from neurald.hal.rpc.transport.message_scan import count_parts
-from neurald.hal.rpc.transport.status import CHUNK_BYTES, abort, parse, set_status, token_of
+from neurald.hal.rpc.transport.status import CHUNK_BYTES, ONE_REPLY, abort, parse, set_status, token_of
 from neurald.hal.rpc.wire.device import Access
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -92,7 +92,7 @@ class GrpcService:
         self._watches: dict[Session, _SessionWatch] = {}
         handler.admission.on_hang.append(self._tell_end)
 
-    def handlers(self) -> grpc.GenericRpcHandler:
+    def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
         """Returns handlers for all calls of the contract; requests arrive as bytes."""
         handler = self._handler
         unary: dict[str, _CallHandler] = {
@@ -133,7 +133,8 @@ class GrpcService:
         for name, answer in unary.items():
             behaviour = _answering(self._reader, GetMessageClass(contract[name].input_type), answer)
             methods[name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
-        return grpc.method_handlers_generic_handler(SERVICE, methods)
+        at_once = grpc.stream_unary_rpc_method_handler(self._execute_at_once)
+        return _OneReply("ExecuteWithData", at_once), grpc.method_handlers_generic_handler(SERVICE, methods)
 
     def session(self, context: grpc.ServicerContext) -> Session:
         """Returns the session that a call carries.
@@ -227,6 +228,22 @@ class GrpcService:
         else:
             return
         abort(context, failure)
+
+    def _execute_at_once(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        """Executes with data whose results fit in one message, which needs no stream."""
+
+        def execute() -> bytes:
+            session = self.session(context)
+            with session.call(), self._admission.serving(session) as place:
+                received = self._receive_with_data(session, parts, context, place)
+                size = sum(memory.size for memory in received.results)
+                if size > CHUNK_BYTES:
+                    raise BadData(f"{size} bytes of results do not fit in one reply of {CHUNK_BYTES} bytes")
+                (reply,) = self._handler.executions.run_with_data(session, received)
+                step(is_interpreted=True, beside_s=len(reply) * _BYTE_S)
+                return reply
+
+        return _run_or_abort(context, execute)
 
     def _receive_with_data(
         self,
@@ -335,6 +352,28 @@ class GrpcService:
         for session, send in tuple(self._ends.items()):
             self._end(session)
             send(None)
+
+
+class _OneReply(grpc.GenericRpcHandler):
+    """Handles the calls of a method whose clients announce that they expect one reply.
+
+    Args:
+        method: its name in the contract.
+        handler: of these calls.
+    """
+
+    def __init__(self, method: str, handler: "grpc.RpcMethodHandler[Any, Any]") -> None:
+        self._path = f"/{SERVICE}/{method}"
+        self._handler = handler
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        """See `grpc.GenericRpcHandler.service`; other calls are left to other handlers."""
+        if handler_call_details.method != self._path:
+            return None
+        metadata = handler_call_details.invocation_metadata or ()
+        return self._handler if any(tuple(each) == ONE_REPLY for each in metadata) else None
 
 
 class _SessionWatch:

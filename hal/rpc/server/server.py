@@ -162,7 +162,7 @@ class DeviceServer:
         self._service = GrpcService(
             self.handler, self.streams, has_channel=address.path is not None, find_access=self._access
         )
-        self.grpc.add_generic_rpc_handlers((self._service.handlers(),))
+        self.grpc.add_generic_rpc_handlers(self._service.handlers())
         self._channel: ChannelServer | None = None
         self._serving: tuple[threading.Thread, ...] = ()
 

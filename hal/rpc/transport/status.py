@@ -32,6 +32,8 @@ MAX_REPLY_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 20
 
 SESSION_KEY = "neurald-session"
+#: Metadata of an execution with data whose client expects its results in one message.
+ONE_REPLY = ("neurald-replies", "1")
 _CODE_KEY = "neurald-code"
 #: Statuses are sent in headers, which have a limit of their own, and encode a byte in up to three.
 _MAX_DETAILS_BYTES = 2000

@@ -247,7 +247,8 @@ class DeviceServicer(object):
 
     def ExecuteWithData(self, request_iterator, context):
         """Executes in one round trip. The first message of each direction has the request or the result,
-        and all that fits of the content, which the other messages complete. See DataChunk.
+        and all that fits of the content, which the other messages complete. See DataChunk. A client whose
+        results fit in one message may say so by metadata `neurald-replies: 1`, which is faster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

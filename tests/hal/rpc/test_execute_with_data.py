@@ -28,6 +28,7 @@ from neurald.hal.rpc.client.device import RemoteDevice
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server.execution_handler import ExecutionHandler
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.status import ONE_REPLY
 from neurald.hal.sync.cancellation import Cancellation
 
 RUN = ExecuteOptions()
@@ -172,14 +173,22 @@ def chunk(size: int) -> device_pb2.DataChunk:
     return device_pb2.DataChunk(content=bytes(size))
 
 
-def exchange(model: RemotePreparedModel, *messages: device_pb2.ExecuteWithDataRequest) -> None:
+def exchange(
+    model: RemotePreparedModel,
+    *messages: device_pb2.ExecuteWithDataRequest,
+    metadata: tuple[tuple[str, str], ...] = (),
+) -> int:
+    """Makes a call of any messages; returns the number of replies."""
     connection = model.connection
+    metadata = (*connection._metadata, *metadata)
     with connection._failures("Execute"):
-        list(connection._stub.ExecuteWithData(iter(messages), metadata=connection._metadata, timeout=10))
+        return len(list(connection._stub.ExecuteWithData(iter(messages), metadata=metadata, timeout=10)))
 
 
-def message(model: RemotePreparedModel, *chunks: device_pb2.DataChunk, size: int = 16) -> Any:
-    pools = [types_pb2.RequestPool(content_bytes=size), types_pb2.RequestPool(results_bytes=16)]
+def message(
+    model: RemotePreparedModel, *chunks: device_pb2.DataChunk, size: int = 16, results: int = 16
+) -> Any:
+    pools = [types_pb2.RequestPool(content_bytes=size), types_pb2.RequestPool(results_bytes=results)]
     return device_pb2.ExecuteWithDataRequest(
         request=device_pb2.ExecuteRequest(
             prepared_model=model.handle,
@@ -193,10 +202,14 @@ def message(model: RemotePreparedModel, *chunks: device_pb2.DataChunk, size: int
     )
 
 
-def test_messages_that_are_not_valid(remote: RemoteDevice, server: DeviceServer) -> None:
+@pytest.mark.parametrize("metadata", [(), (ONE_REPLY,)], ids=["stream", "one reply"])
+def test_messages_that_are_not_valid(
+    remote: RemoteDevice, server: DeviceServer, metadata: tuple[tuple[str, str], ...]
+) -> None:
     model = prepared(remote, 4)
-    exchange(model, message(model, chunk(16)))
-    exchange(model, message(model), device_pb2.ExecuteWithDataRequest(chunks=[chunk(8), chunk(8)]))
+    parts = device_pb2.ExecuteWithDataRequest(chunks=[chunk(8), chunk(8)])
+    assert exchange(model, message(model, chunk(16)), metadata=metadata) == 1
+    assert exchange(model, message(model), parts, metadata=metadata) == 1
     only = message(model, chunk(16))
     only.request.request.pools[0].memory = bytes(16)
     unknown = message(model, chunk(16))
@@ -215,13 +228,25 @@ def test_messages_that_are_not_valid(remote: RemoteDevice, server: DeviceServer)
     ]
     for messages in bad:
         with pytest.raises(BadData):
-            exchange(model, *messages)
+            exchange(model, *messages, metadata=metadata)
     with pytest.raises(ResourceExhaustedPersistent, match=r"a message has 2097\d+ bytes; .* at most 1310720"):
-        exchange(model, message(model, chunk(2 << 20), size=2 << 20))
+        exchange(model, message(model, chunk(2 << 20), size=2 << 20), metadata=metadata)
     with pytest.raises(Error):
-        exchange(model, message(model, size=1 << 40))
+        exchange(model, message(model, size=1 << 40), metadata=metadata)
     wait_until(lambda: server.handler.admission.calls == 0)
     run(model, 4)
+
+
+def test_results_that_do_not_fit_in_one_reply(remote: RemoteDevice) -> None:
+    model = prepared(remote, 4)
+    for results in (1 << 20, (1 << 20) + 1):
+        request = message(model, chunk(16), results=results)
+        assert exchange(model, request) == 1 + (results > 1 << 20) * 2
+        if results == 1 << 20:
+            assert exchange(model, request, metadata=(ONE_REPLY,)) == 1
+        else:
+            with pytest.raises(BadData, match="1048577 bytes of results do not fit in one reply"):
+                exchange(model, request, metadata=(ONE_REPLY,))
 
 
 def test_a_daemon_that_tells_nonsense(

@@ -111,12 +111,13 @@ def _as_macro(found: "re.Match[str]") -> str:
 
 
 def without_warps(text: str) -> str:
-    """Returns a text without PTX, for work-groups of 256 that multiply in lockstep."""
+    """Returns a text without PTX, for work-groups of 256 whose warps run in lockstep."""
     text, count = _MULTIPLYING.subn(
         r"#define \1_multiply(sums, left, low, high) WARP_MULTIPLY(warp_products_\2, sums, left, low, high)\n",
         text,
     )
-    assert count
+    text, others = _WARP_FUNCTION.subn(_as_macro, text)
+    assert count or others
     text = _BYTES_OF.sub(r"#define \1_bytes(first, second, which) warp_bytes(first, second, which)\n", text)
     text = _REST.sub(r"rest = as_uint(\1);\n", text)
     text = _ASKED.sub("found = *from;\n", text)
@@ -125,7 +126,6 @@ def without_warps(text: str) -> str:
         "for (int i = 0; i < 8; ++i) ((__local ushort *)to)[i] = bytes ? ((__global const ushort *)from)[i] : 0;",
         text,
     )
-    text = _WARP_FUNCTION.sub(_as_macro, text)
     text = _PAIR.sub("*found = warp_pair(low, high);\n", text)
     text = _COUNT.sub("others = atomic_inc(count);", text)
     # Unrolled, the values that work-items keep across the barriers do not fit a thread's stack.

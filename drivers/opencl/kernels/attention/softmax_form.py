@@ -21,6 +21,7 @@ from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
+from neurald.drivers.opencl.platform.precision import without_rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,4 @@ def _unscaled(expression: Expression) -> tuple[Expression, float] | None:
 
 def _wide(expression: Expression) -> Expression:
     """Removes roundings of FLOAT32 to FLOAT16; the result is FLOAT32."""
-
-    def replacement(each: Expression) -> Expression | None:
-        if not isinstance(each, Apply) or each.op is not Op.CONVERT or each.type is not Scalar.FLOAT32:
-            return None
-        inner = each.operands[0]
-        is_rounded = isinstance(inner, Apply) and inner.op is Op.CONVERT and inner.type is Scalar.FLOAT16
-        return inner.operands[0] if is_rounded and inner.operands[0].type is Scalar.FLOAT32 else None
-
-    return rewrite(expression.to(Scalar.FLOAT32), replacement, {})
+    return rewrite(expression.to(Scalar.FLOAT32), without_rounding, {})

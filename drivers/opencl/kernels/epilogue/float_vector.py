@@ -12,7 +12,17 @@ from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 
 _FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.DIVIDE: "/"}
-_CALLS = {Op.ABSOLUTE: "fabs", Op.EXP: "exp", Op.TANH: "tanh", Op.SQRT: "sqrt"}
+_CALLS = {
+    Op.ABSOLUTE: "fabs",
+    Op.EXP: "exp",
+    Op.EXPM1: "expm1",
+    Op.LOG: "log",
+    Op.TANH: "tanh",
+    Op.ERF: "erf",
+    Op.SQRT: "sqrt",
+    Op.SIN: "sin",
+    Op.COS: "cos",
+}
 
 
 class FloatVector:
@@ -20,11 +30,13 @@ class FloatVector:
 
     Args:
         loads: renders their loads.
+        known: texts of expressions, each the same for all four columns.
     """
 
-    def __init__(self, loads: Vector4Loads) -> None:
+    def __init__(self, loads: Vector4Loads, known: Mapping[Expression, str] | None = None) -> None:
         self.loads = loads
         self._texts: dict[Expression, str | None] = {}
+        self._texts.update({each: f"(float4)({text})" for each, text in (known or {}).items()})
         self._nesting = BoundedRecursion[str | None](_parts)
         self._lines: list[str] = []
 
@@ -74,6 +86,8 @@ class FloatVector:
             return self.value(expression.operands[0]) if is_widened else None
         if expression.type is not Scalar.FLOAT32:
             return None
+        if op is Op.SELECT:
+            return self._select(expression)
         texts = [self.value(each) for each in expression.operands]
         if any(text is None for text in texts):
             return None
@@ -84,11 +98,22 @@ class FloatVector:
             return f"{_CALLS[op]}({wide[0]})"
         if op is Op.NEGATE:
             return f"-{wide[0]}"
+        if op is Op.RSQRT:
+            return f"1.0f / sqrt({wide[0]})"
         if op is Op.LOGISTIC:
             return f"1.0f / (1.0f + exp(-{wide[0]}))"
         if op in (Op.MINIMUM, Op.MAXIMUM):
             return _extreme(op, expression.operands, wide)
         return None
+
+    def _select(self, expression: Apply) -> str | None:
+        """Selects by a condition that is the same for all four columns."""
+        condition, *sides = expression.operands
+        holds, texts = self.loads.uniform(condition), [self.value(each) for each in sides]
+        if holds is None or any(text is None for text in texts):
+            return None
+        first, second = texts
+        return f"{holds} ? (float4)({first}) : (float4)({second})"
 
 
 def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> str:

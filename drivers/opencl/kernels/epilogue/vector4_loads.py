@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression, Linear, Load
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Axis, Expression, Linear, Load
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
@@ -32,6 +32,7 @@ class Vector4Loads:
         names: names of axes and accumulators.
         row, column: the axes.
         length: the row length of the output.
+        is_literal: whether indices contain the row length as a number instead of a size.
     """
 
     def __init__(
@@ -41,9 +42,12 @@ class Vector4Loads:
         row: Axis,
         column: Axis,
         length: int,
+        *,
+        is_literal: bool = False,
     ) -> None:
         self._pointers = pointers
         self._column, self._row, self._length = column, row, length
+        self._is_literal = is_literal
         self._places = Statements(pointers, names)
         #: Addresses of loads from global memory, and whether they depend on the row.
         self.addresses: list[tuple[str, bool]] = []
@@ -76,13 +80,20 @@ class Vector4Loads:
         self.vector4_values.append(expression.value)
         return Vector4(read.load4(text), is_uniform=False)
 
+    def uniform(self, expression: Expression) -> str | None:
+        """Returns the text of an expression that is the same for all four columns; None for others."""
+        parts = set(walk(expression))
+        if self._column in parts or any(isinstance(each, AccumulatorRef | Load) for each in parts):
+            return None
+        return self._places.value(expression)
+
     def _at(self, read: KernelArgument, text: str, place: Expression) -> None:
         if read.space == "__global":
             self.addresses.append((f"{read.name} + {text}", self._row in walk(place)))
 
     def _matrix_place(self, start: Expression) -> str | None:
         """Returns the index of an element of a matrix shaped like the output, by its size."""
-        if start is self._row * self._length:
+        if not self._is_literal and start is self._row * self._length:
             return "(row * $length + column)"
         return None
 

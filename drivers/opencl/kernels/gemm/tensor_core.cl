@@ -7,7 +7,7 @@
 //: copies in a step. REST_...: only for FLOAT32 as a sum of two TF32; empty for other types.
 
 //: [function]
-//: The function up to where its accumulators are in local memory, and the functions that it calls.
+//: The function up to where its accumulators are known, and the functions that it calls.
 static inline uint ${KERNEL}_place(const int row, const int chunk) {
   return row * $BYTES + ((chunk ^ $SWIZZLE) << 4);
 }
@@ -74,6 +74,7 @@ $COPY_BEGIN
   for (int step = first; step < last; ++step) {
     asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
     barrier(CLK_LOCAL_MEM_FENCE);
+$COPY_EARLY
 $REST_STEP
     const uint left_at = local_at + stage * $STEP, right_at = left_at + $BM * $BYTES;
 #pragma unroll
@@ -97,11 +98,14 @@ $REST_MULTIPLY
         }
     }
 $REST_STEP_END
-$COPY_NEXT
+$COPY_LATE
     stage = stage + 1 == $STAGES ? 0 : stage + 1;
   }
 $COPY_END
 $REST_END
+
+//: [gather]
+//: Stores the accumulators of a group in local memory.
   __local $T *all = (__local $T *)scratch;
 #pragma unroll
   for (int i = 0; i < $WM / 16; ++i)
@@ -112,6 +116,29 @@ $REST_END
       *(__local ${T}2 *)(to + 8 * $BN) = (${T}2)(sums[i][j][2], sums[i][j][3]);
     }
   barrier(CLK_LOCAL_MEM_FENCE);
+
+//: [store_by_warp]
+//: The end of a function: each warp stores 16 of its rows at a time, through its part of local memory.
+  __local $T *slab = (__local $T *)scratch + warp * (16 * ($WN + 4));
+#pragma unroll
+  for (int i = 0; i < $WM / 16; ++i) {
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+#pragma unroll
+    for (int j = 0; j < $WN / 8; ++j) {
+      __local $T *to = slab + (lane >> 2) * ($WN + 4) + j * 8 + 2 * (lane & 3);
+      *(__local ${T}2 *)to = (${T}2)(sums[i][j][0], sums[i][j][1]);
+      *(__local ${T}2 *)(to + 8 * ($WN + 4)) = (${T}2)(sums[i][j][2], sums[i][j][3]);
+    }
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+#pragma unroll 2
+    for (int e = lane; e < 16 * $WN / 4; e += 32) {
+      const int row = e / ($WN / 4), column = e % ($WN / 4) * 4;
+      const int m = m0 + down + i * 16 + row, n = n0 + across + column;
+      const ${T}4 sum = *(__local const ${T}4 *)(slab + row * ($WN + 4) + column);
+      if (m < $rows && n < $columns) { $STORE }
+    }
+  }
+}
 
 //: [copy_left]
 //: Copies sixteen contiguous bytes of the left matrix.

@@ -38,6 +38,7 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
     gathered_layout,
     share_text,
     split_cycles,
+    store_text,
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
@@ -90,16 +91,30 @@ class _WarpTiling:
         return _WARPS * self.warp_rows * self.warp_columns // (self.rows * self.columns)
 
     @property
+    def is_stored_by_warp(self) -> bool:
+        """True if the accumulators of a group do not fit in local memory at once."""
+        return self.rows * self.columns * 4 > _MAX_LOCAL_BYTES
+
+    @property
     def scratch_bytes(self) -> int:
         steps = (self.rows + self.columns) * self.bytes * self.stages
+        if self.is_stored_by_warp:
+            return max(steps, _WARPS * 16 * (self.warp_columns + 4) * 4)
         return max(steps, self.rows * self.columns * self.slices * 4)
 
     def tiles(self, product: GemmView) -> int:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
+#: With at most this many stages, a step is requested before the one that precedes it is multiplied.
+_EARLY_STAGES = 3
 #: Rows and columns of a group, and of a warp.
 _SHAPES = (
+    (128, 256, 64, 64),
+    (256, 128, 64, 64),
+    (128, 128, 64, 32),
+    (128, 128, 32, 64),
+    (64, 256, 32, 64),
     (128, 64, 32, 32),
     (64, 128, 32, 32),
     (64, 64, 32, 32),
@@ -133,7 +148,9 @@ def candidates(
     is_split_tf32 = product.left.type is Scalar.FLOAT32 and not relaxed
     found = []
     for tiling in _tilings(product, facts, has_workspace):
-        found.append((_cost(tiling, product, facts), tiling))
+        # Split operands need three accumulators, for which large tiles leave no registers.
+        if not (is_split_tf32 and tiling.is_stored_by_warp):
+            found.append((_cost(tiling, product, facts), tiling))
     found.sort(key=lambda pair: pair[0])
     for _, tiling in found:
         yield _source(kernel, product, right, tiling, is_split_tf32=is_split_tf32)
@@ -200,6 +217,7 @@ def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iter
         tiles = tiling.tiles(product) * product.batches
         for split in (1, 2, 3, 4, 6, 8, 12, 16):
             is_worth = steps >= 3 * split and tiles * split <= 2 * facts.compute_units and tiles <= MAX_TILES
+            is_worth = is_worth and not tiling.is_stored_by_warp
             if split == 1 or (has_workspace and is_worth):
                 yield replace(tiling, split=split)
 
@@ -232,7 +250,7 @@ def _source(
         kernel,
         values,
         is_vector=product.column_step == 0 or product.columns % 4 == 0,
-        is_fetched=True,
+        is_fetched=not tiling.is_stored_by_warp,
     )
     kind = "int" if product.is_integer else "float"
     size = product.left.type.size_bytes
@@ -242,7 +260,7 @@ def _source(
     is_shared = right.constant is not None and right.shape[0] == 1
     steps = -(-product.depth * size // tiling.bytes)
     pitch = right.shape[-1] if right.constant is not None else product.depth
-    names = {
+    names: dict[str, object] = {
         "T": kind,
         "BM": tiling.rows,
         "BN": tiling.columns,
@@ -288,19 +306,16 @@ def _source(
     }
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
-    text = (
-        product.text
-        + after.text
-        + fill(
-            _TEMPLATES["function"] + ADD_SLICES,
-            **names,
-            **_copies(product),
-            **_rest(is_split_tf32=is_split_tf32),
-            FETCH=fetch_text(product, after, sums),
-        )
-        + "  barrier(CLK_LOCAL_MEM_FENCE);\n"
-        + finish_text(product, after, sums, split=tiling.split)
-    )
+    names |= {**_copies(product, tiling), **_rest(is_split_tf32=is_split_tf32)}
+    if tiling.is_stored_by_warp:
+        names |= {"FETCH": "", "STORE": store_text(product, after)}
+        end = fill(_TEMPLATES["store_by_warp"], **names)
+    else:
+        names["FETCH"] = fetch_text(product, after, sums)
+        end = fill(_TEMPLATES["gather"] + ADD_SLICES, **names)
+        end += "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+        end += finish_text(product, after, sums, split=tiling.split)
+    text = product.text + after.text + fill(_TEMPLATES["function"], **names) + end
     return Source(
         text=resolved(text, head, sizes, is_shared=True),
         arguments=values.values,
@@ -315,13 +330,18 @@ def _source(
     )
 
 
-def _copies(product: GemmView) -> dict[str, str]:
-    """Returns the templates that copy steps to local memory, by placeholder."""
+def _copies(product: GemmView, tiling: _WarpTiling) -> dict[str, str]:
+    """Returns the templates that copy steps to local memory, by placeholder.
+
+    With few stages, copies are requested before a step is multiplied, so that they have its time.
+    """
     is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
+    is_early = tiling.stages <= _EARLY_STAGES
     copied = "copy_left_or_zero" if product.left_zero else "copy_left"
     return {
         "COPY_BEGIN": _COPY_TEMPLATES["begin"],
-        "COPY_NEXT": _COPY_TEMPLATES["next"],
+        "COPY_EARLY": _COPY_TEMPLATES["next"] if is_early else "",
+        "COPY_LATE": "" if is_early else _COPY_TEMPLATES["next"],
         "COPY_END": _COPY_TEMPLATES["end"],
         "COPY_LEFT": _TEMPLATES["gather_left" if is_gathered else copied],
     }

@@ -13,15 +13,22 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.analysis.verifier import verify
-from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce
+from neurald.drivers.compiler.ir.expression import Apply, Load, apply, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import Compute, Graph, inside
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.platform.precision import Precision, lower_precision, preferred_precision
+from neurald.drivers.opencl.platform.precision import (
+    Precision,
+    lower_precision,
+    preferred_precision,
+    round_stored_only,
+)
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE
@@ -57,6 +64,34 @@ def chain() -> tuple[GraphBuilder, list[Value]]:
     )
     values.append(builder.compute((4,), lambda i: load(values[2], (i,)).to(Scalar.INT32)))
     return builder, values
+
+
+@sweep("precision", FLOAT16_MODES)
+def test_values_that_kernels_do_not_store_are_not_rounded(precision: Precision) -> None:
+    builder = GraphBuilder()
+    source = builder.input(4, 6)
+    first = builder.compute((4, 6), lambda *at: apply(Op.EXP, load(source, at)))
+    graph = builder.finish(builder.compute((4, 6), lambda *at: apply(Op.TANH, load(first, at))))
+    lower_precision(graph, precision)
+
+    def conversions(kernel: Kernel) -> int:
+        return sum(isinstance(each, Apply) and each.op is Op.CONVERT for each in kernel.expressions)
+
+    fused = fuse(graph, is_row_wise=lambda _: True)
+    assert [conversions(kernel) for kernel in fused.kernels] == [2]
+    assert [conversions(kernel) for kernel in round_stored_only(fused).kernels] == [0]
+
+
+@sweep("precision", FLOAT16_MODES)
+def test_copies_of_float16_values_are_not_converted(precision: Precision) -> None:
+    builder = GraphBuilder()
+    source = builder.input(4, 6)
+    first = builder.compute((4, 6), lambda *at: apply(Op.EXP, load(source, at)))
+    moved = builder.compute((6, 4), lambda i, j: load(first, (j, i)))
+    graph = builder.finish(builder.compute((6, 4), lambda *at: load(moved, at) + 1.0))
+    lower_precision(graph, precision)
+    assert isinstance(graph.nodes[1], Compute)
+    assert isinstance(graph.nodes[1].body, Load)
 
 
 @sweep("precision", FLOAT16_MODES)

@@ -1,0 +1,64 @@
+//: Rows with reductions, see row_wise.py.
+//:
+//: WIDTH: work-items of a row, each with four elements of every WIDTH * 4. LENGTH: elements of a row.
+
+//: [function]
+//: The whole function.
+$HELPERS
+static void $KERNEL($PARAMETERS) {
+  const int row = $ROW, item = lid % $WIDTH;
+  if (row >= $ROWS) return;
+$REDUCTIONS
+  for (int column = item * 4; column < $LENGTH; column += $WIDTH * 4) {
+$LINES
+    const float4 value = $VALUE;
+    $STORE
+  }
+}
+
+//: [other]
+//: What another work-item of the warp has.
+static inline void ${KERNEL}_other(float *found, const float value, const int distance) {
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(*found) : "f"(value), "r"(distance));
+}
+
+//: [reduction]
+//: A reduction over a row.
+  float $NAME = $IDENTITY;
+  for (int column = item * 4; column < $LENGTH; column += $WIDTH * 4) {
+$LINES
+    const float4 value = $VALUE;
+$COMBINE
+  }
+$EXCHANGE
+
+//: [exchange]
+//: Combines the numbers of a work-group.
+  {
+    __local float *parts = (__local float *)scratch;
+    parts[lid] = $NAME;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    // Every work-item adds up the same numbers in two steps, in the same order.
+    if (lid < 16) {
+      for (int i = 1; i < $ITEMS / 16; ++i) {
+        const float other = parts[lid + i * 16];
+        $COMBINE
+      }
+      parts[lid] = $NAME;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    $NAME = parts[0];
+    for (int i = 1; i < 16; ++i) {
+      const float other = parts[i];
+      $COMBINE
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+
+//: [exchange_by_warp]
+//: Combines the numbers of a warp.
+  for (int distance = 16; distance > 0; distance >>= 1) {
+    float other;
+    ${KERNEL}_other(&other, $NAME, distance);
+    $COMBINE
+  }

@@ -1,0 +1,183 @@
+"""Rows whose elements depend on reductions of the row, such as normalisations and softmax.
+
+Adjacent work-items compute four adjacent elements each. A row has a whole work-group or, on NVIDIA
+GPUs, whose warps exchange values without local memory, a warp.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis
+from neurald.drivers.compiler.ir.graph import delinearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
+from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.render import arguments_of
+from neurald.drivers.opencl.codegen.template import fill, templates
+from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+
+_TEMPLATES = templates(__name__, "row_wise.cl")
+#: Lengths of rows for which these kernels are worthwhile.
+_MIN_LENGTH, _MAX_LENGTH = 64, 1 << 16
+_ITEMS = 256
+_WARP = 32
+_REDUCTIONS = (ReductionOp.SUM, ReductionOp.MAXIMUM, ReductionOp.MINIMUM)
+_FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Kernel viewed as rows.
+
+    Attributes:
+        row, column: the axes of `body`.
+        reductions: those of the body, each after those that it depends on.
+    """
+
+    kernel: Kernel
+    row: Axis
+    column: Axis
+    body: Expression
+    reductions: Sequence[Reduce]
+    values: KernelArguments
+
+
+def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
+    """Yields sources for a kernel of rows; none for rows that are not read as vectors.
+
+    Args:
+        kernel: without a contraction.
+        facts: the device; on CPUs, work-groups of one work-item are faster.
+    """
+    rows = None if facts.is_cpu or facts.max_work_group_size < _ITEMS else _rows(kernel)
+    if rows is None:
+        return
+    widths = [_ITEMS]
+    if facts.has_nvidia_capability((7, 0)):
+        # A warp for each row leaves units idle if there are few rows.
+        many = rows.row.extent >= 2 * _ITEMS // _WARP * facts.compute_units
+        widths = [_WARP, _ITEMS] if many else [_ITEMS, _WARP]
+    for width in widths:
+        text = _text(rows, width)
+        if text is None:
+            return
+        yield Source(
+            text=text,
+            arguments=rows.values.values,
+            groups=-(-rows.row.extent * width // _ITEMS),
+            local_size=_ITEMS,
+            scratch_bytes=4 * _ITEMS if width == _ITEMS else 0,
+            has_barriers=width == _ITEMS,
+            label=f"{width} work-items for each row, by vectors",
+            operations=kernel.operations,
+        )
+
+
+def _rows(kernel: Kernel) -> _Rows | None:
+    count = kernel.row_axes
+    if count is None or kernel.requirements or kernel.output_offset is not None or kernel.limit is not None:
+        return None
+    length = math.prod(kernel.shape[count:])
+    if length % 4 or not _MIN_LENGTH <= length <= _MAX_LENGTH or kernel.output.type not in _FLOATS:
+        return None
+    row, column = axis(math.prod(kernel.shape[:count]), "row"), axis(length, "column")
+    at = (*delinearize(row, kernel.shape[:count]), *delinearize(column, kernel.shape[count:]))
+    body = substitute(kernel.body, dict(zip(kernel.axes, at, strict=True)))
+    reductions = [each for each in walk(body) if isinstance(each, Reduce)]
+    if not all(free_axes(each) <= {row} and each.reduction in _REDUCTIONS for each in reductions):
+        return None
+    return _Rows(
+        kernel=kernel,
+        row=row,
+        column=column,
+        body=body,
+        reductions=reductions,
+        values=KernelArguments(arguments_of(kernel)),
+    )
+
+
+def _text(rows: _Rows, width: int) -> str | None:
+    """Returns the text of the function, or None if elements cannot be computed as vectors."""
+    known: dict[Expression, str] = {}
+    lines = []
+    for number, reduction in enumerate(rows.reductions):
+        along = axis(math.prod(each.extent for each in reduction.axes), "along")
+        where = dict(
+            zip(
+                reduction.axes, delinearize(along, tuple(each.extent for each in reduction.axes)), strict=True
+            )
+        )
+        found = _vector(rows, substitute(reduction.body, where), along, known)
+        if along.extent % 4 or reduction.type is not Scalar.FLOAT32 or found is None:
+            return None
+        name = f"f{number}"
+        lines.append(
+            fill(
+                _TEMPLATES["reduction"],
+                NAME=name,
+                IDENTITY=identity_text(reduction.reduction, reduction.type),
+                LENGTH=along.extent,
+                WIDTH=width,
+                LINES="\n".join(found[1]),
+                VALUE=found[0],
+                COMBINE="\n".join(
+                    f"    {combine_text(reduction.reduction, name, f'value.s{i}', reduction.type)}"
+                    for i in range(4)
+                ),
+                EXCHANGE=_exchange(reduction, name, width),
+            )
+        )
+        known[reduction] = name
+    found = _vector(rows, _unrounded(rows), rows.column, known)
+    if found is None:
+        return None
+    stored = (
+        f"vstorea_half4_rte(value, (row * {rows.column.extent} + column) >> 2, a0);"
+        if rows.kernel.output.type is Scalar.FLOAT16
+        else f"*(__global float4 *)(a0 + row * {rows.column.extent} + column) = value;"
+    )
+    return fill(
+        _TEMPLATES["function"],
+        HELPERS=_TEMPLATES["other"] if width == _WARP else "",
+        PARAMETERS=rows.values.parameters,
+        ROW="group" if width == _ITEMS else f"(group * {_ITEMS // width} + lid / {width})",
+        ROWS=rows.row.extent,
+        WIDTH=width,
+        REDUCTIONS="".join(lines),
+        LENGTH=rows.column.extent,
+        LINES="\n".join(found[1]),
+        VALUE=found[0],
+        STORE=stored,
+    )
+
+
+def _vector(
+    rows: _Rows, body: Expression, along: Axis, known: dict[Expression, str]
+) -> tuple[str, list[str]] | None:
+    """Returns the text of four elements of a row, and the statements that they need."""
+    names: dict[Expression, str] = {rows.row: "row", along: "column"}
+    loads = Vector4Loads(rows.values.by_value, names, rows.row, along, along.extent, is_literal=True)
+    vector = FloatVector(loads, known)
+    text = vector.value(body)
+    return None if text is None else (f"(float4)({text})", vector.lines)
+
+
+def _unrounded(rows: _Rows) -> Expression:
+    """Returns the element before it is rounded to what is stored."""
+    body = rows.body
+    is_rounded = body.type is Scalar.FLOAT16 and len(body.operands) == 1
+    return body.operands[0] if is_rounded and body.operands[0].type is Scalar.FLOAT32 else body
+
+
+def _exchange(reduction: Reduce, name: str, width: int) -> str:
+    """Returns the statements that combine what the work-items of a row have."""
+    combine = combine_text(reduction.reduction, name, "other", reduction.type)
+    template = "exchange_by_warp" if width == _WARP else "exchange"
+    return fill(_TEMPLATES[template], NAME=name, COMBINE=combine, ITEMS=_ITEMS)

@@ -1,0 +1,152 @@
+"""Kernels of rows compute the same as the interpreter."""
+
+from collections.abc import Callable
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from support.compiler.attention import softmax
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl import sources
+from support.opencl.sources import Bench, opencl_facts, program_of
+from support.opencl.warps import with_tensor_cores, without_warps
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.opencl.kernels import row_wise
+from neurald.drivers.opencl.kernels.select import candidates
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.hal.records import replace
+
+FACTS = opencl_facts()
+pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
+
+
+def mean(builder: GraphBuilder, source: Value, element: Callable[[Expression], Expression]) -> Value:
+    """Appends the mean of a function of the elements of each row."""
+    *outer, length = source.shape
+    along = axis(length, "r")
+    return builder.compute(
+        tuple(outer),
+        lambda *at: (
+            reduce(ReductionOp.SUM, (along,), element(load(source, (*at, along)).to(Scalar.FLOAT32)))
+            * (1 / length)
+        ),
+    )
+
+
+def layer_norm(*shape: int, kind: Scalar = Scalar.FLOAT32) -> Graph:
+    builder = GraphBuilder()
+    source, scale, offset = (
+        builder.input(*shape, type=kind),
+        builder.input(shape[-1]),
+        builder.input(shape[-1]),
+    )
+    means = mean(builder, source, lambda each: each)
+    along = axis(shape[-1], "s")
+
+    def variance(*at: Expression) -> Expression:
+        difference = load(source, (*at, along)).to(Scalar.FLOAT32) - load(means, at)
+        return reduce(ReductionOp.SUM, (along,), difference * difference) * (1 / shape[-1])
+
+    variances = builder.compute(shape[:-1], variance)
+    return builder.finish(
+        builder.compute(
+            shape,
+            lambda *at: (
+                (load(source, at).to(Scalar.FLOAT32) - load(means, at[:-1]))
+                * apply(Op.RSQRT, load(variances, at[:-1]) + 1e-5)
+                * load(scale, at[-1:])
+                + load(offset, at[-1:])
+            ).to(kind),
+        )
+    )
+
+
+def rms_norm(*shape: int) -> Graph:
+    builder = GraphBuilder()
+    source = builder.input(*shape)
+    squares = mean(builder, source, lambda each: each * each)
+    return builder.finish(
+        builder.compute(shape, lambda *at: load(source, at) * apply(Op.RSQRT, load(squares, at[:-1]) + 1e-6))
+    )
+
+
+def softmax_of(*shape: int) -> Graph:
+    builder = GraphBuilder()
+    return builder.finish(softmax(builder, builder.input(*shape)))
+
+
+GRAPHS = {
+    "layer norm": lambda: layer_norm(2, 12, 192),
+    "float16": lambda: layer_norm(24, 64, kind=Scalar.FLOAT16),
+    "RMS norm": lambda: rms_norm(8, 1028),
+    "softmax": lambda: softmax_of(3, 8, 132),
+}
+
+
+def gpu() -> DeviceFacts:
+    assert FACTS is not None
+    return with_tensor_cores(FACTS)
+
+
+def kernel_of(graph: Graph) -> Kernel:
+    (kernel,) = fuse(graph, is_row_wise=lambda _: True).kernels
+    return kernel
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_rows_of_warps_and_of_groups(name: str) -> None:
+    assert FACTS is not None
+    graph, bench = GRAPHS[name](), Bench(FACTS.handle)
+    generator = np.random.default_rng(3)
+    arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
+    (expected,) = evaluate(graph, arrays)
+    found = list(row_wise.candidates(kernel_of(graph), gpu()))
+    assert [each.has_barriers for each in found] == [True, False]
+    for source in found:
+        is_emulated = not FACTS.is_nvidia and not source.has_barriers
+
+        def text(each: sources.Source, is_emulated: bool = is_emulated) -> str:
+            program = program_of(each)
+            return without_warps(program) if is_emulated else program
+
+        with patch.object(sources, "program_of", text):
+            result, status = bench.run(source, dict(zip(graph.inputs, arrays, strict=True)))
+        tolerance = 2e-3 if result.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(
+            result.astype(np.float32), expected.astype(np.float32), rtol=tolerance, atol=tolerance
+        )
+        assert status == 0
+
+
+def test_special_values_propagate() -> None:
+    assert FACTS is not None
+    graph, bench = softmax_of(4, 64), Bench(FACTS.handle)
+    rows = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
+    rows[0, 5], rows[1, 6], rows[2] = np.nan, np.inf, -np.inf
+    (source, *_) = row_wise.candidates(kernel_of(graph), replace(gpu(), is_nvidia=False))
+    result, _ = bench.run(source, dict(zip(graph.inputs, [rows], strict=True)))
+    (expected,) = evaluate(graph, [rows])
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_many_rows_have_a_warp_each() -> None:
+    few, many = (row_wise.candidates(kernel_of(rms_norm(count, 64)), gpu()) for count in (8, 4096))
+    assert next(few).has_barriers
+    assert not next(many).has_barriers
+
+
+def test_other_rows_are_left_to_the_generic_kernel() -> None:
+    assert FACTS is not None
+    for shape in ((8, 60), (8, 66)):
+        assert not list(row_wise.candidates(kernel_of(rms_norm(*shape)), gpu()))
+    kernel = kernel_of(rms_norm(8, 64))
+    assert not list(row_wise.candidates(kernel, replace(FACTS, kind=DeviceKind.CPU)))
+    assert candidates(kernel, gpu(), relaxed=False)
