@@ -18,8 +18,8 @@ import numpy as np
 from neurald.service.inference.conformance.client import (
     Inference,
     ModelOffer,
+    NamedTensor,
     Reply,
-    Tensor,
     Unavailable,
     V2Client,
 )
@@ -41,7 +41,7 @@ class Violation(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Subject:
+class CheckedServer:
     """What is checked.
 
     Attributes:
@@ -92,7 +92,7 @@ class Subject:
         return replace(self.request, inputs=(replace(first, **changes), *others))
 
 
-def _zeros(name: str, datatype: str, shape: tuple[int, ...]) -> Tensor:
+def _zeros(name: str, datatype: str, shape: tuple[int, ...]) -> NamedTensor:
     lengths = tuple(1 if length < 0 else length for length in shape)
     count = math.prod(lengths)
     if datatype == "BYTES":
@@ -101,25 +101,25 @@ def _zeros(name: str, datatype: str, shape: tuple[int, ...]) -> Tensor:
         data = bytes(2 * count)
     else:
         data = bytes(count * dtype_of(datatype).itemsize)
-    return Tensor(name=name, datatype=datatype, shape=lengths, data=data)
+    return NamedTensor(name=name, datatype=datatype, shape=lengths, data=data)
 
 
 # Health and descriptions.
 
 
-def server_is_live(subject: Subject) -> None:
+def server_is_live(subject: CheckedServer) -> None:
     """The server is live."""
     if not subject.client.is_live():
         raise Violation("it says that it is not")
 
 
-def server_is_ready(subject: Subject) -> None:
+def server_is_ready(subject: CheckedServer) -> None:
     """The server is ready, since its model is."""
     if not subject.client.is_ready():
         raise Violation("it says that it is not")
 
 
-def readiness_of_models(subject: Subject) -> None:
+def readiness_of_models(subject: CheckedServer) -> None:
     """The model is ready, and one that does not exist is not."""
     if not subject.client.is_model_ready(subject.offer.name):
         raise Violation(f"{subject.offer.name} is not ready")
@@ -127,12 +127,12 @@ def readiness_of_models(subject: Subject) -> None:
         raise Violation("a model that does not exist is ready")
 
 
-def extensions_are_named(subject: Subject) -> None:
+def extensions_are_named(subject: CheckedServer) -> None:
     """The server lists its extensions."""
     subject.client.extensions()
 
 
-def tensors_are_described(subject: Subject) -> None:
+def tensors_are_described(subject: CheckedServer) -> None:
     """Inputs and outputs have names, known datatypes and shapes."""
     offer = subject.offer
     if not offer.outputs:
@@ -146,14 +146,14 @@ def tensors_are_described(subject: Subject) -> None:
             raise Violation(f"names are not unique: {names}")
 
 
-def versions_are_described(subject: Subject) -> None:
+def versions_are_described(subject: CheckedServer) -> None:
     """Each version has a description of its own."""
     for version in subject.offer.versions:
         if isinstance(found := subject.client.offer(subject.offer.name, version), Reply):
             raise Violation(f"version {version}: {found.status}: {found.message}")
 
 
-def unknown_models_are_not_found(subject: Subject) -> None:
+def unknown_models_are_not_found(subject: CheckedServer) -> None:
     """Descriptions of models and versions that do not exist are refused."""
     for name, version in ((_NOBODY, ""), (subject.offer.name, "987654321")):
         found = subject.client.offer(name, version)
@@ -162,7 +162,7 @@ def unknown_models_are_not_found(subject: Subject) -> None:
         subject.require_refusal(found, _MISSING)
 
 
-def the_index_has_the_model(subject: Subject) -> None:
+def the_index_has_the_model(subject: CheckedServer) -> None:
     """The index of the repository says that the model is ready."""
     state = subject.client.models().get(subject.offer.name)
     if state != "READY":
@@ -172,7 +172,7 @@ def the_index_has_the_model(subject: Subject) -> None:
 # Inference.
 
 
-def answers_fit_the_description(subject: Subject) -> None:
+def answers_fit_the_description(subject: CheckedServer) -> None:
     """An answer has the outputs that the description promises, with as many bytes as they take."""
     reply = subject.answer(subject.request)
     if reply.model != subject.offer.name:
@@ -195,7 +195,7 @@ def answers_fit_the_description(subject: Subject) -> None:
                 raise Violation(f"{each.name} has {len(each.data)} bytes; its shape takes {size}")
 
 
-def ids_are_repeated(subject: Subject) -> None:
+def ids_are_repeated(subject: CheckedServer) -> None:
     """The answer has the id of the request."""
     for wanted in ("a", "", "ü" * 100):
         found = subject.answer(replace(subject.request, id=wanted)).id
@@ -203,14 +203,14 @@ def ids_are_repeated(subject: Subject) -> None:
             raise Violation(f"the id is {found!r}; expected {wanted!r}")
 
 
-def runs_are_repeatable(subject: Subject) -> None:
+def runs_are_repeatable(subject: CheckedServer) -> None:
     """The same request has the same answer."""
     first, second = (subject.answer(subject.request).outputs for _ in range(2))
     if first != second:
         raise Violation("two answers differ")
 
 
-def outputs_are_chosen(subject: Subject) -> None:
+def outputs_are_chosen(subject: CheckedServer) -> None:
     """Only the outputs that are asked for are in the answer, in this order."""
     names = tuple(name for name, _, _ in subject.offer.outputs)
     for chosen in (names[:1], names[::-1]):
@@ -219,7 +219,7 @@ def outputs_are_chosen(subject: Subject) -> None:
             raise Violation(f"the outputs are {list(found)}; asked for were {list(chosen)}")
 
 
-def inputs_in_any_order(subject: Subject) -> None:
+def inputs_in_any_order(subject: CheckedServer) -> None:
     """The order of the inputs does not matter."""
     expected = subject.answer(subject.request).outputs
     found = subject.answer(replace(subject.request, inputs=subject.request.inputs[::-1])).outputs
@@ -227,9 +227,9 @@ def inputs_in_any_order(subject: Subject) -> None:
         raise Violation("the answer depends on the order of the inputs")
 
 
-def typed_elements(subject: Subject) -> None:
+def typed_elements(subject: CheckedServer) -> None:
     """Elements in typed contents, or JSON, mean the same as bytes."""
-    typed: list[Tensor] = []
+    typed: list[NamedTensor] = []
     for each in subject.request.inputs:
         if content_field(each.datatype) is None:
             raise Unavailable(f"{each.datatype} has no elements of its own")
@@ -241,7 +241,7 @@ def typed_elements(subject: Subject) -> None:
         raise Violation("the answer differs from that for bytes")
 
 
-def batches_are_rows(subject: Subject) -> None:
+def batches_are_rows(subject: CheckedServer) -> None:
     """A batch has the results of its entries."""
     if subject.max_batch < 2:
         raise Unavailable("the model has no batches")
@@ -267,7 +267,7 @@ def batches_are_rows(subject: Subject) -> None:
             raise Violation(f"{double.name} differs from that of single requests")
 
 
-def many_at_once(subject: Subject) -> None:
+def many_at_once(subject: CheckedServer) -> None:
     """Many requests at once have the answers that they have alone."""
     expected = subject.answer(subject.request).outputs
 
@@ -283,33 +283,33 @@ def many_at_once(subject: Subject) -> None:
 # What has to be refused.
 
 
-def unknown_models_are_refused(subject: Subject) -> None:
+def unknown_models_are_refused(subject: CheckedServer) -> None:
     """A model or version that does not exist cannot be run."""
     subject.refused(replace(subject.request, model=_NOBODY), _MISSING)
     subject.refused(replace(subject.request, version="987654321"), _MISSING)
 
 
-def unknown_inputs_are_refused(subject: Subject) -> None:
+def unknown_inputs_are_refused(subject: CheckedServer) -> None:
     """An input of another name is refused."""
     subject.refused(subject.with_input(name="no-such-input"))
 
 
-def missing_inputs_are_refused(subject: Subject) -> None:
+def missing_inputs_are_refused(subject: CheckedServer) -> None:
     """A request with too few inputs is refused."""
     subject.refused(replace(subject.request, inputs=subject.request.inputs[1:]))
 
 
-def repeated_inputs_are_refused(subject: Subject) -> None:
+def repeated_inputs_are_refused(subject: CheckedServer) -> None:
     """A request that has an input twice is refused."""
     subject.refused(replace(subject.request, inputs=(*subject.request.inputs, subject.request.inputs[0])))
 
 
-def unknown_outputs_are_refused(subject: Subject) -> None:
+def unknown_outputs_are_refused(subject: CheckedServer) -> None:
     """An output of another name is refused."""
     subject.refused(replace(subject.request, outputs=("no-such-output",)))
 
 
-def wrong_datatypes_are_refused(subject: Subject) -> None:
+def wrong_datatypes_are_refused(subject: CheckedServer) -> None:
     """Elements of another datatype are refused, and so is one that does not exist."""
     first = subject.request.inputs[0]
     other = "INT64" if first.datatype != "INT64" else "INT32"
@@ -318,7 +318,7 @@ def wrong_datatypes_are_refused(subject: Subject) -> None:
     subject.refused(subject.with_input(datatype="FP33"))
 
 
-def wrong_shapes_are_refused(subject: Subject) -> None:
+def wrong_shapes_are_refused(subject: CheckedServer) -> None:
     """Another rank, negative lengths, and lengths that overflow are refused."""
     first = subject.request.inputs[0]
     if subject.offer.inputs[0][2] != (-1,):
@@ -327,21 +327,21 @@ def wrong_shapes_are_refused(subject: Subject) -> None:
     subject.refused(subject.with_input(shape=(2**40,) * max(2, len(first.shape))))
 
 
-def wrong_sizes_are_refused(subject: Subject) -> None:
+def wrong_sizes_are_refused(subject: CheckedServer) -> None:
     """Bytes that are fewer or more than the shape takes are refused."""
     data = subject.request.inputs[0].data or b""
     for wrong in (data[:-1], data + b"\0", data * 2 + b"\0"):
         subject.refused(subject.with_input(data=wrong))
 
 
-def inputs_without_data_are_refused(subject: Subject) -> None:
+def inputs_without_data_are_refused(subject: CheckedServer) -> None:
     """An input without any elements is refused."""
     if not math.prod(subject.request.inputs[0].shape):
         raise Unavailable("the input has no elements")
     subject.refused(subject.with_input(data=None))
 
 
-def garbage_is_refused(subject: Subject) -> None:
+def garbage_is_refused(subject: CheckedServer) -> None:
     """Bytes that are no request are refused."""
     for content in (b"\xff" * 64, b"{", bytes(1000), b"[" * 1000):
         reply = subject.client.send_raw(content, subject.offer.name)
@@ -350,7 +350,7 @@ def garbage_is_refused(subject: Subject) -> None:
     subject.answer(subject.request)
 
 
-def damaged_requests_are_survived(subject: Subject) -> None:
+def damaged_requests_are_survived(subject: CheckedServer) -> None:
     """Damaged requests are answered or refused, but never break the server."""
     source = random.Random(7)  # noqa: S311 - repeatable
     good = subject.client.encoded(subject.request)
@@ -369,14 +369,14 @@ def damaged_requests_are_survived(subject: Subject) -> None:
 # Streams, statistics, memory.
 
 
-def streams_answer_all_requests(subject: Subject) -> None:
+def streams_answer_all_requests(subject: CheckedServer) -> None:
     """A stream has one answer for each request."""
     replies = subject.client.stream([replace(subject.request, id=str(n)) for n in range(10)])
     if sorted(reply.id for reply in replies) != sorted(map(str, range(10))):
         raise Violation(f"the answers have the ids {[reply.id for reply in replies]}: {replies[-1].message}")
 
 
-def streams_survive_errors(subject: Subject) -> None:
+def streams_survive_errors(subject: CheckedServer) -> None:
     """An error of one request does not end a stream."""
     wrong = replace(subject.request, model=_NOBODY)
     replies = subject.client.stream([subject.request, wrong, subject.request])
@@ -384,7 +384,7 @@ def streams_survive_errors(subject: Subject) -> None:
         raise Violation(f"the answers have the statuses {[reply.status for reply in replies]}")
 
 
-def statistics_count_requests(subject: Subject) -> None:
+def statistics_count_requests(subject: CheckedServer) -> None:
     """Statistics count each request, and its parts equally often."""
     before = subject.client.counters(subject.offer.name)
     for _ in range(5):
@@ -397,12 +397,12 @@ def statistics_count_requests(subject: Subject) -> None:
         raise Violation(f"the parts of requests were counted differently: {after.counts}")
 
 
-def memory_is_unregistered(subject: Subject) -> None:
+def memory_is_unregistered(subject: CheckedServer) -> None:
     """Unregistering all shared memory succeeds, also if there is none."""
     subject.client.unregister_memory()
 
 
-CHECKS: Final[tuple[tuple[str, Callable[[Subject], None]], ...]] = (
+CHECKS: Final[tuple[tuple[str, Callable[[CheckedServer], None]], ...]] = (
     ("description", server_is_live),
     ("description", server_is_ready),
     ("description", readiness_of_models),

@@ -10,7 +10,7 @@ class Unavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
+class NamedTensor:
     """An input or output with its bytes.
 
     Attributes:
@@ -33,7 +33,7 @@ class Inference:
     model: str
     version: str = ""
     id: str = ""
-    inputs: tuple[Tensor, ...]
+    inputs: tuple[NamedTensor, ...]
     outputs: tuple[str, ...] = ()
 
 
@@ -52,7 +52,7 @@ class Reply:
     model: str = ""
     version: str = ""
     id: str = ""
-    outputs: tuple[Tensor, ...] = ()
+    outputs: tuple[NamedTensor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

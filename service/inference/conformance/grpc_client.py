@@ -9,8 +9,8 @@ from neurald.service.inference.conformance.client import (
     Counters,
     Inference,
     ModelOffer,
+    NamedTensor,
     Reply,
-    Tensor,
     Unavailable,
 )
 from neurald.service.inference.protocol.element_types import content_field
@@ -170,7 +170,7 @@ def _reply(answer: Any) -> Reply:
         version=answer.model_version,
         id=answer.id,
         outputs=tuple(
-            Tensor(
+            NamedTensor(
                 name=each.name,
                 datatype=each.datatype,
                 shape=tuple(each.shape),

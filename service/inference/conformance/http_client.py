@@ -9,8 +9,8 @@ from neurald.service.inference.conformance.client import (
     Counters,
     Inference,
     ModelOffer,
+    NamedTensor,
     Reply,
-    Tensor,
     Unavailable,
 )
 
@@ -143,14 +143,14 @@ class HttpV2Client:
             return _refusal(status, body)
         split = len(body) if length is None else int(length)
         answer, at = json.loads(body[:split]), split
-        outputs: list[Tensor] = []
+        outputs: list[NamedTensor] = []
         for each in answer.get("outputs", ()):
             size = each.get("parameters", {}).get("binary_data_size")
             data = None
             if size is not None:
                 data, at = body[at : at + size], at + size
             outputs.append(
-                Tensor(
+                NamedTensor(
                     name=each["name"],
                     datatype=each["datatype"],
                     shape=tuple(each["shape"]),

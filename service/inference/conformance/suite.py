@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.service.conformance.result import CheckResult, Outcome
-from neurald.service.inference.conformance.checks import CHECKS, Subject, Violation
+from neurald.service.inference.conformance.checks import CHECKS, CheckedServer, Violation
 from neurald.service.inference.conformance.client import Reply, Unavailable, V2Client
 
 
@@ -63,7 +63,7 @@ def run_checks(
         advance(number / len(CHECKS))
 
 
-def _subject(client: V2Client, model: str, mutations: int) -> Subject:
+def _subject(client: V2Client, model: str, mutations: int) -> CheckedServer:
     try:
         client.is_live()
         if not model:
@@ -80,4 +80,4 @@ def _subject(client: V2Client, model: str, mutations: int) -> Subject:
     max_batch = 0
     with contextlib.suppress(Unavailable, OSError):
         max_batch = client.max_batch(model)
-    return Subject(client=client, offer=offer, max_batch=max_batch, mutations=mutations)
+    return CheckedServer(client=client, offer=offer, max_batch=max_batch, mutations=mutations)
