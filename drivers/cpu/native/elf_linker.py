@@ -37,7 +37,7 @@ _NAMED = frozenset((0, 1, _FUNCTION, _SECTION_SYMBOL))
 
 _ADDRESS_BYTES = 8
 #: The smallest place that refers to another one.
-_LEAST_BYTES = 4
+_MIN_PLACE_BYTES = 4
 _ALIGNMENT = 64
 #: Larger than any model's code, but within the range of relative addresses.
 _MAX_BYTES = 1 << 30
@@ -269,7 +269,7 @@ class _Linker:
             size = each.sections[section].size
             for offset, about, addend in relocations:
                 kind, target = about & 0xFFFFFFFF, targets[about >> 32]
-                if target is None or not 0 <= offset <= size - _LEAST_BYTES:
+                if target is None or not 0 <= offset <= size - _MIN_PLACE_BYTES:
                     raise NotLinkable(
                         f"unsupported relocation {kind} at offset {offset} of section {section}"
                     )

@@ -40,10 +40,11 @@ def applied(
     addend: int = 0,
     *,
     before: int = 0,
-    **places: int,
+    jump: int = 0,
+    slot: int = 0,
 ) -> int:
     """Returns the 32 bits at SITE after a relocation of `before`."""
-    linker = Places(**places)
+    linker = Places(jump=jump, slot=slot)
     struct.pack_into("<I", linker.content, SITE, before)
     assert architecture.apply(linker, kind, SITE, target, addend)
     return int(struct.unpack_from("<I", linker.content, SITE)[0])
