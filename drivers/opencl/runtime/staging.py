@@ -4,6 +4,9 @@ A copy from pinned host memory takes a third of the time of one from pageable me
 inputs and outputs pass through a pinned area that is mapped once. Large ones would need as much
 memory again, and CPU devices would only copy twice: these are transferred directly.
 
+Several threads copy large inputs and outputs, since one copies slower than devices transfer. An
+input is transferred in pieces, each as soon as it is copied.
+
 The start-up time of a transfer exceeds that of copying some kilobytes, so outputs that lie near
 each other in a buffer and pass through the pinned area share one transfer, gaps included.
 """
@@ -11,17 +14,21 @@ each other in a buffer and pass through the pinned area share one transfer, gaps
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.launcher import HostTransfer
+from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer
 from neurald.drivers.opencl.runtime.native_loop import native_copy
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
+from neurald.hal.process.workers import WorkerThreads
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -31,6 +38,12 @@ MAX_PINNED_BYTES: Final = 32 << 20
 _ALIGNMENT_BYTES: Final = 256
 #: Outputs with at most this distance share a transfer.
 _MAX_GAP_BYTES: Final = 2048
+#: Inputs and outputs of at least this size are copied by several threads, in pieces.
+_LARGE_BYTES: Final = 2 << 20
+_PIECE_BYTES: Final = 1 << 20
+_MAX_COPIERS: Final = 8
+#: How long copying threads wait for work, and the interpreter at most for the last one of them.
+_COPIERS_IDLE_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +61,13 @@ class _StagedPort:
     Attributes:
         slot: the address of the slot; 0 if the transfer is direct.
         host: the host address while an execution uses it; otherwise 0.
+        pieces: the commands that transfer the pieces of a large input.
     """
 
-    __slots__ = ("host", "size_bytes", "slot", "transfer")
+    __slots__ = ("host", "pieces", "size_bytes", "slot", "transfer")
 
     def __init__(self, size_bytes: int, transfer: HostTransfer, slot: int) -> None:
+        self.pieces: tuple[CommandList, ...] = ()
         self.size_bytes = size_bytes
         self.transfer = transfer
         self.slot = slot
@@ -88,6 +103,7 @@ class Staging:
         self._device = device
         self._queue = queue
         self._copy = native_copy()
+        self._copiers: WorkerThreads | None = None
         self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
         self._reservation: Reservation | None = None
         limit = 0 if device.facts.is_cpu else max_pinned_bytes
@@ -105,13 +121,23 @@ class Staging:
         if used:
             with contextlib.suppress(OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient):
                 area = self._pinned(used)
-        self._inputs, self.writes = _staged_ports(inputs, ways[0], slots[0], area, to_device=True)
+        self._inputs, writes = _staged_ports(inputs, ways[0], slots[0], area, to_device=True)
+        for port in self._inputs:
+            if port.slot and port.size_bytes >= _LARGE_BYTES:
+                port.pieces = self._pieces_of(port)
+        in_pieces = {port.transfer for port in self._inputs if port.pieces}
+        self.writes = tuple(each for each in writes if each not in in_pieces)
         self._outputs, self.reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
 
     def set_input(self, index: int, address: int) -> None:
         """Sets the address of an input. Its bytes must not change before `complete`."""
         port = self._inputs[index]
-        if port.slot:
+        if port.pieces:
+            copied = self._copied_pieces(port.slot, address, port.size_bytes)
+            for future, commands in zip(copied, port.pieces, strict=True):
+                future.result()
+                commands.run(self._queue, finish=False)
+        elif port.slot:
             self._copy(port.slot, address, port.size_bytes)
         else:
             port.transfer.address = address
@@ -127,9 +153,38 @@ class Staging:
     def complete(self) -> None:
         """Completes the outputs after the queue has finished, and drops the addresses."""
         for port in self._outputs:
-            if port.host:
+            if port.host and port.size_bytes >= _LARGE_BYTES:
+                for future in self._copied_pieces(port.host, port.slot, port.size_bytes):
+                    future.result()
+            elif port.host:
                 self._copy(port.host, port.slot, port.size_bytes)
         self.forget()
+
+    def _pieces_of(self, port: _StagedPort) -> tuple[CommandList, ...]:
+        """Returns the commands that transfer the pieces of an input."""
+        found = []
+        for start, size_bytes in _pieces(port.size_bytes):
+            transfer = HostTransfer(
+                port.transfer.buffer,
+                size_bytes,
+                offset_bytes=port.transfer.offset_bytes + start,
+                to_device=True,
+            )
+            transfer.address = port.slot + start
+            found.append(CommandList(self._device, [transfer]))
+        return tuple(found)
+
+    def _copied_pieces(self, target: int, source: int, size_bytes: int) -> list[Future[None]]:
+        """Copies memory with several threads; returns when each piece is copied, in order."""
+        if self._copiers is None:
+            count = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
+            self._copiers = WorkerThreads(count, "neurald copies", idle_s=_COPIERS_IDLE_S)
+            # The threads would outlive an object that is not closed.
+            weakref.finalize(self, self._copiers.shutdown, wait=False)
+        return [
+            self._copiers.submit(self._copy, target + start, source + start, length)
+            for start, length in _pieces(size_bytes)
+        ]
 
     def forget(self) -> None:
         """Drops the addresses of a failed execution. Its outputs are undefined."""
@@ -140,6 +195,8 @@ class Staging:
 
     def close(self) -> None:
         """Releases the pinned memory. The object cannot be used again."""
+        if self._copiers is not None:
+            self._copiers.shutdown()
         for port in (*self._inputs, *self._outputs):
             port.slot = 0
         self.forget()
@@ -181,6 +238,12 @@ class Staging:
             )
         self._area = (buffer, area.base)
         return int(np.asarray(area).ctypes.data)
+
+
+def _pieces(size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yields the start and the length of each piece of a large input or output."""
+    for start in range(0, size_bytes, _PIECE_BYTES):
+        yield start, min(_PIECE_BYTES, size_bytes - start)
 
 
 def _single(ranges: Sequence[BufferRange]) -> list[list[int]]:
