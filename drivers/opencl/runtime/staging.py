@@ -4,8 +4,9 @@ A copy from pinned host memory takes a third of the time of one from pageable me
 inputs and outputs pass through a pinned area that is mapped once. Large ones would need as much
 memory again, and CPU devices would only copy twice: these are transferred directly.
 
-Several threads copy large inputs and outputs, since one copies slower than devices transfer. An
-input is transferred in pieces, each as soon as it is copied.
+Several threads copy large inputs and outputs, since one copies slower than devices transfer. They
+are transferred in pieces: those of an input as soon as they are copied, and those of an output are
+copied as soon as they have arrived.
 
 The start-up time of a transfer exceeds that of copying some kilobytes, so outputs that lie near
 each other in a buffer and pass through the pinned area share one transfer, gaps included.
@@ -41,7 +42,7 @@ _MAX_GAP_BYTES: Final = 2048
 #: Inputs and outputs of at least this size are copied by several threads, in pieces.
 _LARGE_BYTES: Final = 2 << 20
 _PIECE_BYTES: Final = 1 << 20
-_MAX_COPIERS: Final = 8
+_MAX_COPIERS: Final = 4
 #: How long copying threads wait for work, and the interpreter at most for the last one of them.
 _COPIERS_IDLE_S: Final = 0.25
 
@@ -61,7 +62,7 @@ class _StagedPort:
     Attributes:
         slot: the address of the slot; 0 if the transfer is direct.
         host: the host address while an execution uses it; otherwise 0.
-        pieces: the commands that transfer the pieces of a large input.
+        pieces: the commands that transfer the pieces of a large input or output.
     """
 
     __slots__ = ("host", "pieces", "size_bytes", "slot", "transfer")
@@ -125,9 +126,16 @@ class Staging:
         for port in self._inputs:
             if port.slot and port.size_bytes >= _LARGE_BYTES:
                 port.pieces = self._pieces_of(port)
-        in_pieces = {port.transfer for port in self._inputs if port.pieces}
-        self.writes = tuple(each for each in writes if each not in in_pieces)
-        self._outputs, self.reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
+        self._outputs, reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
+        for port in self._outputs:
+            # Large outputs have a transfer of their own, unless another one is near.
+            is_alone = port.transfer.size_bytes == port.size_bytes
+            if port.slot and port.size_bytes >= _LARGE_BYTES and is_alone:
+                port.pieces = self._pieces_of(port)
+        in_pieces = {port.transfer for port in (*self._inputs, *self._outputs) if port.pieces}
+        self.writes, self.reads = (
+            tuple(each for each in transfers if each not in in_pieces) for transfers in (writes, reads)
+        )
 
     def set_input(self, index: int, address: int) -> None:
         """Sets the address of an input. Its bytes must not change before `complete`."""
@@ -153,22 +161,41 @@ class Staging:
     def complete(self) -> None:
         """Completes the outputs after the queue has finished, and drops the addresses."""
         for port in self._outputs:
-            if port.host and port.size_bytes >= _LARGE_BYTES:
-                for future in self._copied_pieces(port.host, port.slot, port.size_bytes):
-                    future.result()
+            if port.host and port.pieces:
+                self._read_pieces(port)
             elif port.host:
                 self._copy(port.host, port.slot, port.size_bytes)
         self.forget()
 
+    def _read_pieces(self, port: _StagedPort) -> None:
+        """Reads an output in pieces, each of which is copied while the next ones are transferred."""
+        import pyopencl as cl
+
+        arrived = []
+        with self._device.state.guard("reading a buffer"):
+            for commands in port.pieces:
+                commands.run(self._queue, finish=False)
+                arrived.append(cl.enqueue_marker(self._queue))
+            self._queue.flush()
+        copied = []
+        for event, (start, size_bytes) in zip(arrived, _pieces(port.size_bytes), strict=True):
+            with self._device.state.guard("reading a buffer", after_launch=True):
+                event.wait()
+            copied.append(
+                self._threads().submit(self._copy, port.host + start, port.slot + start, size_bytes)
+            )
+        for future in copied:
+            future.result()
+
     def _pieces_of(self, port: _StagedPort) -> tuple[CommandList, ...]:
-        """Returns the commands that transfer the pieces of an input."""
+        """Returns the commands that transfer the pieces of an input or output."""
         found = []
         for start, size_bytes in _pieces(port.size_bytes):
             transfer = HostTransfer(
                 port.transfer.buffer,
                 size_bytes,
                 offset_bytes=port.transfer.offset_bytes + start,
-                to_device=True,
+                to_device=port.transfer.to_device,
             )
             transfer.address = port.slot + start
             found.append(CommandList(self._device, [transfer]))
@@ -176,15 +203,19 @@ class Staging:
 
     def _copied_pieces(self, target: int, source: int, size_bytes: int) -> list[Future[None]]:
         """Copies memory with several threads; returns when each piece is copied, in order."""
+        copiers = self._threads()
+        return [
+            copiers.submit(self._copy, target + start, source + start, length)
+            for start, length in _pieces(size_bytes)
+        ]
+
+    def _threads(self) -> WorkerThreads:
         if self._copiers is None:
             count = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
             self._copiers = WorkerThreads(count, "neurald copies", idle_s=_COPIERS_IDLE_S)
             # The threads would outlive an object that is not closed.
             weakref.finalize(self, self._copiers.shutdown, wait=False)
-        return [
-            self._copiers.submit(self._copy, target + start, source + start, length)
-            for start, length in _pieces(size_bytes)
-        ]
+        return self._copiers
 
     def forget(self) -> None:
         """Drops the addresses of a failed execution. Its outputs are undefined."""

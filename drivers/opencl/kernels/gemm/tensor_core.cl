@@ -71,6 +71,12 @@ $COPY_LEFT
 $COPY_BEGIN
   const int left_row = down + (lane & 15), left_chunk = lane >> 4;
   const int right_row = across + (lane & 7) + ((lane >> 4) << 3), right_chunk = (lane >> 3) & 1;
+$LOOP
+$COPY_END
+$REST_END
+
+//: [loop]
+//: The loop over steps: each is multiplied from local memory.
   for (int step = first; step < last; ++step) {
     asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -101,8 +107,40 @@ $REST_STEP_END
 $COPY_LATE
     stage = stage + 1 == $STAGES ? 0 : stage + 1;
   }
-$COPY_END
-$REST_END
+
+//: [loop_ahead]
+//: The same, where the factors of a step are read while the step before is multiplied.
+  uint4 left[2][$WM / 16], right[2][$WN / 16];
+#define NEURALD_READ(to, stage) { \
+    const uint left_at = local_at + (stage) * $STEP, right_at = left_at + $BM * $BYTES; \
+    _Pragma("unroll") for (int i = 0; i < $WM / 16; ++i) \
+      left[to][i] = ${KERNEL}_read(left_at + ${KERNEL}_place(left_row + i * 16, left_chunk)); \
+    _Pragma("unroll") for (int j = 0; j < $WN / 16; ++j) \
+      right[to][j] = ${KERNEL}_read(right_at + ${KERNEL}_place(right_row + j * 16, right_chunk)); }
+#define NEURALD_STEP(step, now, following) { \
+    const int free = stage == 0 ? $STAGES - 1 : stage - 1; \
+    NEURALD_COPY_LEFT((step) + $STAGES - 1, free) \
+    NEURALD_COPY_RIGHT((step) + $STAGES - 1, free) \
+    NEURALD_COPIED \
+    stage = stage + 1 == $STAGES ? 0 : stage + 1; \
+    asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory"); \
+    barrier(CLK_LOCAL_MEM_FENCE); \
+    NEURALD_READ(following, stage) \
+    _Pragma("unroll") for (int i = 0; i < $WM / 16; ++i) \
+      _Pragma("unroll") for (int j = 0; j < $WN / 16; ++j) { \
+        ${KERNEL}_multiply(sums[i][2 * j], left[now][i], right[now][j].x, right[now][j].y); \
+        ${KERNEL}_multiply(sums[i][2 * j + 1], left[now][i], right[now][j].z, right[now][j].w); \
+      } }
+  asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
+  barrier(CLK_LOCAL_MEM_FENCE);
+  NEURALD_READ(0, 0)
+#pragma unroll 1
+  for (int step = first; step < last; step += 2) {
+    NEURALD_STEP(step, 0, 1)
+    if (step + 1 < last) NEURALD_STEP(step + 1, 1, 0)
+  }
+#undef NEURALD_READ
+#undef NEURALD_STEP
 
 //: [gather]
 //: Stores the accumulators of a group in local memory.

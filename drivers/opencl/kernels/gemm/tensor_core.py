@@ -57,6 +57,10 @@ _WARPS = _ITEMS // 32
 #: Bytes of each row that a warp multiplies at a time.
 PART_BYTES = 32
 
+#: How the chunks of rows of this many bytes are exchanged, such that eight of them are in
+#: different banks.
+_SWIZZLES = {32: "((row >> 2) & 1)", 64: "((row >> 1) & 3)", 128: "(row & 7)"}
+
 #: Instruction for the type of the left matrix.
 MULTIPLY = {
     Scalar.FLOAT16: "m16n8k16.row.col.f32.f16.f16.f32",
@@ -76,6 +80,7 @@ class _WarpTiling:
         bytes: of each row in a step.
         stages: the number of steps in local memory.
         split: the number of groups that split the depth.
+        reads_ahead: whether the factors of a step are read while the one before is multiplied.
     """
 
     rows: int
@@ -85,6 +90,7 @@ class _WarpTiling:
     bytes: int
     stages: int
     split: int = 1
+    reads_ahead: bool = False
 
     @property
     def slices(self) -> int:
@@ -213,6 +219,12 @@ def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iter
             bytes=length,
             stages=stages,
         )
+        if tiling.is_stored_by_warp:
+            stages = min(4, _MAX_LOCAL_BYTES // ((rows + columns) * PART_BYTES))
+            yield replace(tiling, bytes=PART_BYTES, stages=stages, reads_ahead=True)
+            if warp_rows * warp_columns > 32 * 64:
+                # Only one of these groups is resident, and waits for what it reads.
+                continue
         steps = -(-product.depth * size // length)
         tiles = tiling.tiles(product) * product.batches
         for split in (1, 2, 3, 4, 6, 8, 12, 16):
@@ -233,6 +245,9 @@ def _cost(tiling: _WarpTiling, product: GemmView, facts: DeviceFacts) -> float:
     read = _WARPS * (tiling.warp_rows + tiling.warp_columns) * tiling.bytes // tiling.slices
     busy = max(bytes_of_step / 40, read / 128, tiling.rows * tiling.columns * tiling.bytes / 8192)
     latency = 60 + 700 / max(1, tiling.stages - 1)
+    if tiling.reads_ahead:
+        # Reads and multiplications overlap.
+        busy *= 0.6
     overhead = 1500 + split_cycles(tiling.rows * tiling.columns, tiling.split) + 30 * tiling.slices
     overlapped = min(waves, max(1, 4 * 48 * 1024 // tiling.scratch_bytes), 4)
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
@@ -271,7 +286,7 @@ def _source(
         "KS": tiling.slices,
         "BYTES": tiling.bytes,
         "CHUNKS": tiling.bytes // 16,
-        "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
+        "SWIZZLE": _SWIZZLES[min(tiling.bytes, 128)],
         "STAGES": tiling.stages,
         "AHEAD": int(right.constant is not None),
         "WAIT": WAIT,
@@ -307,6 +322,7 @@ def _source(
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
     names |= {**_copies(product, tiling), **_rest(is_split_tf32=is_split_tf32)}
+    names["LOOP"] = _TEMPLATES["loop_ahead" if tiling.reads_ahead else "loop"]
     if tiling.is_stored_by_warp:
         names |= {"FETCH": "", "STORE": store_text(product, after)}
         end = fill(_TEMPLATES["store_by_warp"], **names)
@@ -325,7 +341,7 @@ def _source(
         workspace_bytes=workspace_bytes(product, sums, tiles=tiles, split=tiling.split),
         has_barriers=True,
         label=f"tensor cores{', 3xTF32' if is_split_tf32 else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
-        f" and {tiling.slices}, {tiling.stages} stages",
+        f" and {tiling.slices}, {tiling.stages} stages{', read ahead' if tiling.reads_ahead else ''}",
         operations=kernel.operations,
     )
 
