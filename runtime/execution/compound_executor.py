@@ -1,5 +1,6 @@
 """CompoundExecutor: runs a program of steps and jumps over several devices."""
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -12,6 +13,7 @@ from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.execution.loop_interpreter import Loops, condition_holds
+from neurald.runtime.execution.overlapping_steps import OverlappingSteps
 from neurald.runtime.execution.step_clock import StepClock
 from neurald.runtime.execution.step_runner import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.execution.temporaries import (
@@ -102,10 +104,16 @@ class _ProgramRun:
         self.temporaries = Temporaries(body, request, workspace)
         self._requests = workspace.requests_of(request)
         self.clock = StepClock(body.steps)
+        self._waits_for = body.waits_for
+        #: Protects the storage of values and the requests, which steps at the same time share.
+        self._lock = threading.Lock()
         self._loops = Loops(self.temporaries, options.loop_timeout_s)
 
     def run(self) -> None:
         """Runs the program to its end."""
+        if self._waits_for:
+            self._run_overlapping()
+            return
         position = 0
         is_first = True
         while position < len(self._program):
@@ -123,6 +131,18 @@ class _ProgramRun:
             else:
                 position = self._loops.advance(position, step)
 
+    def _run_overlapping(self) -> None:
+        def execute(position: int) -> None:
+            step = self._program[position]
+            assert isinstance(step, ExecutionStep)  # noqa: S101 - there is no control flow
+            self._require_time(position, step, is_first=not self._waits_for[position])
+            self._execute(step)
+
+        temporaries = self.temporaries
+        OverlappingSteps(
+            self._waits_for, execute, lambda: temporaries.has_abandoned, temporaries.replace_abandoned
+        ).run()
+
     def _require_time(self, position: int, step: ExecutionStep, *, is_first: bool) -> None:
         cancellation, deadline_s = self._options.cancellation, self._options.deadline_s
         is_cancelled = cancellation is not None and cancellation.is_cancelled
@@ -138,23 +158,27 @@ class _ProgramRun:
 
     def _execute(self, step: ExecutionStep) -> None:
         """Runs a step, and repeats it with larger output buffers while one is too small."""
-        self._reserve(step)
+        with self._lock:
+            self._reserve(step)
         while True:
-            request = self._request(step)
+            with self._lock:
+                request = self._request(step)
             try:
                 result = self.clock.run(step, request, self._options, self._runner)
             except STOPPED as error:
                 named = naming_step(error, self.clock.number(step), step)
                 raise type(named)(f"{named}; time so far: {self.clock.report()}") from None
-            self.temporaries.replace_abandoned()
+            if not self._waits_for:
+                self.temporaries.replace_abandoned()
             outputs = list(zip(step.writes, result.output_shapes, strict=True))
-            if result.is_sufficient:
+            with self._lock:
+                if result.is_sufficient:
+                    for number, shape in outputs:
+                        self.temporaries.record_written(number, shape)
+                    return
                 for number, shape in outputs:
-                    self.temporaries.record_written(number, shape)
-                return
-            for number, shape in outputs:
-                if not shape.sufficient:
-                    self.temporaries.grow(number, shape)
+                    if not shape.sufficient:
+                        self.temporaries.grow(number, shape)
 
     def _reserve(self, step: ExecutionStep) -> None:
         """Reserves memory for the outputs of a step.

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+#: Runs that a trace has besides the first one.
+_TRACED_RUNS = 20
 #: Most single latencies in a document; of more runs, evenly distributed ones are taken.
 _MAX_LATENCIES = 20_000
 
@@ -54,6 +56,7 @@ class BenchmarkSettings:
         require_full_delegation: fails if an operation runs on the CPU device.
         peers: measures other runtimes.
         onnx: the same model for ONNX Runtime.
+        trace: the file for a trace of loading, preparing and the first runs, which are not measured.
         quiet: shows nothing on stderr.
     """
 
@@ -74,6 +77,7 @@ class BenchmarkSettings:
     require_full_delegation: bool = False
     peers: bool = False
     onnx: Path | None = None
+    trace: Path | None = None
     quiet: bool = False
 
 
@@ -88,7 +92,10 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
     """
     chosen = find_devices(settings.devices)
     memory = {"before_load": memory_use()}
-    with preparing(str(settings.model), quiet=settings.quiet) as shown:
+    with ExitStack() as prepared:
+        shown = prepared.enter_context(preparing(str(settings.model), quiet=settings.quiet))
+        if settings.trace is not None:
+            prepared.enter_context(nd.trace(settings.trace))
         load_tflite = nd.load_tflite  # The import is not part of loading.
         start = time.perf_counter()
         loaded = load_tflite(settings.model, signature=settings.signature)
@@ -107,6 +114,8 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         first_s = time.perf_counter() - first_start
         compilation.wait_until_optimized()
         optimized_s = time.perf_counter() - start
+        for _ in range(_TRACED_RUNS if settings.trace is not None else 0):
+            compilation.run(*inputs)
     memory["after_first_run"] = memory_use()
     if not settings.quiet:
         for remark in default_shape_remarks(slots, shapes):

@@ -125,6 +125,14 @@ def benchmark(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the JSON document to this file, too.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a trace of loading, preparing and some runs to this file, for "
+            "https://ui.perfetto.dev. These runs are not measured.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measures loading, preparing, the first run, and many further runs on random inputs.
@@ -174,6 +182,7 @@ def benchmark(
             require_full_delegation=require_full_delegation,
             peers=peers or onnx is not None,
             onnx=onnx,
+            trace=trace,
             quiet=json,
         )
     )

@@ -67,6 +67,13 @@ def run(
             "[default: optimized with --device, else instant]",
         ),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a trace of loading, preparing and running to this file, for https://ui.perfetto.dev.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Runs a model once and shows the results."""
@@ -76,6 +83,8 @@ def run(
         raise typer.BadParameter("--shape is for random inputs, and excludes --image and --inputs")
     if image is None and (mean is not None or std is not None):
         raise typer.BadParameter("--mean and --std need --image")
+    from contextlib import nullcontext
+
     import neurald as nd
     from neurald.service.console.device_choice import describe_steps, fallback_messages, find_devices
     from neurald.service.console.output import note, status, write_json
@@ -91,7 +100,8 @@ def run(
     if outputs is not None and outputs.is_dir():
         raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(outputs))
     wanted = None if startup is None else startup_of(startup)
-    with preparing(str(model), quiet=json) as shown:
+    tracing = nullcontext() if trace is None else nd.trace(trace)
+    with tracing, preparing(str(model), quiet=json) as shown:
         loaded = nd.load_tflite(model, signature=signature)
         shapes = parse_shapes(shape or (), input_slots(loaded))
         source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
@@ -100,12 +110,13 @@ def run(
             builder.set_startup(wanted)
         builder.set_progress_callback(shown.step)
         compilation = builder.finish()
+        shown.close()
+        with status(f"running {model}", quiet=json):
+            results = compilation.run(*arrays)
     if image is None and inputs is None and not json:
         note(f"inputs are {source}")
         for remark in default_shape_remarks(input_slots(loaded), shapes):
             note(remark)
-    with status(f"running {model}", quiet=json):
-        results = compilation.run(*arrays)
     if outputs is not None:
         write_outputs(outputs, output_slots(loaded), results)
 

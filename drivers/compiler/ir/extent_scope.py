@@ -58,6 +58,8 @@ class ExtentScope:
         self._recorded: dict[tuple[str, Relation], Guard] = {}
         self._least = 0
         self._bounds: list[tuple[int, int]] = []
+        #: Whether each symbol changes while the model runs.
+        self._changing: list[bool] = []
         self._version = 0
         self._known: dict[str, Extent] = {}
         self._atoms: dict[str, Atom] = {}
@@ -72,13 +74,15 @@ class ExtentScope:
 
         Args:
             hint: its length for which the model is compiled.
-            least: its smallest length.
+            least: its smallest length. If it is 0, the length changes while the model runs, and what
+                holds for it in one place, such as the body of a loop, need not hold in others.
         """
         if not MIN_LENGTH <= hint <= MAX_LENGTH:
             raise ValueError(f"the length {hint} cannot be open")
         number = len(self.hints)
         self.hints += (hint,)
         self._bounds.append((least, MAX_LENGTH))
+        self._changing.append(least == 0)
         atom = self.atom(
             AtomKind.SYMBOL, f"n{number}", lambda: Atom(f"n{number}", AtomKind.SYMBOL, hint, number)
         )
@@ -163,7 +167,10 @@ class ExtentScope:
         if self._least:
             difference = extent - other
             return isinstance(difference, Extent) and difference.hint != 0
-        return self.ignores_empty and not isinstance(other, Extent) and other == 0 <= extent.range()[0]
+        if not self.ignores_empty or isinstance(other, Extent) or other != 0:
+            return False
+        guard = self.guards.get((extent.key, Relation.NEGATIVE))
+        return extent.range()[0] >= 0 or (guard is not None and not guard.holds)
 
     def guarded(self, extent: "Extent", relation: Relation) -> bool:
         """Decides a relation by the hint, and records the guard."""
@@ -202,6 +209,8 @@ class ExtentScope:
         if relation is Relation.ZERO:
             if not holds:
                 if offset % factor == 0 and -offset // factor in (low, high):
+                    if -offset // factor == low and self._changing[symbol]:
+                        return False
                     # An end of the range is excluded.
                     low, high = (low + 1, high) if -offset // factor == low else (low, high - 1)
                     self._set_bounds(symbol, low, high)
@@ -225,6 +234,8 @@ class ExtentScope:
         if low == self.range_of(symbol)[0]:
             # It may only be assumed.
             low = self._bounds[symbol][0]
+        elif self._changing[symbol]:
+            return False
         self._set_bounds(symbol, low, high)
         return True
 

@@ -6,6 +6,7 @@ pairs.
 """
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, load
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -18,7 +19,7 @@ def join_pairs(graph: FusedGraph) -> FusedGraph:
 
 
 def _joined(kernel: Kernel) -> Kernel:
-    if not kernel.axes or kernel.axes[-1].extent != len(_PARTS):
+    if not kernel.axes or not _has_parts(kernel.axes[-1]):
         return kernel
     return rewrite_kernel(kernel, _joined_load, kernel.axes)
 
@@ -35,7 +36,7 @@ def _joined_load(expression: Expression) -> Expression | None:
     if not isinstance(condition, Apply) or condition.op is not Op.EQUAL:
         return None
     part, zero = condition.arguments
-    if not isinstance(part, Axis) or part.extent != len(_PARTS) or _number(zero) != 0:
+    if not isinstance(part, Axis) or not _has_parts(part) or _number(zero) != 0:
         return None
     if not isinstance(first, Load) or not isinstance(second, Load) or first.value is not second.value:
         return None
@@ -53,6 +54,11 @@ def _joined_load(expression: Expression) -> Expression | None:
         return None
     index = (*first.index[:at], part, *first.index[at + 1 :])
     return load(first.value, index, first.guard, first.otherwise)
+
+
+def _has_parts(axis: Axis) -> bool:
+    # Comparing a length that is not known would exclude it.
+    return not isinstance(axis.extent, Extent) and axis.extent == len(_PARTS)
 
 
 def _number(expression: Expression) -> object:

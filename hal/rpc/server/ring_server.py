@@ -39,7 +39,7 @@ from neurald.hal.model.types import OperandType, Request
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.process.time_slices import AdaptiveSlices
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide, Stamps
 from neurald.hal.rpc.transport.ring_packet import (
     COMPLETION,
     MAX_SLOTS,
@@ -146,6 +146,8 @@ class RingServer:
         self._requests: dict[int, _ReceivedRequest] = {}
         self._arena: Memory | None = None
         self._last = b""
+        #: The beginning of the stamps of the execution under way, if its client wants them.
+        self._traced: list[int] | None = None
         self._last_run: tuple[_ReceivedRequest, ExecuteOptions] | None = None
         self._activity: ActivitySlot
         self._handle_in_session = session.add_ring(self)
@@ -349,6 +351,8 @@ class RingServer:
     # Executions
 
     def _serve(self) -> None:
+        wanted = self._ring.wanted_stamps
+        self._traced = [wanted, os.getpid(), time.monotonic_ns()] if wanted else None
         received, options = self._submitted(self._ring.take())
         self._cancellation.begin()
         registered = received.registered()
@@ -383,6 +387,9 @@ class RingServer:
     def _run(
         self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions, ticket: Ticket
     ) -> None:
+        traced = self._traced
+        if traced is not None:
+            traced.append(time.monotonic_ns())
         try:
             result = with_queue_time(self._execute(received, registered, options), options, ticket)
         except Error as error:
@@ -393,6 +400,8 @@ class RingServer:
             logger.error("an execution failed", exc_info=error)
             self._fail(OpFailed("internal error of the daemon; its log has the details"))
         else:
+            if traced is not None:
+                traced.append(time.monotonic_ns())
             self._complete(received, result)
 
     def _submitted(self, entry: bytes) -> tuple[_ReceivedRequest, ExecuteOptions]:
@@ -466,6 +475,9 @@ class RingServer:
         self._ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     def _complete(self, received: _ReceivedRequest, result: ExecutionResult) -> None:
+        traced = self._traced
+        if traced is not None:
+            self._ring.put_stamps(Stamps(*traced, time.monotonic_ns()))
         has_new_shapes = result.output_shapes != received.shapes
         if has_new_shapes:
             self._send(shapes_packet(self._ring.next_number, result.output_shapes))

@@ -19,6 +19,9 @@ import struct
 import time
 from enum import Enum
 
+from msgspec import Struct
+from msgspec.structs import astuple
+
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.processors import PROCESSORS
@@ -48,6 +51,11 @@ _CANCELLED = 33
 #: Index of the word that counts the packets which the client has sent, other than those that wake
 #: the daemon.
 _PACKETS = 34
+#: Index of the word with the number of the call whose stamps the client wants; 0 for none.
+_WANTED_STAMPS = 512
+#: Offset of the stamps, in bytes: see `Stamps`.
+_STAMPS_OFFSET = 2112
+_STAMPS = struct.Struct("<6Q")
 #: Offset of an entry from its number, in bytes.
 _ENTRY_OFFSET = 8
 _WORD_BYTES = 4
@@ -70,6 +78,26 @@ _TAKE_FLAGS = int(socket.MSG_DONTWAIT)
 _WAKE_FLAGS = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
 
 
+class Stamps(Struct, frozen=True, array_like=True):
+    """When a daemon did what for a call, in nanoseconds on the clock of `time.monotonic_ns()`.
+
+    Attributes:
+        number: of the call.
+        process: the daemon's process.
+        arrived_ns: the submission was seen.
+        admitted_ns: the device was free for it.
+        ended_ns: the driver had returned.
+        replied_ns: the result was about to be sent.
+    """
+
+    number: int
+    process: int
+    arrived_ns: int
+    admitted_ns: int
+    ended_ns: int
+    replied_ns: int
+
+
 class RingSide(Enum):
     """The two ends of a ring: (words that it writes, words that it reads)."""
 
@@ -90,6 +118,7 @@ class RingEnd:
     def __init__(self, memory: SharedMemory, connection: socket.socket, side: RingSide) -> None:
         view = memory.view()
         self._words = view.cast("I")
+        self._stamps = view[_STAMPS_OFFSET : _STAMPS_OFFSET + _STAMPS.size]
         #: The address of the number of the submission that its client has cancelled.
         self.cancelled_address = memory.address + _CANCELLED * _WORD_BYTES
         (self._put_index, self._peer_sleeps), (self._take_index, self._sleeps) = side.value
@@ -269,6 +298,23 @@ class RingEnd:
     def put_number(self) -> int:
         """The number of the last entry that was put."""
         return self._put_number
+
+    @property
+    def wanted_stamps(self) -> int:
+        """The number of the call whose stamps the client wants; 0 for none."""
+        return self._words[_WANTED_STAMPS]
+
+    def want_stamps(self, number: int) -> None:
+        """Asks the daemon for the stamps of a call, before it is submitted; 0 asks for none."""
+        self._words[_WANTED_STAMPS] = number
+
+    def put_stamps(self, stamps: Stamps) -> None:
+        """Leaves the stamps of a call for the client, before its completion is put."""
+        _STAMPS.pack_into(self._stamps, 0, *astuple(stamps))
+
+    def stamps(self) -> Stamps:
+        """Returns the stamps that the daemon left last. They may be wrong in any way."""
+        return Stamps(*_STAMPS.unpack_from(self._stamps))
 
     def cancel(self, number: int) -> None:
         """Tells the peer that a submission is cancelled. Any thread may call this."""

@@ -106,14 +106,14 @@ def pushed(graph: Graph, _: int, value: int) -> int:
     return longer
 
 
-def divided_sum(graph: Graph, value: int) -> int:
+def divided_sum(graph: Graph, value: int, reduction: nd.OperationType = Op.TFLITE_SUM) -> int:
     """Removes the first row, and adds quotients of the sum of all elements to each other row."""
     shorter, total = graph.value(shape=(0, WIDTH)), graph.value(shape=(1, 1))
     limits = [graph.constant(each, INT) for each in ((1, 0), (-1, -1))]
     graph.builder.add_operation(Op.TFLITE_SLICE, [value, *limits], [shorter])
     flag = graph.builder.add_operand(nd.OperandType.BOOL)
     graph.builder.set_operand_value(flag, value=True)
-    graph.builder.add_operation(Op.TFLITE_SUM, [shorter, graph.constant([0, 1], INT), flag], [total])
+    graph.builder.add_operation(reduction, [shorter, graph.constant([0, 1], INT), flag], [total])
     parts = graph.binary(Op.DIV, total, graph.constant([2.0, 4.0, 8.0]), graph.value(shape=(1, WIDTH)))
     return graph.binary(ADD, shorter, parts, graph.value(shape=(0, WIDTH)))
 
@@ -355,13 +355,41 @@ def test_attention_over_rows_that_grow() -> None:
 def test_lengths_for_which_the_code_is_not_valid_run_on_references(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A sum of no rows that is divided is one of them."""
-    model = over(lambda graph, _, value: divided_sum(graph, value), first=6)
+    """The maximum of no rows is one of them."""
+    model = over(lambda graph, _, value: divided_sum(graph, value, Op.TFLITE_REDUCE_MAX), first=6)
     with caplog.at_level(logging.INFO, "neurald"):
         assert_same(model, rows(6), turns(3))
         assert "runs on references" not in caplog.text
         assert_same(model, rows(6), turns(6))
         assert "runs on references" in caplog.text
+
+
+@sweep("count", [2, 3, 40, 300])
+def test_lists_that_shrink_until_they_are_empty(count: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Rows are taken from the front while there are any."""
+    graph, condition, body = Graph(), Graph(), Graph()
+    kinds = [(FLOAT, (0, WIDTH)), (FLOAT, (1, WIDTH))]
+    tested, given = ([each.value(*kind) for kind in kinds] for each in (condition, body))
+    shape, left, holds = condition.value(INT, (2,)), condition.value(INT, (1,)), condition.value(BOOL, (1,))
+    limits = [condition.constant([each], INT) for each in (0, 1)]
+    condition.builder.add_operation(Op.TFLITE_SHAPE, [tested[0]], [shape])
+    condition.builder.add_operation(Op.TFLITE_SLICE, [shape, *limits], [left])
+    condition.builder.add_operation(Op.GREATER, [left, limits[0]], [holds])
+    first, shorter = body.value(FLOAT, (1, WIDTH)), body.value(FLOAT, (0, WIDTH))
+    for begin, size, result in (((0, 0), (1, WIDTH), first), ((1, 0), (-1, -1), shorter)):
+        limits = [body.constant(each, INT) for each in (begin, size)]
+        body.builder.add_operation(Op.TFLITE_SLICE, [given[0], *limits], [result])
+    half = body.binary(Op.MUL, given[1], body.constant([0.5]), body.value(*kinds[1]))
+    total = body.binary(ADD, half, first, body.value(*kinds[1]))
+    models = condition.finish(tested, [holds]), body.finish(given, [shorter, total])
+    inputs, outputs = ([graph.value(*kind) for kind in kinds] for _ in range(2))
+    graph.builder.add_operation(Op.WHILE, [*map(graph.model, models), *inputs], outputs)
+    model = graph.finish(inputs, outputs)
+    with caplog.at_level(logging.INFO, "neurald"):
+        found = assert_same(model, rows(count), np.ones((1, WIDTH), np.float32))
+    assert len(found[0]) == 0
+    assert "runs on references" not in caplog.text
+    assert "not compiled" not in caplog.text
 
 
 def test_time_outs_and_deadlines_end_loops_that_grow() -> None:

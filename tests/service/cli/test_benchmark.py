@@ -322,3 +322,12 @@ def test_other_runtimes_are_reported() -> None:
     document = invoke_json("benchmark", MODEL, *QUICK, "--peers")
     assert [each["engine"] for each in document["peers"]] == ["litert", "openvino"]
     assert all("error" in each or each["steady"]["runs"] for each in document["peers"])
+
+
+def test_a_trace_is_written(tmp_path: Path) -> None:
+    for command in (["benchmark", MODEL, *QUICK], ["run", MODEL]):
+        path = tmp_path / f"{command[0]}.json"
+        assert invoke(*command, "--trace", str(path)).exit_code == 0
+        names = [event["name"] for event in json.loads(path.read_text())["traceEvents"]]
+        assert "run" in names
+        assert "load" in names

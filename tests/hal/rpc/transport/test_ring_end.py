@@ -9,7 +9,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.processors import Processors
 from neurald.hal.rpc.transport import ring_end
-from neurald.hal.rpc.transport.ring_end import _YIELD_S, RING_BYTES, SPIN_S, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_end import _YIELD_S, RING_BYTES, SPIN_S, RingEnd, RingSide, Stamps
 
 
 class Clock:
@@ -135,3 +135,17 @@ def test_numbers_out_of_turn(ends: tuple[RingEnd, RingEnd]) -> None:
     client.put(b"2")
     with pytest.raises(BadData, match="entry 2 came after entry 0"):
         _ = daemon.has_entry
+
+
+def test_stamps_are_left_for_the_client(ends: tuple[RingEnd, RingEnd]) -> None:
+    client, daemon = ends
+    assert daemon.wanted_stamps == 0
+    client.want_stamps(7)
+    assert daemon.wanted_stamps == 7
+    stamps = Stamps(7, 123, 1, 2, 3, 2**64 - 1)
+    daemon.put_stamps(stamps)
+    daemon.put(b"x" * 32)
+    assert client.stamps() == stamps
+    assert client.take() == b"x" * 32
+    client.want_stamps(0)
+    assert daemon.wanted_stamps == 0

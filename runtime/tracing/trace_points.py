@@ -1,0 +1,248 @@
+"""The methods whose calls are recorded, and how they are while a trace is taken.
+
+A method is replaced by one that records its calls when a trace begins, and put back when it ends. So
+the library does nothing for traces while none is taken.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from importlib import import_module
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from neurald.runtime.tracing.span import Recorder
+
+#: Returns name and details of a span, from the arguments of the call and its result.
+Describe: TypeAlias = Callable[[tuple[Any, ...], Any], tuple[str, Mapping[str, Any]]]
+#: Makes the replacement of a method.
+Replace: TypeAlias = Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]
+
+_NO_DETAILS: Final[Mapping[str, Any]] = {}
+
+
+class TracePoint(Struct, frozen=True, kw_only=True):
+    """A method or function.
+
+    Attributes:
+        module: where its class is.
+        owner: the class; empty for a function of the module.
+        method: the method, or the name of a function where it is used.
+        replace: makes its replacement.
+    """
+
+    module: str
+    owner: str
+    method: str
+    replace: Replace
+
+
+def _named(name: str) -> Describe:
+    return lambda arguments, result: (name, _NO_DETAILS)
+
+
+def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Replace:
+    """Returns a replacement that records each call as a span.
+
+    Args:
+        category: of the span.
+        describe: names it.
+        is_call: whether applications call the method.
+    """
+
+    def replace(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(*arguments: Any, **named: Any) -> Any:
+            begun = recorder.begin_call() if is_call else 0
+            start = time.monotonic_ns()
+            try:
+                result = method(*arguments, **named)
+            except BaseException as error:
+                name, details = describe(arguments, None)
+                recorder.add(name, category, start, {**details, "error": f"{type(error).__name__}: {error}"})
+                raise
+            else:
+                name, details = describe(arguments, result)
+                recorder.add(name, category, start, details)
+                return result
+            finally:
+                if begun:
+                    recorder.end_call()
+
+        return call
+
+    return replace
+
+
+def _native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]:
+    """Replaces a method that returns a function, so that the calls of that function are recorded."""
+
+    @wraps(create)
+    def make(*arguments: Any, **named: Any) -> Any:
+        function = create(*arguments, **named)
+        if function is None:
+            return None
+        name, details = _step(arguments, None)
+
+        def call(*inner: Any, **more: Any) -> Any:
+            start = time.monotonic_ns()
+            try:
+                return function(*inner, **more)
+            finally:
+                recorder.add(name, "device", start, details)
+
+        return call
+
+    return make
+
+
+def _step(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
+    """Names a call of a step's device; the step itself is kept for its kernels."""
+    del result
+    step = arguments[0]._step
+    return f"step on {step.device.name}", {"operations": len(step.operations), "_step": step}
+
+
+def _prepared(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
+    details: dict[str, Any] = {"operations": len(arguments[2].main.operations)}
+    if result is not None:
+        details |= {"cache": result.report.cache.value, "reason": result.report.reason}
+    return f"prepare on {arguments[1].name}", details
+
+
+def _looked_up(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
+    reason = getattr(result, "reason", None)
+    return "look up in the cache", {"miss": reason} if isinstance(reason, str) and reason else {"hit": True}
+
+
+def _model_of(name: str) -> Describe:
+    return lambda arguments, result: (name, {"_compilation": arguments[0]})
+
+
+def _computed(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
+    del result
+    return "compute", {"_compilation": arguments[0]._compilation}
+
+
+def _submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
+    """Asks the daemon for stamps of each call that is submitted."""
+
+    @wraps(submit)
+    def call(peer: Any, *arguments: Any, **named: Any) -> Any:
+        peer.want_stamps(recorder.thread.call or _UNNUMBERED)
+        recorder.stamped.add(peer)
+        start = time.monotonic_ns()
+        try:
+            return submit(peer, *arguments, **named)
+        finally:
+            recorder.add("submit to the ring", "device", start)
+
+    return call
+
+
+def _completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[..., Any]:
+    """Records the wait for a daemon, and what the daemon did meanwhile."""
+
+    @wraps(complete)
+    def call(peer: Any, *arguments: Any, **named: Any) -> Any:
+        start = time.monotonic_ns()
+        try:
+            return complete(peer, *arguments, **named)
+        finally:
+            end = time.monotonic_ns()
+            recorder.add("wait for the daemon", "device", start, end_ns=end)
+            stamps = peer.stamps()
+            times = (stamps.arrived_ns, stamps.admitted_ns, stamps.ended_ns, stamps.replied_ns)
+            # The daemon may write anything.
+            if (
+                stamps.number == (recorder.thread.call or _UNNUMBERED)
+                and list(times) == sorted(times)
+                and start - _LONGEST_SUBMISSION_NS <= times[0]
+                and times[-1] <= end
+            ):
+                recorder.add_daemon(stamps.process, times)
+
+    return call
+
+
+#: The number of calls outside of any call of the application.
+_UNNUMBERED: Final = 2**32 - 1
+#: How long before the wait for a daemon it may have seen the submission.
+_LONGEST_SUBMISSION_NS: Final = 10_000_000
+
+_COMPILATION: Final = "neurald.runtime.compilation"
+_PREPARER: Final = "neurald.runtime.plan.preparer"
+_FALLBACK: Final = "neurald.runtime.execution.fallback"
+
+TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
+    TracePoint(module=module, owner=owner, method=method, replace=replace)
+    for module, owner, method, replace in (
+        ("neurald", "", "load_tflite", recorded("call", _named("load"), is_call=True)),
+        (
+            "neurald.runtime.tflite.importer",
+            "Importer",
+            "main",
+            recorded("compile", _named("convert the file")),
+        ),
+        (_COMPILATION, "", "devices", recorded("compile", _named("find devices"))),
+        (_COMPILATION, "", "find_candidates", recorded("compile", _named("ask devices"))),
+        (_COMPILATION, "", "partition", recorded("compile", _named("choose devices"))),
+        (_COMPILATION, "", "make_plan", recorded("compile", _named("plan"))),
+        (
+            _COMPILATION,
+            "CompilationBuilder",
+            "finish",
+            recorded("call", _named("compile"), is_call=True),
+        ),
+        (
+            _COMPILATION,
+            "Compilation",
+            "run",
+            recorded("call", _model_of("run"), is_call=True),
+        ),
+        (
+            "neurald.runtime.execution.execution",
+            "Execution",
+            "compute",
+            recorded("call", _computed, is_call=True),
+        ),
+        ("neurald.runtime.execution.execution", "Execution", "_start", recorded("step", _named("bind"))),
+        (_PREPARER, "Preparer", "prepare", recorded("compile", _prepared)),
+        (_PREPARER, "_CachedPreparation", "load", recorded("compile", _looked_up)),
+        (_PREPARER, "_CachedPreparation", "_compile", recorded("compile", _named("compile and store"))),
+        (_FALLBACK, "RecoveringStep", "execute", recorded("step", _step)),
+        (_FALLBACK, "RecoveringStep", "create_short_execution", _native),
+        (_FALLBACK, "RecoveringStep", "create_reusable_execution", _native),
+        (_FALLBACK, "RecoveringStep", "create_array_function", _native),
+        (_FALLBACK, "WholeModelFallback", "execute", recorded("step", _named("whole model on the CPU"))),
+        ("neurald.hal.rpc.client.ring", "Ring", "bind", recorded("device", _named("bind to the ring"))),
+        ("neurald.hal.rpc.client.ring_peer", "RingPeer", "submit", _submitted),
+        ("neurald.hal.rpc.client.ring_peer", "RingPeer", "complete", _completed),
+    )
+)
+
+
+def owner_of(point: TracePoint) -> Any:
+    """Returns the class or module whose attribute is replaced."""
+    module = import_module(point.module)
+    return getattr(module, point.owner) if point.owner else module
+
+
+def install(recorder: Recorder) -> Callable[[], None]:
+    """Begins to record the calls of all trace points; returns a function that ends it."""
+    undo: list[Callable[[], None]] = []
+    for point in TRACE_POINTS:
+        owner = owner_of(point)
+        # Names of the package are imported when they are first used.
+        original = owner.__dict__.get(point.method) or getattr(owner, point.method)
+        setattr(owner, point.method, point.replace(recorder, original))
+        undo.append(partial(setattr, owner, point.method, original))
+
+    def uninstall() -> None:
+        for each in undo:
+            each()
+        for peer in list(recorder.stamped):
+            peer.want_stamps(0)
+
+    return uninstall

@@ -1,0 +1,190 @@
+"""Traces of calls in this process and in a daemon."""
+
+import contextlib
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.daemon.processes import running_daemon
+
+import neurald as nd
+from neurald.hal.errors import BadData, BadState
+from neurald.hal.rpc.transport.ring_end import Stamps
+from neurald.runtime.tracing.span import Recorder, Span
+from neurald.runtime.tracing.trace_points import TRACE_POINTS, owner_of, recorded
+from neurald.service.demo.digits import MODEL
+
+IMAGE = np.zeros((1, 8, 8, 1), np.uint8)
+
+
+def compiled(device: nd.Device) -> nd.Compilation:
+    return nd.CompilationBuilder(nd.load_tflite(MODEL), [device]).finish()
+
+
+def names(spans: Any, category: str) -> Counter[str]:
+    return Counter(span.name for span in spans if span.category == category)
+
+
+def test_calls_of_this_process(tmp_path: Path) -> None:
+    with nd.trace(tmp_path / "t.json") as trace:
+        compilation = compiled(nd.open_device("reference"))
+        for _ in range(3):
+            compilation.run(IMAGE)
+    assert (
+        names(trace.spans, "call") == {"compile": 1, "run": 3, "compute": 1}
+        or names(trace.spans, "call")["run"] == 3
+    )
+    assert names(trace.spans, "call")["load"] == 1
+    assert names(trace.spans, "compile")["prepare on reference"] == 1
+    assert {span.process for span in trace.spans} == {os.getpid()}
+    # References take so long that what is between spans does not matter.
+    assert trace.coverage() > 0.9
+    runs = [span for span in trace.spans if span.name == "run"]
+    assert len({span.call for span in runs}) == 3
+    for span in trace.spans:
+        assert span.start_ns <= span.end_ns
+        assert not any(key.startswith("_") for key in span.details)
+
+
+def test_kernels_are_inside_of_their_steps() -> None:
+    device = nd.open_device("cpu")
+    compilation = compiled(device)
+    with nd.trace() as trace:
+        compilation.run(IMAGE)
+        compilation.run(IMAGE)
+    kernels = [span for span in trace.spans if span.category == "kernel"]
+    expected = sum(len(step.kernels) for step in compilation.profile())
+    calls = {span.call for span in kernels}
+    assert calls
+    assert len(kernels) == expected * len(calls)
+    for kernel in kernels:
+        inside = [
+            span
+            for span in trace.spans
+            if span.call == kernel.call and span.name == "step on cpu" and span.start_ns <= kernel.start_ns
+        ]
+        assert any(kernel.end_ns <= span.end_ns for span in inside)
+        assert kernel.details["us_when_timed_alone"] > 0
+
+
+def test_a_daemon_of_this_host(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with running_daemon() as address:
+        compilation = compiled(nd.connect(address))
+        compilation.run(IMAGE)
+        with nd.trace(path) as trace:
+            for _ in range(4):
+                compilation.run(IMAGE)
+        compilation.run(IMAGE)
+    daemon = [span for span in trace.spans if span.category == "daemon"]
+    assert names(daemon, "daemon") == {"serve": 4, "wait for the device": 4, "driver": 4, "reply": 4}
+    assert len({span.process for span in daemon} | {os.getpid()}) == 2
+    waits = {span.call: span for span in trace.spans if span.name == "wait for the daemon"}
+    for span in daemon:
+        assert span.end_ns <= waits[span.call].end_ns
+    document = json.loads(path.read_text())
+    assert document["otherData"]["trace_id"] == trace.trace_id
+    arrows = Counter(event["ph"] for event in document["traceEvents"])
+    assert arrows["s"] == arrows["f"] == 4
+    assert arrows["M"] == 2
+    assert arrows["X"] == len(trace.spans)
+
+
+def test_nothing_is_left_behind() -> None:
+    owners = [(owner_of(point), point.method) for point in TRACE_POINTS]
+    before = [getattr(owner, method) for owner, method in owners]
+    with contextlib.suppress(KeyError), nd.trace():
+        assert all(owner.__dict__[m] is not b for (owner, m), b in zip(owners, before, strict=True))
+        raise KeyError
+    assert [owner.__dict__[method] for owner, method in owners] == before
+
+
+def test_there_is_one_trace_at_a_time() -> None:
+    with nd.trace() as outer:
+        with pytest.raises(BadState, match="a trace is being taken already"), nd.trace():
+            pass
+        compiled(nd.open_device("cpu"))
+    assert names(outer.spans, "call")["compile"] == 1
+    with nd.trace() as again:
+        pass
+    assert (list(again.spans), again.coverage()) == ([], 0.0)
+    assert again.trace_id != outer.trace_id
+
+
+def test_errors_are_recorded() -> None:
+    compilation = compiled(nd.open_device("cpu"))
+    with nd.trace() as trace, pytest.raises(BadData):
+        compilation.run()
+    (failed,) = [span for span in trace.spans if span.name == "run"]
+    assert failed.details["error"].startswith("BadData: 0 inputs")
+
+
+def test_the_inner_call_is_part_of_the_outer_one() -> None:
+    recorder = Recorder(1)
+    describe = lambda arguments, result: ("inner", {})  # noqa: E731
+    inner = recorded("call", describe, is_call=True)(recorder, lambda: None)
+    outer = recorded("call", describe, is_call=True)(recorder, inner)
+    outer()
+    inner()
+    assert [span.call for span in recorder.spans()] == [1, 1, 2]
+
+
+class Peer:
+    """An end of a ring whose daemon leaves wrong stamps."""
+
+    def __init__(self) -> None:
+        self.left = Stamps(0, 0, 0, 0, 0, 0)
+        self.wanted: list[int] = []
+
+    def want_stamps(self, number: int) -> None:
+        self.wanted.append(number)
+
+    def stamps(self) -> Stamps:
+        return self.left
+
+    def submit(self) -> None: ...
+
+    def complete(self) -> None: ...
+
+
+@pytest.mark.parametrize("wrong", ["number", "order", "early", "late"])
+def test_wrong_stamps_of_a_daemon_are_ignored(wrong: str) -> None:
+    recorder = Recorder(1)
+    replacements = {point.method: point.replace for point in TRACE_POINTS if point.owner == "RingPeer"}
+    peer = Peer()
+    replacements["submit"](recorder, Peer.submit)(peer)
+    number = peer.wanted[-1]
+    now = time.monotonic_ns()
+    times = {
+        "number": (now, now, now, now),
+        "order": (now, now, now - 5, now),
+        "early": (0, now, now, now),
+        "late": (now, now, now, now + 10**12),
+    }[wrong]
+    peer.left = Stamps(number + (wrong == "number"), 5, *times)
+    replacements["complete"](recorder, Peer.complete)(peer)
+    assert [span.name for span in recorder.spans()] == ["submit to the ring", "wait for the daemon"]
+
+
+def test_coverage() -> None:
+    def span(category: str, start: int, end: int, call: int = 1) -> Span:
+        return Span("x", category, start, end, 1, 1, call)
+
+    with nd.trace() as trace:
+        pass
+    trace._spans = [
+        span("call", 0, 100),
+        span("step", 10, 50),
+        span("device", 40, 60),
+        span("device", 90, 200),
+        span("device", 0, 1000, call=0),
+        span("call", 0, 100, call=2),
+        span("step", 0, 0, call=2),
+        span("call", 0, 100, call=3),
+    ]
+    assert trace.coverage() == (50 + 10) / 200
