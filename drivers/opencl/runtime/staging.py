@@ -18,7 +18,7 @@ import contextlib
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 #: Limit on the pinned memory of one `Staging`: pinned memory is scarce.
-MAX_PINNED_BYTES: Final = 32 << 20
+MAX_PINNED_BYTES: Final = 64 << 20
 _ALIGNMENT_BYTES: Final = 256
 #: Outputs with at most this distance share a transfer.
 _MAX_GAP_BYTES: Final = 2048
@@ -142,9 +142,12 @@ class Staging:
         port = self._inputs[index]
         if port.pieces:
             copied = self._copied_pieces(port.slot, address, port.size_bytes)
-            for future, commands in zip(copied, port.pieces, strict=True):
-                future.result()
-                commands.run(self._queue, finish=False)
+            try:
+                for future, commands in zip(copied, port.pieces, strict=True):
+                    future.result()
+                    commands.run(self._queue, finish=False)
+            finally:
+                wait(copied)
         elif port.slot:
             self._copy(port.slot, address, port.size_bytes)
         else:
@@ -177,15 +180,16 @@ class Staging:
                 commands.run(self._queue, finish=False)
                 arrived.append(cl.enqueue_marker(self._queue))
             self._queue.flush()
-        copied = []
-        for event, (start, size_bytes) in zip(arrived, _pieces(port.size_bytes), strict=True):
-            with self._device.state.guard("reading a buffer", after_launch=True):
-                event.wait()
-            copied.append(
-                self._threads().submit(self._copy, port.host + start, port.slot + start, size_bytes)
-            )
-        for future in copied:
-            future.result()
+        copied: list[Future[None]] = []
+        try:
+            for event, (start, size_bytes) in zip(arrived, _pieces(port.size_bytes), strict=True):
+                with self._device.state.guard("reading a buffer", after_launch=True):
+                    event.wait()
+                copied.append(
+                    self._threads().submit(self._copy, port.host + start, port.slot + start, size_bytes)
+                )
+        finally:
+            wait(copied)
 
     def _pieces_of(self, port: _StagedPort) -> tuple[CommandList, ...]:
         """Returns the commands that transfer the pieces of an input or output."""

@@ -57,10 +57,6 @@ _WARPS = _ITEMS // 32
 #: Bytes of each row that a warp multiplies at a time.
 PART_BYTES = 32
 
-#: How the chunks of rows of this many bytes are exchanged, such that eight of them are in
-#: different banks.
-_SWIZZLES = {32: "((row >> 2) & 1)", 64: "((row >> 1) & 3)", 128: "(row & 7)"}
-
 #: Instruction for the type of the left matrix.
 MULTIPLY = {
     Scalar.FLOAT16: "m16n8k16.row.col.f32.f16.f16.f32",
@@ -112,6 +108,8 @@ class _WarpTiling:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
+#: Elements of a warp's tile up to which several groups are resident on a compute unit.
+_MAX_RESIDENT_WARP = 64 * 32
 #: With at most this many stages, a step is requested before the one that precedes it is multiplied.
 _EARLY_STAGES = 3
 #: Rows and columns of a group, and of a warp.
@@ -219,12 +217,10 @@ def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iter
             bytes=length,
             stages=stages,
         )
-        if tiling.is_stored_by_warp:
-            stages = min(4, _MAX_LOCAL_BYTES // ((rows + columns) * PART_BYTES))
-            yield replace(tiling, bytes=PART_BYTES, stages=stages, reads_ahead=True)
-            if warp_rows * warp_columns > 32 * 64:
-                # Only one of these groups is resident, and waits for what it reads.
-                continue
+        if warp_rows * warp_columns > _MAX_RESIDENT_WARP:
+            # Only one of these groups is resident, and would wait for what it reads.
+            yield replace(tiling, reads_ahead=True)
+            continue
         steps = -(-product.depth * size // length)
         tiles = tiling.tiles(product) * product.batches
         for split in (1, 2, 3, 4, 6, 8, 12, 16):
@@ -286,7 +282,7 @@ def _source(
         "KS": tiling.slices,
         "BYTES": tiling.bytes,
         "CHUNKS": tiling.bytes // 16,
-        "SWIZZLE": _SWIZZLES[min(tiling.bytes, 128)],
+        "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
         "STAGES": tiling.stages,
         "AHEAD": int(right.constant is not None),
         "WAIT": WAIT,
