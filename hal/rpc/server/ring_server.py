@@ -19,6 +19,7 @@ from typing import Self
 from msgspec import Struct
 
 from neurald.hal.accounting.account import charging
+from neurald.hal.accounting.events import count_failure
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import Ticket, with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
@@ -471,6 +472,9 @@ class RingServer:
         return self._arena
 
     def _fail(self, error: Error) -> None:
+        event = count_failure(error)
+        if event is not None:
+            logger.info("%s of an execution: %s", event, error)
         self._send(error_packet(self._ring.next_number, error))
         self._ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
