@@ -481,7 +481,8 @@ class RingServer:
     def _complete(self, received: _ReceivedRequest, result: ExecutionResult) -> None:
         traced = self._traced
         if traced is not None:
-            self._ring.put_stamps(Stamps(*traced, time.monotonic_ns()))
+            number, process, arrived, admitted, ended = traced
+            self._ring.put_stamps(Stamps(number, process, arrived, admitted, ended, time.monotonic_ns()))
         has_new_shapes = result.output_shapes != received.shapes
         if has_new_shapes:
             self._send(shapes_packet(self._ring.next_number, result.output_shapes))
