@@ -2,7 +2,7 @@
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -318,7 +318,13 @@ class CompilationBuilder:
         planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=may_fall_back)
         self._finished = True
         steps = planned.plan.steps
-        recovery = Recovery(self._model, steps, preparer.without_deadline(), may_fall_back=may_fall_back)
+        recovery = Recovery(
+            self._model,
+            steps,
+            preparer.without_deadline(),
+            may_fall_back=may_fall_back,
+            watches_drift=policy == MIN_COST and self._preference is not Preference.LOW_POWER,
+        )
         compilation = Compilation(
             self._model,
             planned,
@@ -622,6 +628,26 @@ class Compilation:
         if outputs is None:
             outputs = self._quick_runs.run(arrays)
         return self._run(arrays) if outputs is None else outputs
+
+    def stream(
+        self, inputs: Iterable[Sequence[Any]], depth: int = 4
+    ) -> Generator[list[np.ndarray[Any, Any]], None, None]:
+        """Yields the outputs for a sequence of inputs, in order, with several runs at once.
+
+        Steps on different devices then work at the same time, each for another run. Inputs are
+        taken from the iterable only as results are taken from the iterator.
+
+        Args:
+            inputs: for each run the arrays, as for `run`.
+            depth: number of runs at once; those of a model with variables run one after another.
+
+        Raises:
+            BadData: the depth is not in 1 to 1024. Errors of a run are raised where its outputs
+                would be returned.
+        """
+        from neurald.runtime.execution.stream import streamed  # imports much
+
+        return streamed(lambda arrays: self.run(*arrays), inputs, depth, is_ordered=bool(self.model.state))
 
     def _run(self, arrays: Sequence[Any]) -> list[Array]:
         """Runs the model on arrays unlike those of this thread's earlier runs; see `run`."""

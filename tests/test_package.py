@@ -60,6 +60,8 @@ PROMISED = [
     "ResourceExhaustedPersistent",
     "ResourceExhaustedTransient",
     "ResultCode",
+    "ServedModel",
+    "Service",
     "Startup",
     "StepProgress",
     "StepStatus",
@@ -68,9 +70,11 @@ PROMISED = [
     "UnavailableDevice",
     "UnexpectedNull",
     "Unmappable",
+    "Trace",
     "Verdict",
     "compile",
     "connect",
+    "connect_service",
     "devices",
     "forbid",
     "load_tflite",
@@ -78,6 +82,7 @@ PROMISED = [
     "pin",
     "prefer",
     "supported_operations",
+    "trace",
     "warm",
 ]
 

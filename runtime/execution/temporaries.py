@@ -316,6 +316,11 @@ class Temporaries:
             storage.memory = self._workspace.growable_memory(storage.key, size_bytes)
             storage.capacity = storage.memory.size
 
+    @property
+    def has_abandoned(self) -> bool:
+        """True if a failed driver may still write to memory of this execution."""
+        return bool(self._workspace.abandoned)
+
     def replace_abandoned(self) -> None:
         """Replaces memory that a failed driver may still read or write.
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections import deque
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -11,22 +10,20 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from neurald.hal.api_arguments import integer
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.model.types import counted
 from neurald.runtime.compilation import Compilation
+from neurald.runtime.execution.stream import streamed
+from neurald.runtime.execution.worker_pool import submit
 from neurald.runtime.explain.explanation import Explanation
 from neurald.runtime.function.conversion import as_array, converted, dequantized
 from neurald.runtime.function.signature_table import SignatureTable
 from neurald.runtime.function.summary import summary, summary_html
 from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
-from neurald.runtime.function.worker_pool import submit
 from neurald.runtime.plan.status import CompilationStatus
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Outputs: TypeAlias = list[Array] | dict[str, Array]
-
-_MAX_DEPTH = 1024
 
 
 class CompiledFunction:
@@ -147,28 +144,18 @@ class CompiledFunction:
 
         Args:
             inputs: for each call its arguments: a tuple of arrays, a mapping, or the only array.
-            depth: number of calls at once.
+            depth: number of calls at once; those of a model with variables run one after another.
 
         Raises:
             BadData: the depth is not in 1 to 1024. Errors of a call are raised where its outputs
                 would be returned.
         """
-        if not 1 <= integer(depth, "the depth") <= _MAX_DEPTH:
-            raise BadData(f"the depth is {depth}; a number from 1 to {_MAX_DEPTH} is expected")
-        return self._streamed(inputs, depth)
-
-    def _streamed(self, inputs: Iterable[Any], depth: int) -> Generator[Any, None, None]:
-        waiting: deque[Future[Any]] = deque()
-        try:
-            for given in inputs:
-                waiting.append(self.submit(*(given if isinstance(given, tuple) else (given,))))
-                if len(waiting) == depth:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        return streamed(
+            lambda given: self(*(given if isinstance(given, tuple) else (given,))),
+            inputs,
+            depth,
+            is_ordered=bool(self.compilation.model.state),
+        )
 
     # What it is.
 

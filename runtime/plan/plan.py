@@ -212,6 +212,8 @@ class CompoundBody(Struct, frozen=True, kw_only=True, eq=False):
             in shared memory.
         shared: numbers of the client's values that are copied to shared memory; see
             `neurald.runtime.plan.shared_values`.
+        waits_for: for each step, the positions of those that it waits for; empty if the steps run
+            one after another. See `neurald.runtime.plan.step_order`.
         steps: the steps of the program, without jumps.
     """
 
@@ -220,6 +222,7 @@ class CompoundBody(Struct, frozen=True, kw_only=True, eq=False):
     arena: MemoryPlan
     shares_memory: bool
     shared: frozenset[int] = frozenset()
+    waits_for: tuple[frozenset[int], ...] = ()
     steps: tuple[ExecutionStep, ...] = ()
 
     def __post_init__(self) -> None:

@@ -129,6 +129,7 @@ class _Planner:
             arena=program.arena,
             shares_memory=any(step.device.is_remote for step in steps),
             shared=values_to_share(program.steps, program.values),
+            waits_for=program.waits_for,
         )
         return self._planned(body)
 

@@ -22,6 +22,7 @@ from neurald.runtime.plan.plan import (
     PlanValue,
     WhileStep,
 )
+from neurald.runtime.plan.step_order import steps_to_wait_for
 
 #: Builds the step of a group, without its values. None if the group's results are never read.
 MakeStep: TypeAlias = Callable[[StepGroup], ExecutionStep | None]
@@ -33,14 +34,23 @@ class PlanProgram(Struct, frozen=True, kw_only=True):
     steps: tuple[PlanStep, ...]
     values: tuple[PlanValue, ...]
     arena: MemoryPlan
+    waits_for: tuple[frozenset[int], ...]
 
 
 def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) -> PlanProgram:
     """Lays out the groups of the main graph and of all nested branches, one after another."""
     builder = _ProgramBuilder(model, make_step)
     builder.lay_out(groups, _GraphScope(builder.number_client_values()))
+    waits_for = steps_to_wait_for(builder.program)
+    lifespans = builder.lifespans()
+    if waits_for:
+        # The order of the program says nothing about the time: no two values may share memory.
+        lifespans = [replace(each, first=0, last=len(builder.program)) for each in lifespans]
     return PlanProgram(
-        steps=tuple(builder.program), values=tuple(builder.values), arena=plan_arena(builder.lifespans())
+        steps=tuple(builder.program),
+        values=tuple(builder.values),
+        arena=plan_arena(lifespans),
+        waits_for=waits_for,
     )
 
 

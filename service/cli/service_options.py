@@ -51,6 +51,8 @@ def service_settings(
         BadState: a file cannot be read.
     """
     from neurald.hal.errors import BadData
+    from neurald.hal.lanes.opening import SERVICE_SOCKET
+    from neurald.hal.process.runtime_directory import runtime_directory
     from neurald.hal.rpc.transport.tls_files import TlsFiles
     from neurald.service.inference.models.model_worker import WorkerOptions
     from neurald.service.inference.server.settings import ServiceSettings
@@ -66,6 +68,7 @@ def service_settings(
     return ServiceSettings(
         grpc=_address(grpc),
         http=_address(http),
+        socket=str(runtime_directory() / SERVICE_SOCKET),
         repositories=tuple(str(each.absolute()) for each in repositories),
         load=tuple(load) or None,
         allow_control=allow_control,

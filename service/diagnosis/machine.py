@@ -8,7 +8,7 @@ from typing import Final
 from neurald.drivers.cpu.target.target import TARGETS, runs_here
 from neurald.hal.model.types import counted
 from neurald.hal.process.machine import descriptors, memory_bytes
-from neurald.hal.process.time_slices import time_slice_ns
+from neurald.hal.process.time_slices import SLICE_NS, short_time_slices, time_slice_ns
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.sandbox import seccomp
 from neurald.service.sandbox.landlock import version
@@ -18,8 +18,6 @@ from neurald.service.sandbox.sandbox import LANDLOCK_PARTS
 _FEW_DESCRIPTORS: Final = 4096
 _LITTLE_MEMORY_BYTES: Final = 1 << 30
 _GIB: Final = 1 << 30
-#: Since this version threads can ask for short time slices.
-_SHORT_SLICES: Final = (6, 12)
 
 
 def examine_machine() -> Iterator[Finding]:
@@ -82,12 +80,12 @@ def _sandbox() -> Finding:
 
 
 def _scheduler() -> Finding:
-    release = platform.release()
-    numbers = tuple(int(each) for each in release.replace("-", ".").split(".")[:2] if each.isdigit())
-    has_short = time_slice_ns() is not None and numbers >= _SHORT_SLICES
+    # Older kernels accept what they do not grant.
+    with short_time_slices():
+        has_short = time_slice_ns() == SLICE_NS
     return Finding.judged(
         "scheduler",
-        f"Linux {release}, {'with' if has_short else 'without'} short time slices",
+        f"Linux {platform.release()}, {'with' if has_short else 'without'} short time slices",
         is_right=has_short,
         severity=Severity.NOTE,
         advice="since Linux 6.12 drivers answer sooner while executions of others use all cores",

@@ -65,6 +65,9 @@ if TYPE_CHECKING:
     from neurald.runtime.plan.status import CompilationStatus as CompilationStatus
     from neurald.runtime.plan.status import StepStatus as StepStatus
     from neurald.runtime.plan.status import StepTier as StepTier
+    from neurald.runtime.serving.service import ServedModel as ServedModel
+    from neurald.runtime.serving.service import Service as Service
+    from neurald.runtime.serving.service import connect_service as connect_service
     from neurald.runtime.tflite import load_tflite as load_tflite
     from neurald.runtime.tracing.trace import Trace as Trace
     from neurald.runtime.tracing.trace import trace as trace
@@ -107,6 +110,8 @@ _HOMES = {
     "ResourceExhaustedPersistent": "hal.errors",
     "ResourceExhaustedTransient": "hal.errors",
     "ResultCode": "hal.errors",
+    "ServedModel": "runtime.serving.service",
+    "Service": "runtime.serving.service",
     "Startup": "runtime.plan.startup",
     "StepProgress": "runtime.plan.progress",
     "StepStatus": "runtime.plan.status",
@@ -119,6 +124,7 @@ _HOMES = {
     "Verdict": "hal.device",
     "compile": "runtime.function.compile",
     "connect": "runtime.devices.discovery",
+    "connect_service": "runtime.serving.service",
     "devices": "runtime.devices.listing",
     "forbid": "runtime.partitioning.overrides",
     "load_tflite": "runtime.tflite",

@@ -4,6 +4,7 @@
     .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
     .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
     .venv/bin/python tests/faults/run.py --matrix --count 1000 --json matrix.json
+    .venv/bin/python tests/faults/run.py --swaps --count 1000 --json swaps.json
     .venv/bin/python tests/faults/run.py --updates --count 100000 --clients 64 --json updates.json
 
 Scenarios are drawn and played one after another (`scenario.py`), while 8 clients call: half of them
@@ -19,8 +20,9 @@ without attack are measured beside ordinary programs that compute (`cores.py`). 
 shows what the daemon lets attackers take, not their own computations. With `--soak` clients use a
 daemon for a long time, and its resources must not grow (`soak.py`). With `--matrix` each of six
 faults strikes in each of eight phases of a call, under the service manager (`matrix.py`). With
-`--updates` a driver is replaced again and again while its clients call (`update.py`). All exit with
-1 if anything was wrong, too slow, or grew.
+`--updates` a driver is replaced again and again while its clients call (`update.py`). With `--swaps`
+the first tiers of models are replaced by optimised code under threads, while compiling processes are
+killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow, or grew.
 """
 
 import argparse
@@ -39,7 +41,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from faults import attack_run, matrix, soak, update  # noqa: E402
+from faults import attack_run, matrix, soak, swap, update  # noqa: E402
 from faults.attacks.catalogue import ATTACKS  # noqa: E402
 from faults.client import CALL_S, SLACK_S, Client  # noqa: E402
 from faults.field import Child, Field  # noqa: E402
@@ -165,7 +167,7 @@ def main() -> int:
         "--count",
         type=int,
         default=50,
-        help="scenarios to play, how often each cell, or calls during updates",
+        help="scenarios to play, how often each cell, calls during updates, or models",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only these")
@@ -180,6 +182,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="how long that is")
     parser.add_argument("--matrix", action="store_true", help="play the kill matrix in place")
     parser.add_argument("--updates", action="store_true", help="replace a driver under load in place")
+    parser.add_argument("--swaps", action="store_true", help="replace first tiers under faults in place")
     parser.add_argument("--slack", type=float, default=1.0, help="factor of limits of time of the last two")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the report there, except that of scenarios"
@@ -197,6 +200,8 @@ def main() -> int:
         return matrix.main(arguments.count, arguments.slack, arguments.json)
     if arguments.updates:
         return update.main(arguments.count, arguments.clients, arguments.slack, arguments.json)
+    if arguments.swaps:
+        return swap.main(arguments.count, arguments.seed, arguments.json)
     if arguments.soak:
         return soak.main(arguments.minutes, arguments.json)
     names = random.Random(arguments.seed).choices(arguments.scenario or list(SCENARIOS), k=arguments.count)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ class ModelInstance:
         self._changed()
         return loaded
 
-    def open_lane(self) -> object:
+    def open_lane(self) -> socket.socket:
         """Opens a lane for a client on this host; returns the client's end of its socket.
 
         Raises:

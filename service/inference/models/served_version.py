@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -186,7 +187,7 @@ class ServedVersion:
             os.close(self._model)
             self._model = -1
 
-    def open_lane(self) -> object:
+    def open_lane(self) -> socket.socket:
         """Opens a lane for a client on this host.
 
         Raises:

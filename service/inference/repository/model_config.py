@@ -11,10 +11,11 @@ from typing import Any, Final
 import msgspec
 from google.protobuf import json_format, text_format
 
+from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.protocol.element_types import config_type
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.messages import POOL, ModelConfig
-from neurald.service.inference.worker.orders import LoadOrder, ModelDescription, TensorDescription, Warmup
+from neurald.service.inference.worker.orders import LoadOrder, ModelDescription, Warmup
 
 PLATFORM: Final = "neurald_tflite"
 BACKEND: Final = "neurald"

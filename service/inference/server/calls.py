@@ -4,6 +4,7 @@ import json
 from typing import Any, Final
 
 from neurald._version import __version__
+from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.models.registry import READY, Registry
 from neurald.service.inference.models.served_version import Encode, ServedVersion
 from neurald.service.inference.models.statistics import Total
@@ -13,7 +14,6 @@ from neurald.service.inference.protocol.messages import message_type
 from neurald.service.inference.protocol.regions import NoRegions, RegionTable
 from neurald.service.inference.protocol.tensors import InferenceRequest, Parameter, quoted
 from neurald.service.inference.repository.model_config import PLATFORM
-from neurald.service.inference.worker.orders import TensorDescription
 
 NAME: Final = "neurald"
 EXTENSIONS: Final = (

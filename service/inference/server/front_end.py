@@ -26,9 +26,11 @@ from neurald.service.inference.protocol.messages import POOL, SERVICE
 from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.calls import Calls
 from neurald.service.inference.server.grpc_service import V2Service
+from neurald.service.inference.server.lane_listener import LaneListener
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
 from neurald.service.inference.server.settings import ServiceSettings
+from neurald.service.inference.server.shared_memory import SharedMemoryRegions
 from neurald.service.manager.state import ServiceStatus
 
 logger = logging.getLogger(__name__)
@@ -75,14 +77,20 @@ class FrontEnd:
             registry = Registry(
                 repository, workers, queue_size=settings.limits.queue, load_s=settings.limits.load_s
             )
-            calls = Calls(registry, allow_control=settings.allow_control)
-            regions = RegionCalls()
+            shared = SharedMemoryRegions() if settings.allow_client_shm else None
+            if shared is not None:
+                cleanup.callback(shared.close)
+            calls = Calls(registry, shared, allow_control=settings.allow_control)
+            regions = RegionCalls(shared)
             budget = RequestBudget(settings.limits.total_bytes)
             cleanup.push_async_callback(registry.close, settings.drain_s)
             if settings.grpc:
                 await self._serve_grpc(calls, regions, budget, cleanup)
             if settings.http:
                 await self._serve_http(calls, regions, budget, cleanup)
+            if settings.socket:
+                listener = LaneListener(Path(settings.socket), registry)
+                cleanup.callback(listener.close)
             loading = asyncio.create_task(self._load(registry, calls))
             cleanup.callback(loading.cancel)
             reporting = asyncio.create_task(self._report(registry, calls, report))

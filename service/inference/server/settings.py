@@ -36,6 +36,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         grpc, http: addresses to listen at, `host:port`; empty for none.
+        socket: path of the socket that opens lanes for clients on this host; empty for none.
         repositories: folders of models.
         load: names of the models to load at the start; None for all.
         allow_control: whether clients may load and unload models.
@@ -50,6 +51,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     grpc: str = ""
     http: str = ""
+    socket: str = ""
     repositories: tuple[str, ...] = ()
     load: tuple[str, ...] | None = None
     allow_control: bool = True

@@ -15,6 +15,7 @@ from neurald.hal.errors import BadState, Cancelled, Error, ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.lanes.packets import Answer, Arena, RunAnswer, RunFailure, RunOrder, decode_order, encode
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.process.processors import PROCESSORS
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.runner import Runner
 
@@ -38,7 +39,9 @@ class LaneServer:
 
     def __init__(self, end: socket.socket, model: LoadedModel, *, is_trusted: bool) -> None:
         self._end = end
-        self._runner = Runner(model, copies=not is_trusted)
+        self._runner = Runner(model, copies=not (is_trusted or model.tolerates_changing_inputs))
+        self._poll = select.poll()
+        self._poll.register(end, select.POLLIN)
         self._spins = not is_trusted
         self._arena: SharedMemory | None = None
         self._lock = threading.Lock()
@@ -48,6 +51,20 @@ class LaneServer:
     def start(self) -> None:
         """Begins to serve."""
         threading.Thread(target=self._serve, name="neurald lane", daemon=True).start()
+
+    @property
+    def end(self) -> socket.socket:
+        """This side's end of the socket."""
+        return self._end
+
+    @property
+    def is_over(self) -> bool:
+        """True if the lane is closed."""
+        return self._end.fileno() < 0
+
+    def hang_up(self) -> None:
+        """Ends the run under way, since its caller has left."""
+        self._runner.cancel()
 
     def cancel(self, number: int) -> None:
         """Ends a run; one that has not arrived yet is not begun."""
@@ -68,6 +85,10 @@ class LaneServer:
             logger.exception("a lane failed")
         finally:
             self._end.close()
+            self._runner.forget_arena()
+            if self._arena is not None:
+                self._arena.close()
+                self._arena = None
 
     def _serve_one(self) -> bool:
         packet, descriptor = self._received()
@@ -99,11 +120,11 @@ class LaneServer:
 
     def _received(self) -> tuple[bytes, int | None]:
         if self._spins:
-            end = time.monotonic() + _SPIN_S
-            while time.monotonic() < end:
-                if select.select((self._end,), (), (), 0)[0]:
-                    break
+            now = time.perf_counter()
+            end = now + _SPIN_S
+            while now < end and not self._poll.poll(0) and not PROCESSORS.are_crowded(now):
                 os.sched_yield()
+                now = time.perf_counter()
         return socket_end.receive(self._end)
 
     def _answer(self, order: RunOrder) -> tuple[Answer, SharedMemory | None]:

@@ -10,6 +10,7 @@ import numpy as np
 
 import neurald as nd
 from neurald.hal.errors import BadData, UnavailableDevice
+from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import kind_of
 from neurald.hal.model.types import DeviceType
 from neurald.runtime.compilation import Compilation
@@ -18,7 +19,6 @@ from neurald.service.inference.worker.orders import (
     LoadOrder,
     ModelDescription,
     ModelHealth,
-    TensorDescription,
     Warmup,
 )
 
@@ -70,6 +70,14 @@ class LoadedModel:
             self._check_batch()
         for warmup in order.warmups:
             self._warm_up(warmup, is_batched=order.is_batched)
+
+    @property
+    def tolerates_changing_inputs(self) -> bool:
+        """True if a run stays inside its memories whatever another process writes to its inputs."""
+        steps = self.compilation.plan.steps
+        if len(steps) != 1 or steps[0].is_first_tier or steps[0].device.is_remote:
+            return False
+        return steps[0].prepared_model.tolerates_changing_inputs
 
     @property
     def is_substituted(self) -> bool:

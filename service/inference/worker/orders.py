@@ -4,6 +4,8 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.lanes.opening import TensorDescription
+
 #: The largest packet of the control socket. A description of a model with very many inputs or
 #: outputs is larger, and such a model is refused.
 MAX_CONTROL_BYTES: Final = 1 << 16
@@ -77,23 +79,6 @@ class Cancel(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag="ping"):
     """Asks for `ModelHealth`."""
-
-
-class TensorDescription(msgspec.Struct, frozen=True, array_like=True):
-    """An input or output of a model.
-
-    Attributes:
-        name: unique among the inputs or outputs.
-        kind: name of the element type, see `neurald.hal.lanes.packets`.
-        shape: -1 for each open length; None if the rank is open.
-        scale, zero_point: of quantised values; 0.0 if they are not quantised.
-    """
-
-    name: str
-    kind: str
-    shape: tuple[int, ...] | None
-    scale: float = 0.0
-    zero_point: int = 0
 
 
 class ModelDescription(msgspec.Struct, frozen=True, array_like=True, tag="loaded"):

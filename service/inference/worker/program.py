@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -34,11 +34,16 @@ from neurald.service.logs.setup import start_log
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import enter
 
+if TYPE_CHECKING:
+    from neurald.service.inference.worker.lane_server import LaneServer
+
 logger = logging.getLogger(__name__)
 
 #: How often the state of devices is examined.
 _HEALTH_S: Final = 0.05
 _MAX_MESSAGE: Final = 4000
+#: How many callers a model has at once, each of which takes a thread.
+_MAX_LANES: Final = 256
 _SWITCH_INTERVAL_S: Final = 2e-4
 
 
@@ -75,7 +80,7 @@ class Worker:
     def __init__(self, control: socket.socket) -> None:
         # Imported here, in the sandbox and before the first order.
         from neurald.runtime.devices.discovery import cpu_device
-        from neurald.service.inference.worker import lane_server, loaded_model
+        from neurald.service.inference.worker import lane_server, leavers, loaded_model
 
         cpu_device()
         self._model_type, self._lane_type = loaded_model.LoadedModel, lane_server.LaneServer
@@ -83,6 +88,7 @@ class Worker:
         self._model: loaded_model.LoadedModel | None = None
         self._lanes: dict[int, lane_server.LaneServer] = {}
         self._sending = threading.Lock()
+        self._leavers = leavers.Leavers()
 
     def serve(self) -> None:
         """Obeys orders; returns at the end of the control socket."""
@@ -106,14 +112,24 @@ class Worker:
             ).start()
         elif isinstance(order, OpenLane) and descriptor is not None and self._model is not None:
             lane = self._lane_type(socket.socket(fileno=descriptor), self._model, is_trusted=order.is_trusted)
-            self._lanes[order.lane] = lane
-            lane.start()
+            self._serve_lane(order, lane)
         elif isinstance(order, Cancel):
             lane_server = self._lanes.get(order.lane)
             if lane_server is not None:
                 lane_server.cancel(order.number)
         elif self._model is not None:
             self._report(self._model.health())
+
+    def _serve_lane(self, order: OpenLane, lane: "LaneServer") -> None:
+        """Begins to serve a lane, and forgets those that are closed."""
+        self._lanes = {number: each for number, each in self._lanes.items() if not each.is_over}
+        if len(self._lanes) >= _MAX_LANES:
+            lane.end.close()
+            return
+        self._lanes[order.lane] = lane
+        lane.start()
+        if not order.is_trusted:
+            self._leavers.watch(lane)
 
     def _load(self, order: LoadOrder, descriptor: int) -> None:
         report: Report

@@ -1,9 +1,11 @@
 """What a diagnosis says of processors, memory and kernels."""
 
-import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from neurald.hal.process.time_slices import SLICE_NS, time_slice_ns
 from neurald.service.diagnosis import machine
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.diagnosis.machine import examine_machine
@@ -34,12 +36,27 @@ def test_advice_comes_with_everything_that_is_not_as_it_should_be(monkeypatch: p
     assert "landlock-network, landlock-devices, landlock-signals, seccomp" in found("sandbox").found
 
 
-@pytest.mark.parametrize(
-    ("release", "is_short"), [("6.8.0-45-generic", False), ("6.12.1", True), ("7.0", True)]
-)
-def test_releases_of_linux_are_compared_as_numbers(
-    release: str, is_short: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("granted_ns", "is_short"), [(SLICE_NS, True), (0, False), (None, False)])
+def test_the_kernel_is_asked_for_short_time_slices(
+    granted_ns: int | None, is_short: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "release", lambda: release)
-    monkeypatch.setattr(machine, "time_slice_ns", lambda: 100_000)
+    """What counts is the slice that it grants, whatever its version is."""
+    asked: list[bool] = []
+
+    @contextmanager
+    def asking() -> Iterator[None]:
+        asked.append(True)
+        yield
+        asked.pop()
+
+    monkeypatch.setattr(machine, "short_time_slices", asking)
+    monkeypatch.setattr(machine, "time_slice_ns", lambda: granted_ns if asked else SLICE_NS + 1)
     assert (found("scheduler").severity is Severity.OK) is is_short
+    assert not asked
+
+
+def test_the_time_slices_of_the_thread_stay() -> None:
+    before = time_slice_ns()
+    finding = found("scheduler")
+    assert time_slice_ns() == before
+    assert ("with short" in finding.found) is (finding.severity is Severity.OK)

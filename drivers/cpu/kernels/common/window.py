@@ -10,6 +10,8 @@ from neurald.hal.records import replace
 
 #: Length of tiles if there are too few positions for long ones.
 _SHORT_TILE = 4
+#: One of this many positions may be computed twice, so that tiles have the same length.
+_FEW = 100
 
 
 class WindowDimension(Struct, frozen=True, kw_only=True):
@@ -104,10 +106,19 @@ class TapSegment(Struct, frozen=True, kw_only=True):
 
 
 def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
-    """Divides the positions of a side into even tiles of at most `longest`."""
+    """Divides the positions of a side into even tiles of at most `longest`.
+
+    If that only means to compute few positions twice, all tiles have the same length, since the code
+    of each length has to be compiled.
+    """
     if isinstance(side.positions, Extent):
         return _overlapping_runs(side, longest)
     count = -(-side.positions // longest)
+    length = -(-side.positions // count)
+    repeated = length * count - side.positions
+    if side.is_inside and 0 < repeated * _FEW <= side.positions:
+        taps = (range(side.taps),) * length
+        return (TileRun(first=0, length=length, count=count, taps=taps, end=side.positions),)
     found: list[TileRun] = []
     first = 0
     for length, tiles in (

@@ -26,6 +26,7 @@ from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, poin
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
+from neurald.drivers.cpu.kernels.common.borders import tile_start
 from neurald.drivers.cpu.kernels.common.convolution import product_of
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
@@ -393,7 +394,7 @@ class _WinogradWriter:
                     rows=1, columns=run.length, row_segments=taps, column_segments=tap_segments(run.taps)
                 )
                 with code.loop("0", str(run.count)) as loop:
-                    first = total(code, multiple(code, loop.index, run.length), str(run.first))
+                    first = tile_start(code, run, loop.index)
                     ahead = sums.prefetch_address(at, total(code, loop.index, str(done)))
                     begin = address(code, source, multiple(code, first, product.pixel_bytes))
                     to = address(code, target, multiple(code, first, register_tile.width * _FLOAT_BYTES))

@@ -95,6 +95,8 @@ class DepthwiseWriter:
                 channel = v.binary(
                     "add", "i64", multiple(code, number, channel_block.channels), str(channel_block.first)
                 )
+                if channel_block.overlaps:
+                    channel = v.call("llvm.smin", "i64", channel, str(channel_block.last))
                 inputs = address(code, source, multiple(code, channel, self._scheme.element_bytes))
                 with code.loop(first, last, may_be_empty=True) as units:
                     row = self._row(units.index)

@@ -40,14 +40,22 @@ class ChannelBlock(Struct, frozen=True, kw_only=True):
     Attributes:
         first: the first channel of the first channel block.
         channels: number of channels per channel block.
-        count: number of consecutive channel blocks.
+        count: number of consecutive channel blocks, which the same code computes.
         vectors: number of vectors of 32-bit sums per channel block.
+        last: the first channel of the last channel block, which computes some channels again if they
+            are no multiple.
     """
 
     first: int
     channels: int
     count: int
     vectors: int
+    last: int
+
+    @property
+    def overlaps(self) -> bool:
+        """True if the last channel block overlaps the one before."""
+        return self.last < self.first + (self.count - 1) * self.channels
 
 
 class DepthwisePlan(Struct, frozen=True, kw_only=True):
@@ -207,22 +215,29 @@ def plan_of(
 def _channel_blocks(scheme: Scheme, channels: int) -> Iterator[ChannelBlock]:
     wide = scheme.target.vector_bytes // scheme.element_bytes
     vectors = wide // scheme.lanes
-    whole = channels // wide
-    if whole:
-        yield ChannelBlock(first=0, channels=wide, count=whole, vectors=vectors)
-    done = whole * wide
     # Remaining channels are interleaved in single vectors if words have four elements, else as part
     # of a channel block.
     if not scheme.is_bytes:
-        if done < channels:
-            yield ChannelBlock(first=max(0, channels - wide), channels=wide, count=1, vectors=vectors)
+        yield _channel_block(0, channels, wide, vectors)
         return
-    more = (channels - done) // scheme.lanes
-    if more:
-        yield ChannelBlock(first=done, channels=scheme.lanes, count=more, vectors=1)
-        done += more * scheme.lanes
-    if done < channels:
-        yield ChannelBlock(first=max(0, channels - scheme.lanes), channels=scheme.lanes, count=1, vectors=1)
+    whole = channels // wide * wide
+    if whole:
+        yield _channel_block(0, whole, wide, vectors)
+    if whole < channels:
+        yield _channel_block(whole, channels, scheme.lanes, 1)
+
+
+def _channel_block(first: int, end: int, channels: int, vectors: int) -> ChannelBlock:
+    """Returns blocks of this many channels that cover those from `first` to before `end`."""
+    count = -(-(end - first) // channels)
+    last = max(0, end - channels)
+    return ChannelBlock(
+        first=min(first, last) if count == 1 else first,
+        channels=channels,
+        count=count,
+        vectors=vectors,
+        last=last,
+    )
 
 
 def lane_channels(scheme: Scheme, channel_block: ChannelBlock) -> Array:
@@ -259,10 +274,8 @@ def packed(plan: DepthwisePlan, factors: Array, padding: int, starts: Array, row
     pieces = [head_of(padding, 0)]
     for channel_block in plan.channel_blocks:
         for number in range(channel_block.count):
-            lanes = (
-                channel_block.first + number * channel_block.channels + lane_channels(scheme, channel_block)
-            )
-            lanes = np.minimum(lanes, channels - 1)
+            start = min(channel_block.first + number * channel_block.channels, channel_block.last)
+            lanes = np.minimum(start + lane_channels(scheme, channel_block), channels - 1)
             pieces.append(heads[:, lanes].reshape(-1).view(np.uint8))
             # (parts, rows, words, columns, vectors, lanes, group)
             steps = words[..., lanes].transpose(0, 1, 2, 4, 5, 6, 3)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.repository.model_config import (
     completed,
@@ -10,7 +11,7 @@ from neurald.service.inference.repository.model_config import (
     settings_of,
     versions_to_serve,
 )
-from neurald.service.inference.worker.orders import ModelDescription, TensorDescription
+from neurald.service.inference.worker.orders import ModelDescription
 
 TEXT = """
 name: "m"  # a comment with { braces

@@ -1,5 +1,7 @@
 """Windows along one dimension: the taps on the image, and the division of positions into tiles."""
 
+from itertools import pairwise
+
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.kernels.common.window import WindowDimension, tap_segments, tile_runs
@@ -38,6 +40,26 @@ def test_tiles_are_even_and_cover_every_position_once(side: WindowDimension, lon
     assert covered == list(range(side.positions))
     assert max(lengths) <= longest
     assert max(lengths) - min(lengths) <= 1
+
+
+@sweep("positions", [300, 999, 3137, 12544])
+@sweep("longest", [4, 13, 14])
+def test_few_positions_twice_make_tiles_of_one_length(positions: int, longest: int) -> None:
+    runs = tile_runs(WindowDimension(length=positions, positions=positions), longest)
+    if len(runs) > 1:
+        longer, shorter = runs
+        assert longer.end is shorter.end is None
+        # Tiles of one length would compute more than one of a hundred positions twice.
+        assert 100 * shorter.count > positions
+        return
+    (run,) = runs
+    last = positions if run.end is None else run.end
+    starts = [min(run.first + tile * run.length, last - run.length) for tile in range(run.count)]
+    assert starts[0] == 0
+    assert all(0 < after - before <= run.length for before, after in pairwise(starts))
+    assert starts[-1] + run.length == positions
+    assert run.length <= longest
+    assert 100 * (run.length * run.count - positions) <= positions
 
 
 def test_tiles_away_from_the_borders_are_one_run() -> None:

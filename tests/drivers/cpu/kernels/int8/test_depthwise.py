@@ -9,7 +9,7 @@ from neurald.drivers.cpu.target.target import TARGETS, Target
 
 
 @two_targets
-@pytest.mark.parametrize("channels", [3, 24, 86])
+@pytest.mark.parametrize("channels", [3, 24, 70, 86])
 def test_channels(channels: int, target: Target) -> None:
     """Checks as many channels as vectors and channel blocks have, fewer, and more."""
     sums = QuantizedSums(channels)
@@ -107,3 +107,16 @@ def test_rows_of_different_sizes_share_a_subroutine(target: Target) -> None:
     assert first.name != second.name
     assert first.subroutines
     assert first.subroutines == second.subroutines
+
+
+def test_channels_that_are_left_need_no_code_of_their_own() -> None:
+    """The last block of channels overlaps the one before."""
+    lengths = []
+    for channels in (32, 24):
+        sums = QuantizedSums(channels)
+        case = sums.depthwise((1, 6, 5, channels), (5, 3, channels), (1, 2, 3, channels))
+        routine = routine_for(case.kernel, TARGETS["avx512vnni"])
+        assert routine is not None
+        lengths.append(len(routine.text.splitlines()))
+    whole, overlapping = lengths
+    assert overlapping <= whole + 4

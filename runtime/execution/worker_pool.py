@@ -18,7 +18,7 @@ def submit(function: Callable[[], Any]) -> "Future[Any]":
     """Runs a function in a thread of the pool, which starts with the first one."""
     with _lock:
         if not _pools:
-            _pools.append(ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="neurald function"))
+            _pools.append(ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="neurald caller"))
         return _pools[0].submit(function)
 
 

@@ -1,0 +1,1 @@
+"""Models of an execution service on this host, as functions (`neurald.connect_service`)."""

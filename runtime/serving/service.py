@@ -1,0 +1,246 @@
+"""`neurald.connect_service`: the models of an execution service on this host, as functions."""
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+
+from neurald.hal.api_arguments import file_path, instance
+from neurald.hal.errors import BadData, BadState, DeadObject, Error
+from neurald.hal.lanes.opening import SERVICE_SOCKET, TensorDescription
+from neurald.hal.lanes.packets import BYTES, Receipt, type_named
+from neurald.hal.model.strings import as_strings
+from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.runtime.function.conversion import as_array
+from neurald.runtime.function.tensor_info import TensorInfo
+from neurald.runtime.serving.client_lane import ClientLane
+
+#: How long a call waits for a model that is not ready, such as one whose process has died, and how
+#: often it asks.
+_PATIENCE_S: Final = 10.0
+_PAUSE_S: Final = 0.02
+#: How many processes a call is given to, each of which dies.
+_MAX_ATTEMPTS: Final = 3
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class ServedModel:
+    """A model that an execution service on this host runs. Thread-safe. `Service.model` creates it.
+
+    It is called like a function, see `CompiledFunction`. Arrays are passed in shared memory to the
+    model's process. If that dies, the call is made again by the next one.
+
+    Args:
+        path: of the service's socket.
+        name, version: of the model.
+    """
+
+    def __init__(self, path: Path, name: str, version: str) -> None:
+        self._path = path
+        self._name = name
+        self._version = version
+        self._idle: list[ClientLane] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._latest = threading.local()
+        lane = self._opened()
+        self._described = lane.opened
+        self._idle.append(lane)
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self._name
+
+    @property
+    def version(self) -> str:
+        """The version of the model."""
+        return self._described.version
+
+    @property
+    def inputs_info(self) -> tuple[TensorInfo, ...]:
+        """The inputs, in order."""
+        return tuple(map(_info, self._described.inputs))
+
+    @property
+    def outputs_info(self) -> tuple[TensorInfo, ...]:
+        """The outputs, in order."""
+        return tuple(map(_info, self._described.outputs))
+
+    @property
+    def last_receipt(self) -> Receipt | None:
+        """Where the latest call of this thread ran, and how long; None before the first."""
+        return getattr(self._latest, "receipt", None)
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Computes the outputs.
+
+        Args:
+            arrays: one for each input, in order; or one mapping from names to arrays.
+            named: one array for each input, by name.
+
+        Returns:
+            A list of arrays; of named inputs a dictionary.
+
+        Raises:
+            BadData: inputs are missing, unknown, or of a wrong type or shape.
+            BadState: the model is closed.
+            DeadObject: several processes died of this call, or the model is not ready for long.
+            Error: the run failed.
+        """
+        if named or (len(arrays) == 1 and isinstance(arrays[0], Mapping)):
+            given = named or arrays[0]
+            names = [each.name for each in self._described.inputs]
+            if set(given) != set(names):
+                raise BadData(f"{self._name} has the inputs {names}; {sorted(map(str, given))} are given")
+            results = self.run([given[name] for name in names])
+            return dict(zip((each.name for each in self._described.outputs), results, strict=True))
+        return self.run(arrays)
+
+    def run(self, arrays: Any, *, timeout: float | None = None) -> list[Array]:
+        """Computes the outputs of arrays in the order of the inputs.
+
+        Args:
+            arrays: one for each input.
+            timeout: how long the run may take, in seconds; None for no limit.
+
+        Raises:
+            MissedDeadlineTransient: the time is over; the run is stopped.
+            Error: see `__call__`.
+        """
+        given = tuple(arrays)
+        if len(given) != len(self._described.inputs):
+            raise BadData(f"{len(given)} inputs are given; {self._name} has {len(self._described.inputs)}")
+        converted = [
+            _converted(each, described) for each, described in zip(given, self._described.inputs, strict=True)
+        ]
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
+            lane = self._taken()
+            try:
+                results, self._latest.receipt = lane.run(converted, timeout)
+            except DeadObject:
+                lane.close()
+                if attempt == _MAX_ATTEMPTS:
+                    raise
+                continue
+            except BaseException as error:
+                # A lane on which an answer is still due cannot be used again.
+                if isinstance(error, Error) and not isinstance(error, TimeoutError) and timeout is None:
+                    self._give_back(lane)
+                else:
+                    lane.close()
+                raise
+            self._give_back(lane)
+            return results
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Closes the connection; further calls fail."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for lane in idle:
+            lane.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _taken(self) -> ClientLane:
+        with self._lock:
+            if self._is_closed:
+                raise BadState(f"the connection to the model {self._name} is closed")
+            if self._idle:
+                return self._idle.pop()
+        return self._opened()
+
+    def _give_back(self, lane: ClientLane) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(lane)
+                return
+        lane.close()
+
+    def _opened(self) -> ClientLane:
+        """Opens a lane; waits for a model that is not ready."""
+        end = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return ClientLane(self._path, self._name, self._version)
+            except DeadObject:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE_S)
+
+
+class Service:
+    """An execution service on this host. Thread-safe. `neurald.connect_service` creates it.
+
+    Args:
+        path: of its socket.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def model(self, name: str, version: str | int = "") -> ServedModel:
+        """Returns a model of the service as a function.
+
+        Args:
+            name: of the model.
+            version: of the model; the newest by default.
+
+        Raises:
+            BadData: there is no such model.
+            UnavailableDevice: no service runs.
+            DeadObject: the model is not ready for long.
+        """
+        return ServedModel(self._path, instance(name, str, "the name of the model"), str(version))
+
+
+def connect_service(path: str | Path | None = None) -> Service:
+    """Returns the execution service of this user, which `neurald serve --grpc` or `--http` starts.
+
+    Its models run in processes of their own, and tensors are passed to them in shared memory:
+
+        classify = nd.connect_service().model("digits")
+        (scores,) = classify(image)
+
+    Args:
+        path: of another service's socket.
+    """
+    if path is None:
+        return Service(runtime_directory() / SERVICE_SOCKET)
+    return Service(file_path(path, "the path of the service"))
+
+
+def _converted(value: Any, described: TensorDescription) -> Array:
+    array = np.asarray(as_array(value))
+    if described.kind == BYTES:
+        return as_strings(array, f"the input {described.name}")
+    expected = type_named(described.kind)
+    if array.dtype != expected:
+        if isinstance(value, np.ndarray | np.generic):
+            raise BadData(f"the input {described.name} is {array.dtype}; {expected} is expected")
+        array = np.asarray(value, expected)
+    return array
+
+
+def _info(described: TensorDescription) -> TensorInfo:
+    shape = described.shape
+    return TensorInfo(
+        name=described.name,
+        shape=None if shape is None else tuple(None if each < 0 else each for each in shape),
+        dtype=np.dtype(object) if described.kind == BYTES else type_named(described.kind),
+        scale=described.scale,
+        zero_point=described.zero_point,
+    )

@@ -1,0 +1,178 @@
+"""System shared memory of clients: regions in `/dev/shm` that they name.
+
+The region belongs to the client, who may truncate or change it at any time. So it is never mapped:
+tensors are read from the file and written to it, which reports a short file where a mapping would
+end the process. Owner and size are checked at every use. A region that is in use stays open until its
+last use, whether it was unregistered or not.
+"""
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Mapping
+from typing import Final
+
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.tensors import Parameter, quoted, read_at
+from neurald.service.inference.repository.folders import open_beneath
+
+DIRECTORY: Final = "/dev/shm"  # noqa: S108 - where the kernel keeps shared memory
+_KEY: Final = re.compile(r"/?([A-Za-z0-9_][A-Za-z0-9._-]{0,254})")
+_MAX_NAME: Final = 256
+_MAX_REGIONS: Final = 1024
+_MAX_SIZE: Final = 1 << 62
+
+_REGION: Final = "shared_memory_region"
+_OFFSET: Final = "shared_memory_offset"
+_SIZE: Final = "shared_memory_byte_size"
+
+
+class _SharedFile:
+    """A registered region. Its file is closed with the last reference to it."""
+
+    def __init__(self, name: str, key: str, descriptor: int, offset: int, size: int) -> None:
+        self.name = name
+        self.key = key
+        self.offset = offset
+        self.size = size
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+    def checked(self) -> int:
+        """Returns the descriptor.
+
+        Raises:
+            ServiceError: the file has another owner by now, or is shorter than it was.
+        """
+        _check(self._descriptor, self.name, self.offset + self.size)
+        return self._descriptor
+
+
+class _Part:
+    """A part of a region, as a request names it."""
+
+    def __init__(self, region: _SharedFile, offset: int, size: int) -> None:
+        self._region = region
+        self._offset = region.offset + offset
+        self.size = size
+
+    def copy_into(self, target: memoryview) -> None:
+        """See `InputBytes.copy_into`."""
+        try:
+            is_whole = read_at(self._region.checked(), target, self._offset)
+        except OSError as error:
+            raise _unusable(self._region.name, error.strerror or "it cannot be read") from None
+        if not is_whole:
+            raise _unusable(self._region.name, "it was truncated")
+
+    def write(self, data: memoryview) -> None:
+        """See `RegionPart.write`."""
+        if data.nbytes > self.size:
+            raise ServiceError(
+                Status.INVALID,
+                f"shared memory size specified with the request for output is {self.size} bytes in "
+                f"{quoted(self._region.name)}; the output has {data.nbytes}",
+            )
+        try:
+            descriptor = self._region.checked()
+            done = 0
+            while done < data.nbytes:
+                done += os.pwrite(descriptor, data[done:], self._offset + done)
+        except OSError as error:
+            raise _unusable(self._region.name, error.strerror or "it cannot be written") from None
+
+
+class SharedMemoryRegions:
+    """The regions that clients of this user have registered. Implements `Regions`."""
+
+    def __init__(self) -> None:
+        self._root = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._regions: dict[str, _SharedFile] = {}
+
+    def close(self) -> None:
+        """Unregisters all regions."""
+        self._regions.clear()
+        os.close(self._root)
+
+    def status(self) -> dict[str, tuple[str, int, int]]:
+        """See `Regions.status`."""
+        return {name: (each.key, each.offset, each.size) for name, each in self._regions.items()}
+
+    def register(self, name: str, key: str, offset: int, size: int) -> None:
+        """See `Regions.register`."""
+        if not name or len(name) > _MAX_NAME:
+            raise ServiceError(Status.INVALID, f"a region has a name of 1 to {_MAX_NAME} characters")
+        if name in self._regions:
+            raise ServiceError(Status.INVALID, f"shared memory region {quoted(name)} already in manager")
+        if len(self._regions) >= _MAX_REGIONS:
+            raise ServiceError(Status.EXHAUSTED, f"{_MAX_REGIONS} regions are registered already")
+        match = _KEY.fullmatch(key)
+        if match is None:
+            raise ServiceError(
+                Status.INVALID, "the key of a region is the name of an object of shared memory"
+            )
+        if not (0 <= offset < _MAX_SIZE and 0 < size < _MAX_SIZE):
+            raise ServiceError(
+                Status.INVALID,
+                f"region {quoted(name)} has {size} bytes at {offset}, which is not a part of a file",
+            )
+        try:
+            descriptor = open_beneath(self._root, match.group(1), os.O_RDWR)
+        except OSError:
+            raise ServiceError(
+                Status.INVALID, f"Unable to open shared memory region: {quoted(name)}"
+            ) from None
+        region = _SharedFile(name, key, descriptor, offset, size)
+        region.checked()
+        self._regions[name] = region
+
+    def unregister(self, name: str) -> None:
+        """See `Regions.unregister`."""
+        if name:
+            self._regions.pop(name, None)
+        else:
+            self._regions.clear()
+
+    def part_of(self, tensor: str, parameters: Mapping[str, Parameter]) -> _Part | None:
+        """See `RegionTable.part_of`."""
+        name = parameters.get(_REGION)
+        if name is None:
+            return None
+        region = self._regions.get(name) if isinstance(name, str) else None
+        if region is None:
+            raise ServiceError(Status.INVALID, f"Unable to find shared memory region: {quoted(str(name))}")
+        offset, size = parameters.get(_OFFSET, 0), parameters.get(_SIZE, 0)
+        for value in (offset, size):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"{quoted(tensor)} has {offset!r} and {size!r} for the offset and the size of shared memory",
+                )
+        assert isinstance(offset, int)  # noqa: S101 - checked above
+        assert isinstance(size, int)  # noqa: S101 - checked above
+        if offset + size > region.size:
+            raise ServiceError(
+                Status.INVALID,
+                f"Invalid offset for shared memory region: {quoted(region.name)}: {size} bytes at {offset} do "
+                f"not lie inside {region.size}",
+            )
+        return _Part(region, offset, size)
+
+
+def _check(descriptor: int, name: str, end: int) -> None:
+    """Raises ServiceError unless a file is shared memory of this user, and long enough."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise _unusable(name, "it is not a regular file")
+    if status.st_uid != os.geteuid():
+        raise _unusable(name, "it belongs to another user than the service")
+    if status.st_size < end:
+        raise _unusable(name, f"it has {status.st_size} bytes; {end} are registered")
+
+
+def _unusable(name: str, reason: str) -> ServiceError:
+    return ServiceError(Status.INVALID, f"shared memory region {quoted(name)} cannot be used: {reason}")

@@ -1,0 +1,45 @@
+"""Ends the runs of callers who have left."""
+
+import contextlib
+import os
+import select
+import threading
+
+from neurald.service.inference.worker.lane_server import LaneServer
+
+
+class Leavers:
+    """Watches lanes in one thread: one whose caller closes it has its run cancelled."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, LaneServer] = {}
+        self._poll = select.poll()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll.register(self._wake, select.POLLIN)
+        self._lock = threading.Lock()
+        self._is_running = False
+
+    def watch(self, lane: LaneServer) -> None:
+        """Watches a lane from now on, until it is closed."""
+        # A duplicate, whose number is not used for something else when the lane is closed.
+        descriptor = os.dup(lane.end.fileno())
+        with self._lock:
+            self._lanes[descriptor] = lane
+            self._poll.register(descriptor, select.POLLRDHUP)
+            if not self._is_running:
+                self._is_running = True
+                threading.Thread(target=self._run, name="neurald leavers", daemon=True).start()
+        os.eventfd_write(self._wake, 1)
+
+    def _run(self) -> None:
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._wake:
+                    with contextlib.suppress(BlockingIOError):
+                        os.eventfd_read(self._wake)
+                    continue
+                with self._lock:
+                    self._poll.unregister(descriptor)
+                    lane = self._lanes.pop(descriptor)
+                    os.close(descriptor)
+                lane.hang_up()

@@ -1,0 +1,254 @@
+"""Faults while optimised code replaces a first tier: killed compilers and a full disk.
+
+Models of the conformance records are prepared one after another with a first tier, and threads run
+each while its optimised code is compiled and replaces it. At random moments, a fault strikes: the
+process that compiles or the one that forks it is killed, or the disk of the cache is full. Every
+result must be right, and a step that keeps its first tier must say why.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from support.data import VECTORS
+
+import neurald as nd
+from neurald.hal.compiling import background
+from neurald.runtime.plan.status import StepTier
+from neurald.service.conformance.records import Record, load_records, mismatches, record_files, run
+
+THREADS: Final = 8
+#: Runs of each thread after the code was replaced, or was not.
+_RUNS_AFTER: Final = 2
+#: How long after the beginning of a preparation faults strike, and how often at most.
+_STRIKE_S: Final = 0.4
+_MAX_STRIKES: Final = 3
+_WAIT_S: Final = 240.0
+_DISK_BYTES: Final = 1 << 20
+_TOKEN_BYTES: Final = 32
+
+
+class Disk:
+    """A small file system for caches; without the right to mount one, it is never full.
+
+    Args:
+        folder: where it is mounted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700)
+        command = [shutil.which("mount") or "false", "-t", "tmpfs", "-o", f"size={_DISK_BYTES},mode=700"]
+        done = subprocess.run([*command, "tmpfs", str(folder)], stderr=subprocess.DEVNULL, check=False)
+        self.is_mounted = done.returncode == 0
+        self._ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        """Fills it."""
+        if self.is_mounted:
+            with contextlib.suppress(OSError), self._ballast.open("ab", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+
+    def clear(self) -> None:
+        """Removes everything."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Unmounts it."""
+        if self.is_mounted:
+            subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
+
+
+def kill_server(disk: Disk) -> None:
+    """Kills the processes that fork compiling processes, which end with them."""
+    for process in _servers():
+        _kill(process)
+
+
+def kill_compilers(disk: Disk) -> None:
+    """Kills the processes that compile."""
+    for server in _servers():
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{server}/task/{server}/children").read_text("ascii")
+            for process in map(int, text.split()):
+                _kill(process)
+
+
+def fill_disk(disk: Disk) -> None:
+    """Fills the disk of the cache."""
+    disk.fill()
+
+
+def nothing(disk: Disk) -> None:
+    """Does no harm."""
+
+
+FAULTS: Final[Mapping[str, Callable[[Disk], None]]] = {
+    each.__name__: each for each in (kill_server, kill_compilers, fill_disk, nothing)
+}
+
+
+def _servers() -> list[int]:
+    processes = [pool.process for pool in list(background._pools.values())]
+    return [process for process in processes if process is not None]
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def play(count: int, seed: int, *, faults: Sequence[str] = tuple(FAULTS)) -> dict[str, Any]:
+    """Prepares models with faults; returns a report.
+
+    Args:
+        count: number of models.
+        seed: determines models, faults and moments.
+        faults: the names of those to draw from.
+    """
+    draw = random.Random(seed)
+    outcomes: Counter[str] = Counter()
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="ns") as folder, _quick_compilers():
+        disk = Disk(Path(folder) / "disk")
+        library = nd.devices()[0].first_tier_library  # type: ignore[attr-defined]
+        library.codes(None)
+        if not library.wait(_WAIT_S):
+            wrong.append("there are no kernels of the first tier")
+        try:
+            for number, record in enumerate(_records(draw, count)):
+                name = draw.choice(faults)
+                outcome, lines = _replaced(record, number, name, disk, draw)
+                outcomes[f"{name}: {outcome}"] += 1
+                wrong += [f"{record.name}, {name}: {line}" for line in lines]
+                disk.clear()
+        finally:
+            background.end_processes()
+            is_mounted = disk.is_mounted
+            disk.close()
+    return {
+        "models": count,
+        "disk": "mounted" if is_mounted else "cannot be mounted, so it was never full",
+        "outcomes": dict(sorted(outcomes.items())),
+        "wrong": wrong,
+    }
+
+
+@contextlib.contextmanager
+def _quick_compilers() -> Iterator[None]:
+    """Compiles with the priority of other processes, so that a busy machine does not delay it."""
+    before = background.NICENESS
+    background.NICENESS = 0
+    try:
+        yield
+    finally:
+        background.NICENESS = before
+
+
+def _records(draw: random.Random, count: int) -> Iterator[Record]:
+    """Yields records whose results are determined, of different specs in turn."""
+    if VECTORS is None:
+        return
+    left, paths = count, sorted(record_files(VECTORS))
+    while left:
+        for path in draw.sample(paths, len(paths)):
+            usable = [
+                each
+                for each in load_records(path)
+                if not each.expect_failure and not each.multinomial_tolerance
+            ]
+            if usable and left:
+                left -= 1
+                yield draw.choice(usable)
+
+
+def _replaced(
+    record: Record, number: int, fault: str, disk: Disk, draw: random.Random
+) -> tuple[str, list[str]]:
+    """Prepares a model, runs it while a fault strikes, and returns its outcome and what was wrong."""
+    moments = sorted(draw.uniform(0, _STRIKE_S) for _ in range(draw.randint(1, _MAX_STRIKES)))
+    started = time.monotonic()
+    is_over = threading.Event()
+
+    def strike() -> None:
+        for moment in moments:
+            if is_over.wait(max(0.0, started + moment - time.monotonic())):
+                return
+            FAULTS[fault](disk)
+
+    striking = threading.Thread(target=strike)
+    striking.start()
+    compilations: list[nd.Compilation] = []
+
+    def compile_model(model: nd.Model) -> nd.Compilation:
+        builder = nd.CompilationBuilder(model, [nd.devices()[0]])
+        builder.set_startup(nd.Startup.INSTANT)
+        builder.set_caching(disk.folder / str(number), bytes(_TOKEN_BYTES))
+        compilations.append(builder.finish())
+        return compilations[-1]
+
+    wrong: list[str] = []
+    try:
+        wrong += mismatches(record, run(record, compile_model))
+        compilation = compilations[0]
+        threads = [threading.Thread(target=_call, args=(record, compilation, wrong)) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        is_optimized = compilation.wait_until_optimized(_WAIT_S)
+        for thread in threads:
+            thread.join(_WAIT_S)
+    finally:
+        is_over.set()
+        striking.join()
+    if any(thread.is_alive() for thread in threads):
+        wrong.append("a thread hangs")
+    if is_optimized:
+        return "optimised", wrong
+    wrong += [
+        f"step {step.step} keeps its first tier without a reason"
+        for step in compilation.status.steps
+        if step.tier is StepTier.FIRST and not step.reason
+    ]
+    return "first tier", wrong
+
+
+def _call(record: Record, compilation: nd.Compilation, wrong: list[str]) -> None:
+    """Runs a record until its code was replaced, or will not be, and some more."""
+    left = _RUNS_AFTER
+    while left:
+        left -= not compilation.status.is_pending
+        try:
+            wrong += mismatches(record, run(record, lambda _: compilation))
+        except nd.Error as error:
+            wrong.append(f"{type(error).__name__}: {error}")
+            return
+
+
+def main(count: int, seed: int, path: Path | None) -> int:
+    """Plays and writes the report; returns the exit status."""
+    if VECTORS is None:
+        sys.stderr.write("there are no conformance records\n")
+        return 1
+    report = play(count, seed)
+    text = json.dumps(report, indent=2) + "\n"
+    sys.stdout.write(text)
+    if path is not None:
+        path.write_text(text, "utf-8")
+    return 1 if report["wrong"] else 0

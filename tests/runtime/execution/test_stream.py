@@ -1,0 +1,89 @@
+"""Streams: order, back-pressure, and devices that work at the same time."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from support.devices.simulated import SimulatedDevice
+from support.models.small import accumulator, compiled_add
+
+import neurald as nd
+from neurald.hal.errors import BadData
+
+ONES = np.ones((2, 3), np.float32)
+
+
+def test_results_are_in_order_and_inputs_are_read_ahead_no_further() -> None:
+    compilation = compiled_add()
+    taken = 0
+
+    def inputs() -> Iterator[tuple[np.ndarray, ...]]:
+        nonlocal taken
+        for number in range(20):
+            taken += 1
+            yield np.full((2, 3), number, np.float32), ONES
+
+    for number, (result,) in enumerate(compilation.stream(inputs(), depth=3)):
+        assert np.all(result == number + 1)
+        assert taken <= min(20, number + 3)
+    assert taken == 20
+
+
+@pytest.mark.parametrize("depth", [0, -1, 1025])
+def test_impossible_depths(depth: int) -> None:
+    with pytest.raises(BadData, match="the depth is"):
+        compiled_add().stream([], depth)
+
+
+def test_an_error_is_raised_in_its_place() -> None:
+    stream = compiled_add().stream([(ONES, ONES), (ONES,), (ONES, ONES)], depth=2)
+    assert np.all(next(stream)[0] == 2)
+    with pytest.raises(BadData, match="1 inputs are given"):
+        next(stream)
+
+
+def test_an_abandoned_stream_leaves_nothing_behind() -> None:
+    compilation = compiled_add()
+    stream = compilation.stream([(ONES, ONES)] * 100, depth=8)
+    next(stream)
+    stream.close()
+    assert np.all(compilation.run(ONES, ONES)[0] == 2)
+
+
+def test_runs_with_variables_depend_on_each_other() -> None:
+    compilation = nd.CompilationBuilder(accumulator(), [nd.devices()[0]]).finish()
+    results = [float(result[0, 0]) for (result,) in compilation.stream([(ONES,)] * 20, depth=8)]
+    assert results == [11.0 + n for n in range(20)]
+
+
+def pipeline(seconds: float) -> tuple[nd.Compilation, list[SimulatedDevice]]:
+    """Returns y = logistic(tanh(x)) on two devices that take the same time."""
+    builder = nd.ModelBuilder()
+    x, h, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3)) for _ in range(3))
+    builder.add_operation(nd.OperationType.TANH, [x], [h])
+    builder.add_operation(nd.OperationType.LOGISTIC, [h], [y])
+    builder.identify_inputs_and_outputs([x], [y])
+    devices = [
+        SimulatedDevice(kind.name.lower(), default_s=seconds, supports=(kind,).__contains__)
+        for kind in (nd.OperationType.TANH, nd.OperationType.LOGISTIC)
+    ]
+    compilation = nd.CompilationBuilder(builder.finish(), [nd.devices()[0], *devices]).finish()
+    assert len(compilation.plan.steps) == 2
+    return compilation, devices
+
+
+@pytest.mark.timed
+def test_two_balanced_steps_have_almost_twice_the_throughput() -> None:
+    compilation, devices = pipeline(0.05)
+    xs = [(np.full((2, 3), n / 40, np.float32),) for n in range(40)]
+    compilation.run(*xs[0])
+    started = time.perf_counter()
+    serial = [compilation.run(*x)[0] for x in xs]
+    serial_s = time.perf_counter() - started
+    started = time.perf_counter()
+    streamed = [result for (result,) in compilation.stream(xs, depth=4)]
+    streamed_s = time.perf_counter() - started
+    np.testing.assert_array_equal(serial, streamed)
+    assert serial_s / streamed_s >= 1.9
+    assert all(device.executions == 81 for device in devices)

@@ -1,0 +1,173 @@
+"""Models of a service on this host, as functions."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.inference import zoo
+from support.inference.serving import Serving
+from support.waiting import wait_until
+
+import neurald as nd
+from neurald.hal.errors import BadData, BadState, DeadObject, MissedDeadlineTransient, UnavailableDevice
+
+X = np.array([[1, 2, 3, 4]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("s") / "service.sock"
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory, place: Path) -> Iterator[Serving]:
+    repository = tmp_path_factory.mktemp("repository")
+    zoo.write_plain(repository, "same", zoo.reshaping())
+    zoo.write_plain(repository, "pair", zoo.addition())
+    zoo.write_plain(repository, "strings", zoo.reshaping("STRING"))
+    zoo.write_plain(repository, "finding", zoo.finding())
+    zoo.write_plain(repository, "open", zoo.open_addition())
+    zoo.write_plain(repository, "counting", zoo.counting())
+    zoo.write_model(
+        repository, "versions", zoo.dense(seed=1), zoo.dense(seed=2), config="version_policy { all {} }"
+    )
+    with Serving(repository, socket=str(place), grpc="", http="") as service:
+        yield service.wait_ready()
+
+
+@pytest.fixture
+def service(serving: Serving, place: Path) -> nd.Service:
+    return nd.connect_service(place)
+
+
+def test_a_model_is_a_function(service: nd.Service) -> None:
+    with service.model("pair") as pair:
+        a, b = np.array([[5, 6, 7, 8]], np.int32), np.array([[1, 2, 3, 4]], np.int32)
+        total, difference = pair(a, b)
+        assert total.tolist() == [[6, 8, 10, 12]]
+        named = pair(b=b, a=a)
+        assert np.array_equal(named["difference"], difference)
+        assert pair({"a": a, "b": b})["sum"].tolist() == total.tolist()
+        assert [(info.name, info.shape) for info in pair.inputs_info] == [("a", (1, 4)), ("b", (1, 4))]
+        assert pair.last_receipt is not None
+        assert pair.last_receipt.devices == ("cpu",)
+        # Lists are converted, arrays of other types are not.
+        assert pair([[1, 1, 1, 1]], [[1, 1, 1, 1]])[0].tolist() == [[2, 2, 2, 2]]
+        for arguments in ((a,), (a, b.astype(np.float32)), (a, b[:, :3])):
+            with pytest.raises(BadData):
+                pair(*arguments)
+        with pytest.raises(BadData, match="inputs"):
+            pair(a=a, c=b)
+        assert pair(a, b)[0].tolist() == total.tolist()
+    with pytest.raises(BadState, match="closed"):
+        pair(a, b)
+
+
+def test_tensors_of_every_size(service: nd.Service) -> None:
+    strings = service.model("strings")
+    (found,) = strings(np.array([["a", "", "ccc", "d"]], object))
+    assert found.tolist() == [b"a", b"", b"ccc", b"d"]
+    finding, doubled = service.model("finding"), service.model("open")
+    for places in ([1, 5], [], list(range(8))):
+        x = np.zeros((1, 8), bool)
+        x[0, places] = True
+        assert finding(x)[0][:, 1].tolist() == places
+    for rows in (1, 100_000, 3):
+        x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+        assert np.array_equal(doubled(x)[0], 2 * x)
+    # Whatever the layout of the array is.
+    assert np.array_equal(doubled(x[::-1])[0], 2 * x[::-1])
+    for model in (strings, finding, doubled):
+        model.close()
+
+
+def test_versions_and_errors(service: nd.Service, tmp_path: Path) -> None:
+    one, two = service.model("versions", 1), service.model("versions")
+    assert (one.version, two.version) == ("1", "2")
+    assert not np.allclose(one(X)[0], two(X)[0])
+    one.close()
+    two.close()
+    with pytest.raises(BadData, match="unknown model"):
+        service.model("missing")
+    with pytest.raises(UnavailableDevice, match="neurald serve"):
+        nd.connect_service(tmp_path / "missing.sock").model("same")
+
+
+def test_threads_share_a_model(service: nd.Service) -> None:
+    same = service.model("same")
+    wrong: list[object] = []
+
+    def use(number: int) -> None:
+        for turn in range(30):
+            (y,) = same(X + number * 100 + turn)
+            if not np.array_equal(y, X[0] + number * 100 + turn):
+                wrong.append(y)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    same.close()
+
+
+def test_calls_survive_the_death_of_the_process(service: nd.Service, serving: Serving) -> None:
+    same = service.model("same")
+    for _ in range(2):
+        (worker,) = serving.model("same").processes
+        os.kill(worker, signal.SIGKILL)
+        assert np.array_equal(same(X)[0], X[0])
+        wait_until(lambda: serving.model("same").processes not in ((worker,), ()))  # noqa: B023
+    same.close()
+
+
+def test_a_time_limit_stops_the_run(service: nd.Service) -> None:
+    counting = service.model("counting")
+    with pytest.raises(MissedDeadlineTransient):
+        counting.run([np.array(2**31 - 1, np.int32)], timeout=0.05)
+    assert counting(np.array(5, np.int32))[0] == 5
+    counting.close()
+
+
+def test_clients_that_are_killed_leave_nothing(service: nd.Service, serving: Serving, place: Path) -> None:
+    (worker,) = serving.model("same").processes
+
+    def descriptors() -> int:
+        return len(list(Path(f"/proc/{worker}/fd").iterdir()))
+
+    same = service.model("same")
+    same(X)
+    before = descriptors()
+    children: list[int] = []
+    for _ in range(5):
+        child = os.fork()
+        if child == 0:
+            mine = nd.connect_service(place).model("same")
+            mine(X)
+            os.kill(os.getpid(), signal.SIGKILL)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+    wait_until(lambda: descriptors() <= before)
+    assert np.array_equal(same(X)[0], X[0])
+    same.close()
+
+
+def test_a_service_that_ends_is_an_error(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("e")
+    zoo.write_plain(folder, "same", zoo.reshaping())
+    with Serving(folder, socket=str(folder / "s.sock"), http="") as service:
+        service.wait_ready()
+        same = nd.connect_service(folder / "s.sock").model("same")
+        same(X)
+    began = time.monotonic()
+    with pytest.raises((DeadObject, UnavailableDevice)):
+        same(X)
+    assert time.monotonic() - began < 60
+    assert not (folder / "s.sock").exists()

@@ -1,0 +1,152 @@
+"""Tensors in system shared memory, whose owner may do anything with it at any time."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.inference import zoo
+from support.inference.serving import Serving
+
+from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.server.shared_memory import DIRECTORY, SharedMemoryRegions
+
+grpc = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
+http = pytest.importorskip("tritonclient.http")
+import tritonclient.utils.shared_memory as memory  # noqa: E402 - optional
+from tritonclient.utils import InferenceServerException  # noqa: E402 - optional
+
+X = np.array([[1, 2, 3, 4]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    repository = tmp_path_factory.mktemp("repository")
+    zoo.write_plain(repository, "same", zoo.reshaping())
+    with Serving(repository, allow_client_shm=True) as service:
+        yield service.wait_ready()
+
+
+@pytest.fixture(params=["grpc", "http"])
+def client(request: pytest.FixtureRequest, serving: Serving) -> Iterator[Any]:
+    address = serving.grpc if request.param == "grpc" else serving.http
+    module = grpc if request.param == "grpc" else http
+    with module.InferenceServerClient(address) as found:
+        found.module = module
+        yield found
+        found.unregister_system_shared_memory()
+
+
+@pytest.fixture
+def key() -> Iterator[str]:
+    name = f"neurald-test-{os.getpid()}-{threading.get_ident()}"
+    yield f"/{name}"
+    Path(DIRECTORY, name).unlink(missing_ok=True)
+
+
+def infer(client: Any, size: int = 16, offset: int = 0) -> Any:
+    module = client.module
+    tensor = module.InferInput("x", [1, 4], "FP32")
+    tensor.set_shared_memory("region", size, offset)
+    output = module.InferRequestedOutput("y")
+    output.set_shared_memory("region", 16, 64)
+    return client.infer("same", [tensor], outputs=[output])
+
+
+def test_tensors_in_shared_memory(client: Any, key: str) -> None:
+    handle = memory.create_shared_memory_region("region", key, 128)
+    try:
+        client.register_system_shared_memory("region", key, 128)
+        status = client.get_system_shared_memory_status()
+        assert "region" in str(status)
+        for number in range(3):
+            memory.set_shared_memory_region(handle, [X + number])
+            result = infer(client)
+            values = memory.get_contents_as_numpy(handle, np.float32, [4], offset=64)
+            assert np.array_equal(values, X[0] + number)
+        assert result.get_output("y") is not None
+        with pytest.raises(InferenceServerException, match="already"):
+            client.register_system_shared_memory("region", key, 128)
+        with pytest.raises(InferenceServerException, match="offset"):
+            infer(client, offset=120)
+        with pytest.raises(InferenceServerException, match="byte size"):
+            infer(client, size=12)
+        client.unregister_system_shared_memory("region")
+        with pytest.raises(InferenceServerException, match="Unable to find"):
+            infer(client)
+    finally:
+        memory.destroy_shared_memory_region(handle)
+
+
+def test_truncated_regions_are_errors(client: Any, key: str, serving: Serving) -> None:
+    path = Path(DIRECTORY) / key[1:]
+    path.write_bytes(bytes(128))
+    client.register_system_shared_memory("region", key, 128)
+    os.truncate(path, 8)
+    with pytest.raises(InferenceServerException, match="8 bytes"):
+        infer(client)
+    os.truncate(path, 128)
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.is_set():
+            os.truncate(path, 8)
+            os.truncate(path, 128)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    outcomes = set()
+    for _ in range(200):
+        try:
+            infer(client)
+            outcomes.add("answer")
+        except InferenceServerException as error:
+            outcomes.add("error" if "region" in str(error) else str(error))
+    stop.set()
+    thread.join()
+    assert outcomes <= {"answer", "error"}
+    assert client.is_server_ready()
+    assert serving.process.poll() is None
+
+
+@pytest.mark.parametrize("name", ["/..", "/a/b", "../etc/passwd", "", "/", "/" + "a" * 300, "/missing"])
+def test_keys_that_name_no_region_are_refused(client: Any, name: str) -> None:
+    with pytest.raises(InferenceServerException) as caught:
+        client.register_system_shared_memory("region", name, 16)
+    assert DIRECTORY not in str(caught.value)
+
+
+def test_regions_are_files_of_this_user(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    regions = SharedMemoryRegions()
+    path = Path(DIRECTORY) / key[1:]
+    path.write_bytes(bytes(128))
+    regions.register("region", key, 64, 64)
+    part = regions.part_of("x", {"shared_memory_region": "region", "shared_memory_byte_size": 16})
+    assert part is not None
+    for offset, size in ((2**62, 1), (0, 129), (100, 64), (-1, 1)):
+        with pytest.raises(ServiceError):
+            regions.register("other", key, offset, size)
+    link = path.with_name(path.name + ".link")
+    link.symlink_to("/etc/passwd")
+    try:
+        with pytest.raises(ServiceError, match="Unable to open"):
+            regions.register("other", f"/{link.name}", 0, 16)
+    finally:
+        link.unlink()
+    # What was registered can be used after its name is gone, but not by another owner.
+    path.unlink()
+    part.write(memoryview(b"abc"))
+    regions.unregister("region")
+    target = memoryview(bytearray(16))
+    part.copy_into(target)
+    assert bytes(target[:4]) == b"abc\0"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 4242)
+        with pytest.raises(ServiceError, match="another user"):
+            part.copy_into(target)
+    with pytest.raises(ServiceError, match="specified"):
+        part.write(memoryview(bytes(17)))
+    regions.close()
