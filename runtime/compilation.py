@@ -433,6 +433,10 @@ class Compilation:
         # the last reference to it.
         self._output_shapes = _output_shapes_of(model)
         self._array_runs = ArrayRuns()
+        #: Shapes of inputs of earlier runs, if shapes may vary; else None.
+        self._earlier_shapes: set[tuple[Dimensions, ...]] | None = None
+        if not all(model.main.operands[index].is_fully_specified for index in model.inputs):
+            self._earlier_shapes = set()
         #: The shapes of the outputs of the last run whose shapes were not known in advance.
         self._latest_shapes: Sequence[tuple[int, ...] | None] = (None,) * len(self.model.outputs)
         self._quick_runs = QuickRuns()
@@ -661,14 +665,18 @@ class Compilation:
         outputs = self._array_runs.run(self, inputs)
         if outputs is not None:
             return outputs
-        shapes = list(self._output_shapes(tuple(None if a is None else a.shape for a in inputs)))
-        # A proxy, so that the compilation is released with the last reference to it.
-        quick = self._quick_runs.run(inputs) or self._quick_runs.first_run(
-            weakref.proxy(self), inputs, shapes
-        )
-        if quick is not None:
-            self._array_runs.prepare(self, inputs)
-            return quick
+        given = tuple(None if array is None else array.shape for array in inputs)
+        shapes = list(self._output_shapes(given))
+        # What makes further runs on inputs of these shapes fast takes longer than a run.
+        is_repeated = self._may_repeat(given)
+        if is_repeated:
+            # A proxy, so that the compilation is released with the last reference to it.
+            quick = self._quick_runs.run(inputs) or self._quick_runs.first_run(
+                weakref.proxy(self), inputs, shapes
+            )
+            if quick is not None:
+                self._array_runs.prepare(self, inputs)
+                return quick
         from neurald.runtime.execution.execution import Execution
 
         shapes = [
@@ -692,7 +700,8 @@ class Compilation:
             except OutputInsufficientSize as error:
                 shapes = list(error.dimensions)
                 continue
-            self._array_runs.prepare(self, inputs)
+            if is_repeated:
+                self._array_runs.prepare(self, inputs)
             # Another run often has as many results.
             self._latest_shapes = execution.output_shapes()
             return [
@@ -703,6 +712,19 @@ class Compilation:
             "larger buffers",
             shapes,
         )
+
+    def _may_repeat(self, shapes: tuple[Dimensions, ...]) -> bool:
+        """Returns True if further runs with these shapes are likely.
+
+        If shapes may vary, that is from their second run on.
+        """
+        earlier = self._earlier_shapes
+        if earlier is None or shapes in earlier:
+            return True
+        if len(earlier) >= _SHAPE_CACHE_SIZE:
+            earlier.clear()
+        earlier.add(shapes)
+        return False
 
 
 def _may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:
