@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from neurald.runtime.execution.burst import Burst as Burst
     from neurald.runtime.execution.event import Event as Event
     from neurald.runtime.execution.execution import Execution as Execution
+    from neurald.runtime.execution.receipt import ExecutionReceipt as ExecutionReceipt
     from neurald.runtime.function.compile import compile as compile  # noqa: A004
     from neurald.runtime.function.compiled_function import CompiledFunction as CompiledFunction
     from neurald.runtime.function.tensor_info import TensorInfo as TensorInfo
@@ -88,6 +89,7 @@ _HOMES = {
     "Error": "hal.errors",
     "Event": "runtime.execution.event",
     "Execution": "runtime.execution.execution",
+    "ExecutionReceipt": "runtime.execution.receipt",
     "FeatureLevel": "hal.model.types",
     "FusedActivation": "hal.model.types",
     "Incomplete": "hal.errors",
