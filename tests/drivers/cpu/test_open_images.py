@@ -10,6 +10,7 @@ import neurald as nd
 from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import host_target
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.execution.array_model import ExecutionLimits
@@ -131,6 +132,7 @@ def check(model: nd.Model, opened: CpuOpenModel, size: Size) -> bool:
         if is_float
         else random.integers(-128, 128, shape).astype(np.int8)
     )
+    assert isinstance(variant, CpuPreparedModel)
     (found,) = variant.native.run_arrays([image])
     graph = ReferenceGraph(model, model.main)
     (wanted,) = graph.run([image], ExecutionState((), ExecutionLimits(ExecuteOptions())))
