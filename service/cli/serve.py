@@ -142,6 +142,15 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve metrics of the drivers to Prometheus at http://HOST:PORT/metrics, to this host "
+            "only, such as 127.0.0.1:9464.",
+            show_default=False,
+        ),
+    ] = None,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -209,6 +218,15 @@ def serve(
 
     async def run() -> None:
         manager = Manager(configuration, load, exit_when_idle_s=exit_when_idle, service=service)
-        await manager.run(ready)
+        if metrics is None:
+            await manager.run(ready)
+            return
+        from neurald.hal.accounting.exposition import exposition
+        from neurald.service.telemetry.endpoint import MetricsEndpoint, metrics_address
+        from neurald.service.telemetry.manager_metrics import ManagerMetrics
+
+        described = ManagerMetrics(manager.status)
+        async with MetricsEndpoint(metrics_address(metrics), lambda: exposition(described.metrics())):
+            await manager.run(ready)
 
     asyncio.run(run())
