@@ -189,7 +189,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/schedule/vectorization.py": "tests/drivers/cpu/codegen/test_render.py",
     "drivers/cpu/target/executable.py": "tests/drivers/cpu/native/test_native_model.py",
     "drivers/cpu/target/routine.py": "tests/drivers/cpu/codegen/test_statements.py",
-    "drivers/cpu/target/target.py": "tests/drivers/cpu/emit/test_instructions.py",
     "drivers/opencl/kernels/attention/attention_view.py": "tests/drivers/opencl/kernels/attention/test_attention.py",
     "drivers/opencl/kernels/attention/tile.py": "tests/drivers/opencl/kernels/attention/test_attention.py",
     "drivers/opencl/kernels/depthwise.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
