@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
     Cancelled,
@@ -209,6 +210,7 @@ class RecoveringStep:
                 self._failed(error, prepared)
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
+                count_event(CountedEvent.FALLBACK, self._step.device.name)
                 logger.warning(
                     "%s failed; the CPU runs its step: %s", self._step.device.name, error.with_traceback(None)
                 )

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from neurald.runtime.function.compiled_function import CompiledFunction as CompiledFunction
     from neurald.runtime.function.tensor_info import TensorInfo as TensorInfo
     from neurald.runtime.memory_desc import MemoryDesc as MemoryDesc
+    from neurald.runtime.metrics import metrics as metrics
     from neurald.runtime.model_builder import ModelBuilder as ModelBuilder
     from neurald.runtime.partitioning.options import Partitioning as Partitioning
     from neurald.runtime.partitioning.options import PartitioningMode as PartitioningMode
@@ -129,6 +130,7 @@ _HOMES = {
     "devices": "runtime.devices.listing",
     "forbid": "runtime.partitioning.overrides",
     "load_tflite": "runtime.tflite",
+    "metrics": "runtime.metrics",
     "open_device": "runtime.devices.discovery",
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",
