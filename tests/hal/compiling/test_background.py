@@ -131,7 +131,7 @@ BackgroundCompiler("cpu", device, add_model()).compile()
 (pool,) = background._pools.values()
 group = Path(f"/proc/{pool.process}/autogroup")
 print(os.getpriority(os.PRIO_PROCESS, pool.process), os.getpriority(os.PRIO_PROCESS, 0))
-print(group.read_text().split("nice")[1].strip() if before else 19)
+print(group.read_text().split("nice")[1].strip() if before else background.NICENESS)
 print(os.sched_getscheduler(pool.process) == os.SCHED_BATCH, not before or own.read_text() == before)
 """
 
@@ -145,4 +145,4 @@ def test_applications_have_precedence_also_where_sessions_are_scheduled() -> Non
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["19", "0", "19", "True", "True"]
+    assert done.stdout.split() == ["16", "0", "16", "True", "True"]
