@@ -17,7 +17,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -147,6 +147,10 @@ def measure(path: Path, process: Compiling, seconds: float) -> list[Cell]:
     ]
 
 
+def _mean(ratios: Sequence[Cell]) -> float:
+    return statistics.geometric_mean(each for each in ratios if isinstance(each, float))
+
+
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -158,6 +162,7 @@ def main() -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with compiling(nd.load_tflite(arguments.compiled or arguments.models[0])) as process:
         rows = [measure(path, process, arguments.seconds) for path in arguments.models]
+    rows.append(["geometric mean", None, None, *(_mean([row[column] for row in rows]) for column in (3, 4))])
     for row in rows:
         print(*row)  # noqa: T201
     ms = {"unit": "ms", "format": ".3f"}
