@@ -28,6 +28,7 @@ from neurald.runtime.explain.partitioned_model import PartitionedModel
 from neurald.runtime.partitioning.candidates import find_candidates
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.options import ANDROID, MIN_COST, Partitioning, PartitioningMode
+from neurald.runtime.partitioning.overrides import Override
 from neurald.runtime.partitioning.partitioner import partition
 from neurald.runtime.plan.plan import ExecutionPlan, SimpleBody
 from neurald.runtime.plan.planner import PlanningResult, make_plan
@@ -308,7 +309,12 @@ class CompilationBuilder:
             knows_costs=policy == MIN_COST,
         )
         result = partition(self._model, candidates, self._preference, self._partitioning)
-        partitioned = PartitionedModel(candidates=candidates, result=result)
+        partitioned = PartitionedModel(
+            candidates=candidates,
+            result=result,
+            preference=self._preference,
+            partitioning=self._partitioning,
+        )
         guard = self._cpu_guard(partitioned, chosen)
         if guard is not None and guard.is_cpu:
             result = partitioned.on_cpu(self._model, guard.reason)
@@ -546,12 +552,23 @@ class Compilation:
         (device,) = require_one_device(self._explicit_devices, "an attribute of an extension")
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
-    def explain(self) -> "Explanation":
+    def explain(self, pin: Override | Sequence[Override] | None = None) -> "Explanation":
         """Explains the device choice for every operation.
 
         The notes list steps that currently run on the CPU device. `str()` formats the explanation
         as text.
+
+        Args:
+            pin: a what-if: rules, such as `neurald.pin("gpu", range(4))`, in addition to those of the
+                compilation. The explanation is then that of the plan with these rules, with the
+                operations that would move and what is predicted. Nothing is changed.
+
+        Raises:
+            BadData: the rules of a what-if contradict each other or the devices.
         """
+        if pin is not None:
+            rules = (pin,) if isinstance(pin, Override) else tuple(pin)
+            return self._partitioned.what_if(self.model, self._report.fallback, rules)
         notes = [
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
             for state in self.recovery.fallbacks

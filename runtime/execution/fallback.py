@@ -15,12 +15,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
+from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
     Cancelled,
     DeadObject,
@@ -47,6 +49,7 @@ from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.lanes import lane
+from neurald.runtime.execution.receipt import current_recorder, noted_call
 from neurald.runtime.execution.step_runner import checked_step_result
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
@@ -55,6 +58,8 @@ from neurald.runtime.plan.report import StepFailure
 logger = logging.getLogger(__name__)
 
 _Options = TypeVar("_Options")
+_Noted: TypeAlias = AbstractContextManager[None]
+_NOT_NOTED: Final[_Noted] = nullcontext()
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -205,6 +210,7 @@ class RecoveringStep:
                 self._failed(error, prepared)
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
+                count_event(CountedEvent.FALLBACK, self._step.device.name)
                 logger.warning(
                     "%s failed; the CPU runs its step: %s", self._step.device.name, error.with_traceback(None)
                 )
@@ -214,7 +220,8 @@ class RecoveringStep:
         try:
             cpu = self._cpu_model()
             started = time.perf_counter()
-            result = _execute_on_host(cpu, self._step.model.main, request, options)
+            with self._noted(cpu_device(), self._reason):
+                result = _execute_on_host(cpu, self._step.model.main, request, options)
             checked_step_result(self._step, request, result)
         except Error as error:
             self._clear_failure(error)
@@ -232,7 +239,12 @@ class RecoveringStep:
         """Executes the step on its first tier, which is always one of the CPU device."""
         if self.on_first_tier is not None:
             self.on_first_tier()
-        with convert_driver_faults(cpu_device().name):
+        is_other = self._step.device is not cpu_device()
+        reason = f"{self._step.device.name} has not compiled it yet" if is_other else ""
+        with (
+            self._noted(cpu_device(), reason, is_first_tier=True),
+            convert_driver_faults(cpu_device().name),
+        ):
             result = _execute_on_host(first, self._step.model.main, request, options)
         self._check(request, result)
         if self._step.device is cpu_device():
@@ -322,13 +334,19 @@ class RecoveringStep:
     ) -> ExecutionResult:
         """Executes the step on its device. Any exception of an in-process driver is a failure."""
         started = time.perf_counter()
-        with convert_driver_faults(self._step.device.name):
+        with self._noted(self._step.device), convert_driver_faults(self._step.device.name):
             result = prepared.execute(request, options) if call is None else call(prepared)
         seconds = time.perf_counter() - started
         self._times.add(seconds)
         if self._drift is not None:
             self._watch(self._drift, seconds)
         return result
+
+    def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
+        """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
+        if current_recorder() is None:
+            return _NOT_NOTED
+        return noted_call(self._step, device, is_first_tier=is_first_tier, reason=reason)
 
     def _watch(self, drift: DriftWatch, seconds: float) -> None:
         """Notes how long the device took, and lets the CPU stand in for it if it has become slow."""
@@ -772,7 +790,11 @@ class Recovery:
         """
         if self._whole_model is None:
             raise cause
-        result = self._whole_model.execute(request, options)
+        if current_recorder() is None:
+            result = self._whole_model.execute(request, options)
+        else:
+            with noted_call(None, cpu_device(), reason=str(cause)):
+                result = self._whole_model.execute(request, options)
         for state in self._steps.values():
             state.count_substitution(str(cause))
         return result
