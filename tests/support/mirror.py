@@ -376,6 +376,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tflite/schema.py": "tests/runtime/tflite/test_options.py",
     "runtime/tflite/schema_enums.py": "tests/runtime/tflite/legalization/test_legalization.py",
     "runtime/tflite/subgraph_builder.py": "tests/runtime/tflite/test_load.py",
+    "service/tensors/packed_labels.py": "tests/service/tensors/test_findings.py",
     "service/telemetry/dashboard.py": "tests/service/telemetry/test_manager_metrics.py",
     "service/benchmark/breakdown.py": "tests/service/cli/test_benchmark.py",
     "service/benchmark/memory.py": "tests/service/cli/test_benchmark.py",
