@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neurald.service.cli.completion import device_names, operation_names
+
 if TYPE_CHECKING:
     from neurald.service.conformance.report import SuiteRun
 
@@ -19,6 +21,7 @@ def conformance(
     device: Annotated[
         str | None,
         typer.Option(
+            autocompletion=device_names,
             metavar="NAME",
             help="A device as `neurald devices` lists it, the address of a daemon, the name of a "
             "driver, or module:factory.",
@@ -53,7 +56,12 @@ def conformance(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first random case.")] = 0,
     operation: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this operation; may be repeated.", show_default=False),
+        typer.Option(
+            autocompletion=operation_names,
+            metavar="NAME",
+            help="Only this operation; may be repeated.",
+            show_default=False,
+        ),
     ] = None,
     case: Annotated[
         str,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.completion import driver_names
 from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
 from neurald.service.cli.service_options import service_settings
 
@@ -13,6 +14,7 @@ def serve(
     driver: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=driver_names,
             metavar="NAME",
             help="A driver to supervise, instead of those of the configuration. May be repeated.",
             show_default=False,
@@ -83,6 +85,7 @@ def serve(
         typer.Option(
             "--repository",
             "--model-repository",
+            "--models",
             metavar="FOLDER",
             help="The models to serve: .tflite files, and folders in Triton's layout. May be repeated.",
             show_default=False,

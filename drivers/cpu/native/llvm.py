@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from neurald.drivers.cpu.native.image import LoadedImage, decoded, is_image
+from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.errors import BadData
 from neurald.hal.process.exit import MAX_EXIT_S
@@ -179,6 +180,9 @@ class LoadedCode:
                 self._loaded = LoadedImage(decoded(codes[0]), names)
             except BadData as error:
                 raise CompilationFailed(f"linking: {error}") from None
+        elif MACHINE == "aarch64":
+            # LLVM's linker aborts the process if it has placed sections too far apart.
+            raise CompilationFailed("linking: the objects need LLVM's linker, which is not safe on aarch64")
         else:
             self._loaded = _Library(codes, names)
         self.addresses = self._loaded.addresses
@@ -197,7 +201,8 @@ def link_image(codes: Iterable[bytes]) -> tuple[bytes, ...]:
     objects = tuple(codes)
     if len(objects) == 1 and is_image(objects[0]):
         return objects
-    from neurald.drivers.cpu.native.elf_linker import NotLinkable, is_linkable_here, link
+    from neurald.drivers.cpu.native.elf_architecture import NotLinkable
+    from neurald.drivers.cpu.native.elf_linker import is_linkable_here, link
 
     if not is_linkable_here():
         return objects

@@ -101,9 +101,9 @@ class ModelInstance:
         return bool(self._idle) and self.is_ready
 
     @property
-    def is_running(self) -> bool:
-        """True if a run is under way."""
-        return bool(self._busy)
+    def running(self) -> int:
+        """How many runs are under way."""
+        return len(self._busy)
 
     @property
     def pid(self) -> int | None:

@@ -178,7 +178,7 @@ class ServedVersion:
     async def close(self, drain_s: float = _DRAIN_S) -> None:
         """Answers the requests that are there, and ends the workers."""
         self._is_closing = True
-        if len(self._queue) or any(each.is_running for each in self._instances):
+        if len(self._queue) or any(each.running for each in self._instances):
             self._drained = self._loop.create_future()
             await asyncio.wait((self._drained,), timeout=drain_s)
         for timer in (self._timer, self._patience):
@@ -226,7 +226,12 @@ class ServedVersion:
         job = self._job(request, encode, timeout_s)
         now_s = self._loop.time()
         try:
-            self._queue.put(job, now_s, lanes=self.settings.lanes * self.settings.instances)
+            self._queue.put(
+                job,
+                now_s,
+                lanes=self.settings.lanes * self.settings.instances,
+                running=sum(each.running for each in self._instances),
+            )
         except ServiceError:
             self.statistics.refused += 1
             raise
@@ -412,13 +417,12 @@ class ServedVersion:
             if due_s is not None:
                 self._timer = self._loop.call_at(due_s, self._dispatch)
                 return
-            if not jobs:
-                break
-            instance.run(jobs)
+            if jobs:
+                instance.run(jobs)
         if all(each.has_given_up for each in self._instances):
             self._refuse_waiting()
         self._limit_patience()
-        is_busy = len(self._queue) or any(each.is_running for each in self._instances)
+        is_busy = len(self._queue) or any(each.running for each in self._instances)
         if self._drained is not None and not self._drained.done() and not is_busy:
             self._drained.set_result(None)
 
