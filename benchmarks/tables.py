@@ -29,6 +29,7 @@ _ORDER = (
     "cpu_models_fresh",
     "cpu_models_published",
     "startup",
+    "startup_calls",
     "cpu_call_overhead",
     "cpu_preparation",
     "cpu_cold_preparation",

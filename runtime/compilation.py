@@ -28,6 +28,7 @@ from neurald.runtime.explain.partitioned_model import PartitionedModel
 from neurald.runtime.partitioning.candidates import find_candidates
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.options import ANDROID, MIN_COST, Partitioning, PartitioningMode
+from neurald.runtime.partitioning.overrides import Override
 from neurald.runtime.partitioning.partitioner import partition
 from neurald.runtime.plan.plan import ExecutionPlan, SimpleBody
 from neurald.runtime.plan.planner import PlanningResult, make_plan
@@ -308,7 +309,12 @@ class CompilationBuilder:
             knows_costs=policy == MIN_COST,
         )
         result = partition(self._model, candidates, self._preference, self._partitioning)
-        partitioned = PartitionedModel(candidates=candidates, result=result)
+        partitioned = PartitionedModel(
+            candidates=candidates,
+            result=result,
+            preference=self._preference,
+            partitioning=self._partitioning,
+        )
         guard = self._cpu_guard(partitioned, chosen)
         if guard is not None and guard.is_cpu:
             result = partitioned.on_cpu(self._model, guard.reason)
@@ -318,7 +324,13 @@ class CompilationBuilder:
         planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=may_fall_back)
         self._finished = True
         steps = planned.plan.steps
-        recovery = Recovery(self._model, steps, preparer.without_deadline(), may_fall_back=may_fall_back)
+        recovery = Recovery(
+            self._model,
+            steps,
+            preparer.without_deadline(),
+            may_fall_back=may_fall_back,
+            watches_drift=policy == MIN_COST and self._preference is not Preference.LOW_POWER,
+        )
         compilation = Compilation(
             self._model,
             planned,
@@ -427,6 +439,10 @@ class Compilation:
         # the last reference to it.
         self._output_shapes = _output_shapes_of(model)
         self._array_runs = ArrayRuns()
+        #: Shapes of inputs of earlier runs, if shapes may vary; else None.
+        self._earlier_shapes: set[tuple[Dimensions, ...]] | None = None
+        if not all(model.main.operands[index].is_fully_specified for index in model.inputs):
+            self._earlier_shapes = set()
         #: The shapes of the outputs of the last run whose shapes were not known in advance.
         self._latest_shapes: Sequence[tuple[int, ...] | None] = (None,) * len(self.model.outputs)
         self._quick_runs = QuickRuns()
@@ -536,12 +552,23 @@ class Compilation:
         (device,) = require_one_device(self._explicit_devices, "an attribute of an extension")
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
-    def explain(self) -> "Explanation":
+    def explain(self, pin: Override | Sequence[Override] | None = None) -> "Explanation":
         """Explains the device choice for every operation.
 
         The notes list steps that currently run on the CPU device. `str()` formats the explanation
         as text.
+
+        Args:
+            pin: a what-if: rules, such as `neurald.pin("gpu", range(4))`, in addition to those of the
+                compilation. The explanation is then that of the plan with these rules, with the
+                operations that would move and what is predicted. Nothing is changed.
+
+        Raises:
+            BadData: the rules of a what-if contradict each other or the devices.
         """
+        if pin is not None:
+            rules = (pin,) if isinstance(pin, Override) else tuple(pin)
+            return self._partitioned.what_if(self.model, self._report.fallback, rules)
         notes = [
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
             for state in self.recovery.fallbacks
@@ -655,14 +682,18 @@ class Compilation:
         outputs = self._array_runs.run(self, inputs)
         if outputs is not None:
             return outputs
-        shapes = list(self._output_shapes(tuple(None if a is None else a.shape for a in inputs)))
-        # A proxy, so that the compilation is released with the last reference to it.
-        quick = self._quick_runs.run(inputs) or self._quick_runs.first_run(
-            weakref.proxy(self), inputs, shapes
-        )
-        if quick is not None:
-            self._array_runs.prepare(self, inputs)
-            return quick
+        given = tuple(None if array is None else array.shape for array in inputs)
+        shapes = list(self._output_shapes(given))
+        # What makes further runs on inputs of these shapes fast takes longer than a run.
+        is_repeated = self._may_repeat(given)
+        if is_repeated:
+            # A proxy, so that the compilation is released with the last reference to it.
+            quick = self._quick_runs.run(inputs) or self._quick_runs.first_run(
+                weakref.proxy(self), inputs, shapes
+            )
+            if quick is not None:
+                self._array_runs.prepare(self, inputs)
+                return quick
         from neurald.runtime.execution.execution import Execution
 
         shapes = [
@@ -686,7 +717,8 @@ class Compilation:
             except OutputInsufficientSize as error:
                 shapes = list(error.dimensions)
                 continue
-            self._array_runs.prepare(self, inputs)
+            if is_repeated:
+                self._array_runs.prepare(self, inputs)
             # Another run often has as many results.
             self._latest_shapes = execution.output_shapes()
             return [
@@ -697,6 +729,19 @@ class Compilation:
             "larger buffers",
             shapes,
         )
+
+    def _may_repeat(self, shapes: tuple[Dimensions, ...]) -> bool:
+        """Returns True if further runs with these shapes are likely.
+
+        If shapes may vary, that is from their second run on.
+        """
+        earlier = self._earlier_shapes
+        if earlier is None or shapes in earlier:
+            return True
+        if len(earlier) >= _SHAPE_CACHE_SIZE:
+            earlier.clear()
+        earlier.add(shapes)
+        return False
 
 
 def _may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compiles the step program of the CPU driver for x86-64, as a file of the package.
+"""Compiles the step program of the CPU driver, as files of the package for some architectures.
 
-With --check it fails if that file is outdated.
+With --check it fails if one of them is outdated.
 
 Run with the environment's Python: .venv/bin/python scripts/step_program.py
 """
@@ -12,20 +12,18 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from neurald.drivers.cpu.native.built_program import FILE, MAGIC, text_digest
+from neurald.drivers.cpu.native.built_program import FILES, MAGIC, text_digest
 from neurald.drivers.cpu.native.elf_linker import link
 from neurald.drivers.cpu.native.step_program import step_program_text
 
-TARGET = Path(__file__).resolve().parents[1] / "drivers" / "cpu" / "native" / FILE
+FOLDER = Path(__file__).resolve().parents[1] / "drivers" / "cpu" / "native"
 
 
-def built() -> bytes:
-    """Returns the content of the file."""
-    text = step_program_text("x86_64")
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(
-        cpu="x86-64", opt=2, reloc="pic", codemodel="small"
+def built(architecture: str) -> bytes:
+    """Returns the content of the file for an architecture."""
+    text = step_program_text(architecture)
+    machine = llvm.Target.from_triple(f"{architecture}-unknown-linux-gnu").create_target_machine(
+        cpu="x86-64" if architecture == "x86_64" else "", opt=2, reloc="pic", codemodel="small"
     )
     module = llvm.parse_assembly(text)
     module.verify()
@@ -33,13 +31,16 @@ def built() -> bytes:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes or checks the file; returns the exit status."""
-    content = built()
-    if "--check" not in arguments:
-        TARGET.write_bytes(content)
-    elif not TARGET.is_file() or TARGET.read_bytes() != content:
-        sys.stderr.write(f"{TARGET} is outdated; run scripts/step_program.py\n")
-        return 1
+    """Writes or checks the files; returns the exit status."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    for architecture, name in FILES.items():
+        file, content = FOLDER / name, built(architecture)
+        if "--check" not in arguments:
+            file.write_bytes(content)
+        elif not file.is_file() or file.read_bytes() != content:
+            sys.stderr.write(f"{file} is outdated; run scripts/step_program.py\n")
+            return 1
     return 0
 
 

@@ -115,6 +115,14 @@ def _android() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _quick_compilers() -> Iterator[None]:
+    """Compiles in the background no more slowly than others, so that busy machines do not delay tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("neurald.hal.compiling.background.NICENESS", 0)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_limits() -> Iterator[None]:
     """Checks that a test does not change the resource limits of this process."""

@@ -38,6 +38,7 @@ PROMISED = [
     "Error",
     "Event",
     "Execution",
+    "ExecutionReceipt",
     "FeatureLevel",
     "FusedActivation",
     "Incomplete",

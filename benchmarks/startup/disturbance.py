@@ -17,7 +17,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -57,15 +57,19 @@ class Compiling:
                 self._compiler.compile(cancellation=self._stop)
                 self.ended += 1
 
+    @property
+    def has_begun(self) -> bool:
+        """True once a process compiles."""
+        return any(_children(process) for process in _servers())
+
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal to all processes that compile."""
-        pending = [pool.process for pool in background._pools.values() if pool.process is not None]
+        pending = _servers()
         while pending:
             process = pending.pop()
             with contextlib.suppress(OSError):
                 os.kill(process, number)
-                children = Path(f"/proc/{process}/task/{process}/children").read_text("ascii")
-                pending += map(int, children.split())
+            pending += _children(process)
 
     def close(self) -> None:
         """Ends them."""
@@ -75,12 +79,25 @@ class Compiling:
         self._thread.join()
 
 
+def _servers() -> list[int]:
+    """Returns the processes that fork those that compile."""
+    return [pool.process for pool in list(background._pools.values()) if pool.process is not None]
+
+
+def _children(process: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{process}/task/{process}/children").read_text("ascii")
+    except OSError:
+        return []
+    return [int(each) for each in text.split()]
+
+
 @contextlib.contextmanager
 def compiling(model: nd.Model) -> Iterator[Compiling]:
-    """Compiles a model during the block, which begins after the first compilation."""
+    """Compiles a model during the block."""
     process = Compiling(model)
     try:
-        while not process.ended:
+        while not process.has_begun:
             time.sleep(0.05)
         yield process
     finally:
@@ -130,6 +147,10 @@ def measure(path: Path, process: Compiling, seconds: float) -> list[Cell]:
     ]
 
 
+def _mean(ratios: Sequence[Cell]) -> float:
+    return statistics.geometric_mean(each for each in ratios if isinstance(each, float))
+
+
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -141,6 +162,7 @@ def main() -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with compiling(nd.load_tflite(arguments.compiled or arguments.models[0])) as process:
         rows = [measure(path, process, arguments.seconds) for path in arguments.models]
+    rows.append(["geometric mean", None, None, *(_mean([row[column] for row in rows]) for column in (3, 4))])
     for row in rows:
         print(*row)  # noqa: T201
     ms = {"unit": "ms", "format": ".3f"}

@@ -363,8 +363,9 @@ class CpuDevice:
             import neurald.drivers.cpu.native.elf_linker
             import neurald.drivers.cpu.native.kernel_store
             import neurald.drivers.cpu.preparation  # noqa: F401
-            from neurald.drivers.cpu.native.llvm import TargetMachine
+            from neurald.drivers.cpu.native.llvm import TargetMachine, leave_out_passes
 
+            leave_out_passes()
             if lasts:
                 process.step_program(self._target)
             else:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
+from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
 from neurald.hal.admission.admission_queue import AdmissionQueue, Ticket, executions_at_once
@@ -71,6 +72,7 @@ class Admission:
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._calls = 0
+        self._executions, self._busy_s, self._queue_s = 0, 0.0, 0.0
         self._is_draining = False
         slots = executions_at_once(device)
         self._queue = AdmissionQueue(slots, guests=slots, weights=self.weights)
@@ -88,6 +90,21 @@ class Admission:
     def waiting(self) -> int:
         """How many executions wait in the queue."""
         return self._queue.waiting
+
+    @property
+    def executions(self) -> int:
+        """How many executions have ended."""
+        return self._executions
+
+    @property
+    def busy_s(self) -> float:
+        """The time of executions on the device, all together, in seconds."""
+        return self._busy_s
+
+    @property
+    def queue_s(self) -> float:
+        """The time that executions waited for the device, all together, in seconds."""
+        return self._queue_s
 
     @property
     def is_busy(self) -> bool:
@@ -253,6 +270,12 @@ class Admission:
             self.interpreter.end(ticket.work)
         if not self._watchdog.end():
             return  # it was given up, and its slot went to others then
+        started = ticket.started_at
+        if started is not None:
+            with self._lock:
+                self._executions += 1
+                self._busy_s += time.monotonic() - started
+                self._queue_s += started - ticket.queued_at
         try:
             self._queue.release(ticket)
         finally:
@@ -262,6 +285,7 @@ class Admission:
         """Gives up an execution that does not end: releases its slot, and ends its session."""
         session, ticket = execution
         self.mark_hanging(thread)
+        count_event(CountedEvent.HANG)
         logger.error("an execution has not ended within %.1f s; the driver hangs", taken_s)
         self._queue.release(ticket)
         self._end()

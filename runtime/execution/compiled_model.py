@@ -9,6 +9,7 @@ from neurald.runtime.execution.executor import PlanExecutor
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.execution.state import State
 from neurald.runtime.plan.plan import ExecutionPlan
+from neurald.runtime.plan.report import CompilationReport
 
 
 class CompiledModel(Protocol):
@@ -27,6 +28,11 @@ class CompiledModel(Protocol):
     @property
     def executor(self) -> PlanExecutor:
         """The executor of the plan."""
+        ...
+
+    @property
+    def report(self) -> CompilationReport:
+        """How the steps were prepared."""
         ...
 
     @property

@@ -11,10 +11,12 @@ from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
+from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.execution.loop_interpreter import Loops, condition_holds
 from neurald.runtime.execution.overlapping_steps import OverlappingSteps
 from neurald.runtime.execution.step_clock import StepClock
+from neurald.runtime.execution.step_pace import StepPace
 from neurald.runtime.execution.step_runner import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.execution.temporaries import (
     Temporaries,
@@ -53,6 +55,7 @@ class CompoundExecutor:
         self._residences = residences(body.program, body.values)
         self._workspaces = Workspaces(body, self._residences)
         self._host_copies = 0
+        self._pace = StepPace(body.program, body.waits_for)
         self._shapes = {
             id(step): _StepShapes(step)
             for step in body.steps
@@ -64,7 +67,9 @@ class CompoundExecutor:
     ) -> ExecutionResult:
         """See `PlanExecutor.execute`."""
         workspace = self._workspaces.acquire()
-        run = _ProgramRun(self._body, self._shapes, self._residences, workspace, request, options, runner)
+        run = _ProgramRun(
+            self._body, self._shapes, self._residences, self._pace, workspace, request, options, runner
+        )
         run.run()
         self._host_copies += run.temporaries.host_copies
         run.temporaries.copy_back()
@@ -90,6 +95,7 @@ class _ProgramRun:
         body: CompoundBody,
         shapes: dict[int, "_StepShapes"],
         residences: Mapping[int, Residence],
+        pace: StepPace,
         workspace: Workspace,
         request: Request,
         options: ExecuteOptions,
@@ -105,6 +111,9 @@ class _ProgramRun:
         self._requests = workspace.requests_of(request)
         self.clock = StepClock(body.steps)
         self._waits_for = body.waits_for
+        self._pace = pace
+        #: By position, the time that each step has to leave for those after it.
+        self._reserved_s = pace.after() if options.deadline_s is not None else None
         #: Protects the storage of values and the requests, which steps at the same time share.
         self._lock = threading.Lock()
         self._loops = Loops(self.temporaries, options.loop_timeout_s)
@@ -121,7 +130,7 @@ class _ProgramRun:
             if isinstance(step, ExecutionStep):
                 self._require_time(position, step, is_first=is_first)
                 is_first = False
-                self._execute(step)
+                self._execute(position, step)
                 position += 1
             elif isinstance(step, GotoStep):
                 position = step.position
@@ -136,7 +145,7 @@ class _ProgramRun:
             step = self._program[position]
             assert isinstance(step, ExecutionStep)  # noqa: S101 - there is no control flow
             self._require_time(position, step, is_first=not self._waits_for[position])
-            self._execute(step)
+            self._execute(position, step)
 
         temporaries = self.temporaries
         OverlappingSteps(
@@ -146,7 +155,12 @@ class _ProgramRun:
     def _require_time(self, position: int, step: ExecutionStep, *, is_first: bool) -> None:
         cancellation, deadline_s = self._options.cancellation, self._options.deadline_s
         is_cancelled = cancellation is not None and cancellation.is_cancelled
-        is_late = deadline_s is not None and not is_first and time.monotonic() >= deadline_s
+        now_s = time.monotonic()
+        is_late = deadline_s is not None and not is_first and now_s >= deadline_s
+        needed_s = 0.0
+        if deadline_s is not None and self._reserved_s is not None and not is_late:
+            needed_s = self._reserved_s[position] + self._pace.shortest_s(position)
+            is_late = needed_s > 0 and now_s + needed_s >= deadline_s
         if not is_cancelled and not is_late:
             return
         where = (
@@ -154,17 +168,45 @@ class _ProgramRun:
         )
         if is_cancelled:
             raise Cancelled(f"the execution was cancelled {where}")
-        raise MissedDeadlineTransient(f"the deadline passed {where}; time so far: {self.clock.report()}")
+        if deadline_s is not None and now_s < deadline_s:
+            problem = (
+                f"the deadline cannot be met: {(deadline_s - now_s) * 1e3:.3g} ms are left {where}, and "
+                f"{needed_s * 1e3:.3g} ms are needed at least"
+            )
+        else:
+            problem = f"the deadline passed {where}"
+        raise MissedDeadlineTransient(f"{problem}{self._culprit()}; time so far: {self.clock.report()}")
 
-    def _execute(self, step: ExecutionStep) -> None:
+    def _culprit(self) -> str:
+        """Returns a clause about the step that took most of the time, beyond what it takes at least."""
+        found = self.clock.slowest(
+            {
+                id(step): self._pace.shortest_s(position)
+                for position, step in enumerate(self._program)
+                if isinstance(step, ExecutionStep)
+            }
+        )
+        return "" if found is None else f"; {found} used up the time"
+
+    def _limited(self, position: int) -> ExecuteOptions:
+        """Returns the options of a step, which leaves enough time for those after it."""
+        deadline_s = self._options.deadline_s
+        if deadline_s is None or self._reserved_s is None or not self._reserved_s[position]:
+            return self._options
+        return replace(self._options, deadline_s=deadline_s - self._reserved_s[position])
+
+    def _execute(self, position: int, step: ExecutionStep) -> None:
         """Runs a step, and repeats it with larger output buffers while one is too small."""
+        options = self._limited(position)
         with self._lock:
             self._reserve(step)
         while True:
             with self._lock:
                 request = self._request(step)
             try:
-                result = self.clock.run(step, request, self._options, self._runner)
+                started = time.perf_counter()
+                result = self.clock.run(step, request, options, self._runner)
+                self._pace.record(position, time.perf_counter() - started)
             except STOPPED as error:
                 named = naming_step(error, self.clock.number(step), step)
                 raise type(named)(f"{named}; time so far: {self.clock.report()}") from None

@@ -147,10 +147,12 @@ class Computation:
         executor = self._compilation.executor
         if not self.is_plain or not isinstance(executor, SimpleExecutor):
             return None
-        prepared = self._compilation.recovery.step(executor.step).usable()
+        state = self._compilation.recovery.step(executor.step)
+        prepared = state.usable()
         if prepared is None:
             return None
-        return burst.create_reusable_execution(executor.step, prepared, self._request, result)
+        run = burst.create_reusable_execution(executor.step, prepared, self._request, result)
+        return state.watched(run)
 
     def _run_once(self, options: ExecuteOptions, burst: Burst | None) -> ExecutionResult:
         if self._stateful is None:

@@ -25,7 +25,7 @@ from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.comparison import Comparison, Side
 from neurald.runtime.execution.executor import PlanExecutor, SimpleExecutor
 from neurald.runtime.execution.fallback import Recovery
-from neurald.runtime.execution.optimization import lane
+from neurald.runtime.execution.lanes import lane
 from neurald.runtime.execution.step_runner import Runner, run_step
 from neurald.runtime.plan.kept_decisions import Decision, keep_decision
 from neurald.runtime.plan.plan import ExecutionStep

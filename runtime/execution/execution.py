@@ -39,6 +39,7 @@ from neurald.runtime.execution.compiled_model import CompiledModel, require_comp
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, event_of
 from neurald.runtime.execution.fenced import FencedResult, have_succeeded, start_fenced, start_submitted
+from neurald.runtime.execution.receipt import ExecutionReceipt, ReceiptRecorder, recording
 
 
 class _ExecutionState(Enum):
@@ -79,6 +80,8 @@ class Execution:
         self._options: ExecuteOptions | None = None
         self._reusable = flag(reusable, "whether the execution is reusable")
         self._measure = False
+        self._wants_receipt = False
+        self._recorder: ReceiptRecorder | None = None
         self._attributes: tuple[AttributeValue, ...] = ()
         self._timeout_s: float | None = None
         self._loop_timeout_s = DEFAULT_LOOP_TIMEOUT_S
@@ -319,6 +322,7 @@ class Execution:
         computation = self._computation
         has_options = (
             self._measure
+            or self._wants_receipt
             or self._timeout_s is not None
             or self._loop_timeout_s != DEFAULT_LOOP_TIMEOUT_S
             or self._attributes
@@ -345,7 +349,9 @@ class Execution:
             return Event.ended()
         started = self._start()
         try:
-            event = start_submitted(self._compilation, *started, self._complete_submitted)
+            event = None
+            if not self._wants_receipt:
+                event = start_submitted(self._compilation, *started, self._complete_submitted)
             if event is not None:
                 return self._begun(event)
             return event_of(lambda: self._run(*started), "neurald execution")
@@ -371,10 +377,13 @@ class Execution:
 
         Raises:
             BadData: an input or output is not bound, an output has strings, a dependency is not an event, or the duration is negative.
-            BadState: it is computing, or it has computed and is not reusable.
+            BadState: it is computing, or it has computed and is not reusable, or it is to keep a
+                receipt.
             UnexpectedNull: a dependency is None.
             Error: the device failed immediately.
         """
+        if self._wants_receipt:
+            raise BadState("an execution that waits for fences keeps no receipt; call compute() for one")
         if not isinstance(dependencies, Iterable):
             raise BadData(f"the dependencies are {shown(dependencies)}; a sequence of events is expected")
         dependencies = tuple(dependencies)
@@ -458,7 +467,7 @@ class Execution:
         options = self._options
         if options is None or timeout is not None:
             options = ExecuteOptions(
-                measure=self._measure,
+                measure=self._measure or self._wants_receipt,
                 deadline_s=deadline_in(timeout),
                 loop_timeout_s=self._loop_timeout_s,
                 cancellation=cancellation,
@@ -478,7 +487,12 @@ class Execution:
     ) -> ExecutionResult:
         result = None
         try:
-            result = computation.run(options, burst)
+            if self._wants_receipt:
+                self._recorder = recorder = ReceiptRecorder()
+                with recording(recorder):
+                    result = computation.run(options, burst)
+            else:
+                result = computation.run(options, burst)
         finally:
             self._complete(result)
         if not result.is_sufficient:
@@ -539,6 +553,35 @@ class Execution:
     def output_rank(self, index: int) -> int:
         """Returns the rank of an output; see `output_dimensions`."""
         return len(self.output_dimensions(index))
+
+    def enable_receipt(self, enable: bool = True) -> None:
+        """Sets whether computations keep a receipt, see `receipt`. They take some microseconds more.
+
+        Raises:
+            BadState: the execution has started.
+        """
+        with self._lock:
+            self._require_preparation()
+            self._wants_receipt = flag(enable, "whether a receipt is kept")
+
+    @property
+    def receipt(self) -> ExecutionReceipt:
+        """What happened in the last computation, also in one that failed.
+
+        For each step: its device, the driver's version, the kind of code, the outcome of the cache,
+        every call of a device with its duration, and why another device ran it.
+
+        Raises:
+            BadState: `enable_receipt` was not called before, or nothing has been computed.
+        """
+        self._finish_if_over()
+        with self._lock:
+            recorder, result, state = self._recorder, self._result, self._state
+        if recorder is None or state is not _COMPLETED:
+            raise BadState("there is no receipt: call enable_receipt() before computing")
+        durations = () if result is None else result.step_durations
+        compilation = self._compilation
+        return recorder.receipt(compilation.plan.steps, compilation.report, durations)
 
     def duration(self, duration: Duration) -> int | None:
         """Returns how long the last computation took, in nanoseconds.

@@ -15,16 +15,21 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
+from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
     Cancelled,
     DeadObject,
     Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
+    OpFailed,
     OutOfMemory,
     ResourceExhaustedTransient,
     ResultCode,
@@ -42,12 +47,19 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.costs.step_times import StepTimes
 from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.execution.drift import DriftWatch, may_be_watched
+from neurald.runtime.execution.lanes import lane
+from neurald.runtime.execution.receipt import current_recorder, noted_call
 from neurald.runtime.execution.step_runner import checked_step_result
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
 from neurald.runtime.plan.report import StepFailure
 
 logger = logging.getLogger(__name__)
+
+_Options = TypeVar("_Options")
+_Noted: TypeAlias = AbstractContextManager[None]
+_NOT_NOTED: Final[_Noted] = nullcontext()
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -74,6 +86,8 @@ UNREACHABLE_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=2.0)
 DEAD_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=30.0)
 #: For a device that lacks memory or has too much to do, which others may give back at any time.
 BUSY_RETRY = RetryPolicy(first_pause_s=0.1, max_pause_s=10.0)
+#: For a device that has become slow.
+SLOW_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 #: For all other failures, which are likely to happen again.
 FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 
@@ -127,9 +141,17 @@ class RecoveringStep:
         step: with a prepared model.
         preparer: prepares it again.
         may_fall_back: whether the CPU may take over from the device.
+        watches_drift: whether the CPU takes over from a device that has become slow.
     """
 
-    def __init__(self, step: ExecutionStep, preparer: Preparer, *, may_fall_back: bool) -> None:
+    def __init__(
+        self,
+        step: ExecutionStep,
+        preparer: Preparer,
+        *,
+        may_fall_back: bool,
+        watches_drift: bool = False,
+    ) -> None:
         self._step = step
         self._preparer = preparer
         is_other = step.device is not cpu_device()
@@ -151,6 +173,8 @@ class RecoveringStep:
         self._substituted = 0
         self._failed_in_all = 0
         self._times = StepTimes(step.device, step.model)
+        is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
+        self._drift = DriftWatch(step.device.name) if is_watched else None
         self._validated_results: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
 
     def execute(
@@ -186,6 +210,7 @@ class RecoveringStep:
                 self._failed(error, prepared)
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
+                count_event(CountedEvent.FALLBACK, self._step.device.name)
                 logger.warning(
                     "%s failed; the CPU runs its step: %s", self._step.device.name, error.with_traceback(None)
                 )
@@ -193,11 +218,17 @@ class RecoveringStep:
                 self._record_success()
                 return result
         try:
-            result = _execute_on_host(self._cpu_model(), self._step.model.main, request, options)
+            cpu = self._cpu_model()
+            started = time.perf_counter()
+            with self._noted(cpu_device(), self._reason):
+                result = _execute_on_host(cpu, self._step.model.main, request, options)
             checked_step_result(self._step, request, result)
         except Error as error:
             self._clear_failure(error)
             raise
+        drift = self._drift
+        if drift is not None and drift.is_slow and drift.stood_in(time.perf_counter() - started):
+            self._forget_failures()
         self.count_substitution()
         # The timing is dropped, since it belongs to another device than the planned one.
         return replace(result, timing=Timing())
@@ -208,7 +239,12 @@ class RecoveringStep:
         """Executes the step on its first tier, which is always one of the CPU device."""
         if self.on_first_tier is not None:
             self.on_first_tier()
-        with convert_driver_faults(cpu_device().name):
+        is_other = self._step.device is not cpu_device()
+        reason = f"{self._step.device.name} has not compiled it yet" if is_other else ""
+        with (
+            self._noted(cpu_device(), reason, is_first_tier=True),
+            convert_driver_faults(cpu_device().name),
+        ):
             result = _execute_on_host(first, self._step.model.main, request, options)
         self._check(request, result)
         if self._step.device is cpu_device():
@@ -298,10 +334,70 @@ class RecoveringStep:
     ) -> ExecutionResult:
         """Executes the step on its device. Any exception of an in-process driver is a failure."""
         started = time.perf_counter()
-        with convert_driver_faults(self._step.device.name):
+        with self._noted(self._step.device), convert_driver_faults(self._step.device.name):
             result = prepared.execute(request, options) if call is None else call(prepared)
-        self._times.add(time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._times.add(seconds)
+        if self._drift is not None:
+            self._watch(self._drift, seconds)
         return result
+
+    def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
+        """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
+        if current_recorder() is None:
+            return _NOT_NOTED
+        return noted_call(self._step, device, is_first_tier=is_first_tier, reason=reason)
+
+    def _watch(self, drift: DriftWatch, seconds: float) -> None:
+        """Notes how long the device took, and lets the CPU stand in for it if it has become slow."""
+        if drift.is_slow and self._failures:
+            # This was the run after a pause.
+            if drift.is_back(seconds):
+                self._forget_failures()
+            else:
+                self._record_slowness(drift)
+        elif drift.add(seconds):
+            if self._on_cpu is not None:
+                self._record_slowness(drift)
+            else:
+                lane("stand-ins").submit(partial(_prepare_stand_in, weakref.ref(self)))
+
+    def prepare_stand_in(self) -> None:
+        """Has the CPU prepare the step, and lets it stand in for the slow device then."""
+        try:
+            self._cpu_model()
+        except Error as error:
+            logger.warning("the CPU cannot stand in for %s: %s", self._step.device.name, error)
+            return
+        if self._drift is not None and self._drift.is_slow:
+            self._record_slowness(self._drift)
+
+    def _record_slowness(self, drift: DriftWatch) -> None:
+        with self._lock:
+            self._failures += 1
+            self._reason = drift.reason
+            self._code = ResultCode.NO_ERROR
+            self._retry_at = time.monotonic() + SLOW_RETRY.pause_s(self._failures)
+
+    @property
+    def _is_passed_over(self) -> bool:
+        """True if a fast path of the device must not be used now."""
+        return self._drift is not None and self._failures > 0
+
+    def watched(self, run: Callable[[_Options], None] | None) -> Callable[[_Options], None] | None:
+        """Returns a fast path that notes its times, and fails while the CPU stands in."""
+        drift = self._drift
+        if run is None or drift is None:
+            return run
+
+        def timed(options: _Options) -> None:
+            if self._is_passed_over:
+                raise OpFailed(f"{self._step.device.name}: {self._reason}")
+            started = time.perf_counter()
+            run(options)
+            self._watch(drift, time.perf_counter() - started)
+
+        return timed
 
     def _check(self, request: Request, result: ExecutionResult) -> None:
         """Raises OpFailed if the result contradicts the model or the request.
@@ -346,14 +442,27 @@ class RecoveringStep:
             The function, or None if the device has no fast path. Its errors are not recorded; the
                 caller calls `execute` after one.
         """
-        return reusable_execution(self.usable(), request)
+        return self.watched(reusable_execution(self.usable(), request))
 
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """Returns a function that repeats a successful request as a short one.
 
         See `CallsDirectly.create_short_execution`.
         """
-        return short_execution(self.usable(), request)
+        run = short_execution(self.usable(), request)
+        drift = self._drift
+        if run is None or drift is None:
+            return run
+
+        def timed() -> bool:
+            if self._is_passed_over:
+                return False
+            started = time.perf_counter()
+            is_right = run()
+            self._watch(drift, time.perf_counter() - started)
+            return is_right
+
+        return timed
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
@@ -362,7 +471,20 @@ class RecoveringStep:
 
         See `CallsDirectly.create_array_function`.
         """
-        return array_function(self.usable(), shapes, variables)
+        run = array_function(self.usable(), shapes, variables)
+        drift = self._drift
+        if run is None or drift is None:
+            return run
+
+        def timed(*arrays: Any) -> Any:
+            if self._is_passed_over:
+                return None
+            started = time.perf_counter()
+            outputs = run(*arrays)
+            self._watch(drift, time.perf_counter() - started)
+            return outputs
+
+        return timed
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
         """Records that an execution on a prepared model returned by `usable` failed.
@@ -470,10 +592,13 @@ class RecoveringStep:
         self._retry_at = time.monotonic() + policy.pause_s(self._failures)
 
     def _record_success(self) -> None:
-        if self._failures:
-            with self._lock:
-                self._failures = 0
-                self._retry_at = 0.0
+        if self._failures and not (self._drift is not None and self._drift.is_slow):
+            self._forget_failures()
+
+    def _forget_failures(self) -> None:
+        with self._lock:
+            self._failures = 0
+            self._retry_at = 0.0
 
     def failure(self, number: int) -> StepFailure | None:
         """Returns the failures of the step's device so far, even if it works again.
@@ -553,6 +678,12 @@ def _mark_memory_abandoned(request: Request) -> None:
             pool.is_abandoned = True
 
 
+def _prepare_stand_in(reference: "weakref.ref[RecoveringStep]", _: Cancellation) -> None:
+    step = reference()
+    if step is not None:
+        step.prepare_stand_in()
+
+
 class WholeModelFallback:
     """Runs the whole model on the CPU, which is Android's second stage of fallback.
 
@@ -600,14 +731,22 @@ class Recovery:
         steps: all steps of its plan.
         preparer: prepares steps again.
         may_fall_back: whether the CPU may take over from devices.
+        watches_drift: whether it also takes over from devices that have become slow.
     """
 
     def __init__(
-        self, model: Model, steps: Sequence[ExecutionStep], preparer: Preparer, *, may_fall_back: bool
+        self,
+        model: Model,
+        steps: Sequence[ExecutionStep],
+        preparer: Preparer,
+        *,
+        may_fall_back: bool,
+        watches_drift: bool = False,
     ) -> None:
         self._preparer = preparer
         self._steps = {
-            id(step): RecoveringStep(step, preparer, may_fall_back=may_fall_back) for step in steps
+            id(step): RecoveringStep(step, preparer, may_fall_back=may_fall_back, watches_drift=watches_drift)
+            for step in steps
         }
         has_other_device = any(step.device is not cpu_device() for step in steps)
         #: Used if an execution fails although its steps could fall back. None if that is not
@@ -651,7 +790,11 @@ class Recovery:
         """
         if self._whole_model is None:
             raise cause
-        result = self._whole_model.execute(request, options)
+        if current_recorder() is None:
+            result = self._whole_model.execute(request, options)
+        else:
+            with noted_call(None, cpu_device(), reason=str(cause)):
+                result = self._whole_model.execute(request, options)
         for state in self._steps.values():
             state.count_substitution(str(cause))
         return result

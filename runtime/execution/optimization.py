@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -27,32 +27,16 @@ from neurald.hal.sync.progress import progress_to
 from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.fallback import Recovery
+from neurald.runtime.execution.lanes import lane
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan.status import CompilationStatus, StepStatus, StepTier
 
-if TYPE_CHECKING:
-    from neurald.hal.execution.background import BackgroundWorker
-
 #: Time after which the CPU device compiles a step that its own device still prepares.
 _LONG_S: Final = 1.0
 #: Number of times that a preparation is tried again after the process that did it has ended.
 _RETRIES: Final = 1
-
-_lock: Final = forkable_lock()
-_lanes: "Final[dict[str, BackgroundWorker]]" = {}
-
-
-def lane(name: str) -> "BackgroundWorker":
-    """Returns the lane of a device, or of another kind of work."""
-    from neurald.hal.execution.background import BackgroundWorker  # imports much
-
-    with _lock:
-        found = _lanes.get(name)
-        if found is None:
-            found = _lanes[name] = BackgroundWorker(max_waiting=0)
-        return found
 
 
 class _Goal(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Measures how long each step of an execution takes."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -68,6 +68,22 @@ class StepClock:
             in_driver = _sum(in_driver, record.in_driver_ns)
             queued = _sum(queued, record.queued_ns)
         return Timing(on_device_ns=on_device, in_driver_ns=in_driver, queued_ns=queued)
+
+    def slowest(self, usual_s: Mapping[int, float]) -> str | None:
+        """Returns the step that took most beyond its usual time, with its time; None if none has run.
+
+        Args:
+            usual_s: by the id of the step.
+        """
+        ran = [
+            (record.called_ns - record.runs * usual_s.get(id(step), 0.0) * 1e9, number, step)
+            for number, step in enumerate(self._steps)
+            if (record := self._records[id(step)]).runs
+        ]
+        if not ran:
+            return None
+        _, number, step = max(ran, key=lambda each: each[0])
+        return f"step {number} on {step.device.name}, with {self._records[id(step)].called_ns / 1e6:.3g} ms,"
 
     def report(self) -> str:
         """Formats the time of each step so far for messages, slowest first."""

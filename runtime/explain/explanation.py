@@ -4,6 +4,7 @@ Steps are numbered in the order of the plan. The steps of an interpreted operati
 listed at the position of that operation.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -14,12 +15,15 @@ from msgspec import Struct, field
 
 from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
+from neurald.hal.records import replace
 from neurald.runtime.explain.records import (
     INTERPRETER_NAME,
     BoundaryOperand,
+    DeviceCost,
     DeviceShare,
     DeviceTransfer,
     OperationExplanation,
+    PlacementChange,
     Refusal,
     Rejection,
     StepExplanation,
@@ -30,6 +34,9 @@ from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.partitioning.partitioner import PartitionResult
 from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
+
+#: The name of the chosen plan in `predicted_s`.
+PLAN_NAME = "the plan"
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -44,6 +51,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
         notes: events since compilation, such as a device that failed.
         predicted_s: what the policy predicts for the plan and for others, in seconds, by name; empty
             if it knows no costs.
+        changes: of a what-if: the operations that would run elsewhere.
+        predicted_before_s: of a what-if: what is predicted for the plan as it is; None if unknown.
     """
 
     shares: tuple[DeviceShare, ...]
@@ -52,6 +61,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     transfers: tuple[DeviceTransfer, ...]
     notes: tuple[str, ...] = ()
     predicted_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    changes: tuple[PlacementChange, ...] = ()
+    predicted_before_s: float | None = None
 
     @property
     def transferred_bytes(self) -> int:
@@ -80,7 +91,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
         lines = [f"{o.label} -> {o.device}: {o.reason}" for o in self.operations]
         if self.predicted_s:
             lines.append(f"note: predicted: {self.predictions()}")
-        lines += (f"note: {note}" for note in self.notes)
+        lines += (f"note: {note}" for note in (*self.notes, *map(str, self.changes)))
         return "\n".join(" ".join(line.split()) for line in lines)
 
     def predictions(self) -> str:
@@ -127,6 +138,35 @@ def explain(
     )
 
 
+def compare(before: Explanation, after: Explanation, rules: str) -> Explanation:
+    """Returns the explanation of a what-if, with what it would change.
+
+    Args:
+        before: of the compilation as it is.
+        after: of the partitioning with further rules.
+        rules: the further rules, for the notes.
+    """
+    devices = {(each.graph, each.operation): each.device for each in before.operations}
+    changes = tuple(
+        PlacementChange(
+            graph=each.graph,
+            operation=each.operation,
+            type=each.type,
+            before=devices.get((each.graph, each.operation), INTERPRETER_NAME),
+            after=each.device,
+        )
+        for each in after.operations
+        if devices.get((each.graph, each.operation)) != each.device
+    )
+    plan_s, before_s = after.predicted_s.get(PLAN_NAME), before.predicted_s.get(PLAN_NAME)
+    note = f"what if {rules}: {len(changes)} operations would move"
+    if plan_s is not None and before_s is not None:
+        note += (
+            f", and the plan is predicted to take {plan_s * 1e3:.3g} ms instead of {before_s * 1e3:.3g} ms"
+        )
+    return replace(after, changes=changes, predicted_before_s=before_s, notes=(note,))
+
+
 def _shares(
     names: Sequence[str], operations: Sequence[OperationExplanation], steps: Sequence[StepGroup]
 ) -> tuple[DeviceShare, ...]:
@@ -168,6 +208,14 @@ def _operations(
                         sorted({numbers[written_by[index]] for index in written_inputs(graph, position)})
                     ),
                     branches=referenced_graphs(graph, operation) if is_interpreted else (),
+                    costs=tuple(
+                        DeviceCost(
+                            device=names[n],
+                            seconds=cost.seconds if math.isfinite(cost.seconds) else None,
+                            source=cost.source.value,
+                        )
+                        for n, cost in sorted(placement.costs.items())
+                    ),
                 )
             )
     return tuple(found)

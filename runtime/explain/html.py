@@ -15,6 +15,7 @@ from neurald.runtime.explain.records import (
     DeviceShare,
     DeviceTransfer,
     OperationExplanation,
+    PlacementChange,
     Refusal,
     StepExplanation,
 )
@@ -87,6 +88,16 @@ class RenderableExplanation(Protocol):
         ...
 
     @property
+    def predicted_s(self) -> Mapping[str, float]:
+        """What is predicted for the plan and for others, in seconds, by name."""
+        ...
+
+    @property
+    def changes(self) -> Sequence[PlacementChange]:
+        """What a what-if would change."""
+        ...
+
+    @property
     def transferred_bytes(self) -> int:
         """Bytes of all transfers whose size is known."""
         ...
@@ -104,7 +115,9 @@ def render_html(explanation: RenderableExplanation, title: str) -> str:
     graphs: dict[int, list[OperationExplanation]] = {}
     for operation in explanation.operations:
         graphs.setdefault(operation.graph, []).append(operation)
-    parts = [_legend(explanation, colours), _notes(explanation.notes)]
+    parts = [_legend(explanation, colours), _predictions(explanation), _notes(explanation.notes)]
+    if explanation.changes:
+        parts.append("<h2>What would change</h2>\n" + _notes([str(each) for each in explanation.changes]))
     for number, operations in graphs.items():
         name = "Main graph" if number == MAIN else f"Graph {number}"
         parts.append(f"<h2>{name}</h2>\n{_drawing(operations, colours)}")
@@ -146,6 +159,16 @@ def _legend(explanation: RenderableExplanation, colours: Mapping[str, str]) -> s
     return _table(columns, rows, columns[1:]) + f"\n<p>{moved}</p>"
 
 
+def _predictions(explanation: RenderableExplanation) -> str:
+    if not explanation.predicted_s:
+        return ""
+    rows = [
+        (_escaped(name), f"{seconds * 1e3:.3g} ms")
+        for name, seconds in sorted(explanation.predicted_s.items(), key=lambda item: item[1])
+    ]
+    return "<h2>Predicted times</h2>\n" + _table(("plan", "time"), rows, ("time",))
+
+
 def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
@@ -183,6 +206,10 @@ def _node(operation: OperationExplanation, x: int, y: int, colour: str) -> str:
         where = f"{operation.device}, step {', '.join(map(str, operation.steps))}"
         where = where if len(where) <= _MAX_LABEL_LENGTH else where[: _MAX_LABEL_LENGTH - 1] + "…"
     tip = [f"{operation.label} -> {operation.device}: {operation.reason}"]
+    tip += (
+        f"{cost.device}: {'no figure' if cost.seconds is None else f'{cost.seconds * 1e3:.3g} ms'} ({cost.source})"
+        for cost in operation.costs
+    )
     tip += (f"not on {rejection.device}: {rejection.reason}" for rejection in operation.rejected)
     style = ' class="interpreted"' if operation.branches else ""
     return (

@@ -1,14 +1,17 @@
 """The devices that were considered for a model, what was chosen, and its explanation."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from neurald.hal.model.types import Model
+from neurald.hal.model.types import Model, Preference
+from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.groups import StepGroup
-from neurald.runtime.partitioning.partitioner import PartitionResult
+from neurald.runtime.partitioning.options import MIN_COST, Partitioning
+from neurald.runtime.partitioning.overrides import Override
+from neurald.runtime.partitioning.partitioner import PartitionResult, partition
 from neurald.runtime.partitioning.placement import Candidate, Placement
 
 if TYPE_CHECKING:
@@ -17,10 +20,18 @@ if TYPE_CHECKING:
 
 
 class PartitionedModel(Struct, frozen=True, kw_only=True):
-    """The devices that were considered for a model, and the result of the partitioning."""
+    """The devices that were considered for a model, and the result of the partitioning.
+
+    Attributes:
+        candidates: the devices.
+        result: of the partitioning.
+        preference, partitioning: that led to it.
+    """
 
     candidates: tuple[Candidate, ...]
     result: PartitionResult
+    preference: Preference = Preference.FAST_SINGLE_ANSWER
+    partitioning: Partitioning = Partitioning(policy=MIN_COST)
 
     @property
     def cpu(self) -> int | None:
@@ -53,6 +64,24 @@ class PartitionedModel(Struct, frozen=True, kw_only=True):
         from neurald.runtime.explain.explanation import explain
 
         return explain(model, self.candidates, result, notes)
+
+    def what_if(self, model: Model, fallback: str, rules: Sequence[Override]) -> "Explanation":
+        """Explains what further rules would change.
+
+        Args:
+            model: the model that was partitioned.
+            fallback: why the whole model went to the CPU device; empty if it did not.
+            rules: in addition to those of the partitioning.
+
+        Raises:
+            BadData: the rules contradict each other or the devices.
+        """
+        from neurald.runtime.explain.explanation import compare, explain
+
+        wanted = replace(self.partitioning, overrides=(*self.partitioning.overrides, *rules))
+        result = partition(model, self.candidates, self.preference, wanted)
+        before = self.explain(model, fallback, ())
+        return compare(before, explain(model, self.candidates, result), ", ".join(map(str, rules)))
 
     def on_cpu(self, model: Model, reason: str) -> PartitionResult:
         """Returns the result in which the CPU device runs the whole model, for a reason."""

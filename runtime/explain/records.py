@@ -15,6 +15,39 @@ class Rejection(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class DeviceCost(Struct, frozen=True, kw_only=True):
+    """What an operation costs on a device that can run it.
+
+    Attributes:
+        device: name of the device.
+        seconds: without launch and transfers; None if the device lists no performance for its type.
+        source: where the number comes from: "measured", "scaled", "roofline" or "declared".
+    """
+
+    device: str
+    seconds: float | None
+    source: str
+
+
+class PlacementChange(Struct, frozen=True, kw_only=True):
+    """An operation that would run on another device.
+
+    Attributes:
+        graph, operation, type: of the operation, as in `OperationExplanation`.
+        before, after: names of its devices.
+    """
+
+    graph: int
+    operation: int
+    type: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        prefix = "" if self.graph == MAIN else f"graph {self.graph} "
+        return f"{prefix}operation {self.operation} {self.type} would move from {self.before} to {self.after}"
+
+
 class OperationExplanation(Struct, frozen=True, kw_only=True):
     """The device choice for one operation.
 
@@ -29,6 +62,7 @@ class OperationExplanation(Struct, frozen=True, kw_only=True):
         rejected: all other devices, and why each was rejected.
         after: operations of the same graph whose results it reads.
         branches: the graphs that it refers to, if it is interpreted.
+        costs: on the devices that can run it, if the policy knows costs.
     """
 
     graph: int
@@ -40,6 +74,7 @@ class OperationExplanation(Struct, frozen=True, kw_only=True):
     rejected: tuple[Rejection, ...]
     after: tuple[int, ...]
     branches: tuple[int, ...]
+    costs: tuple[DeviceCost, ...] = ()
 
     @property
     def label(self) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -20,6 +20,7 @@ from neurald.runtime.function.conversion import as_array, converted, dequantized
 from neurald.runtime.function.signature_table import SignatureTable
 from neurald.runtime.function.summary import summary, summary_html
 from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
+from neurald.runtime.partitioning.overrides import Override
 from neurald.runtime.plan.status import CompilationStatus
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -198,9 +199,9 @@ class CompiledFunction:
         """Waits until every step runs optimised code; see `Compilation.wait_until_optimized`."""
         return self.compilation.wait_until_optimized(timeout)
 
-    def explain(self) -> Explanation:
-        """Explains the device choice for every operation."""
-        return self.compilation.explain()
+    def explain(self, pin: Override | Sequence[Override] | None = None) -> Explanation:
+        """Explains the device choice for every operation; see `Compilation.explain`."""
+        return self.compilation.explain(pin)
 
     def summary(self) -> str:
         """Describes inputs, outputs and steps in a few lines."""

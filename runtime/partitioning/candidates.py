@@ -171,6 +171,7 @@ def _candidate(
     costs = None
     if knows_costs:
         from neurald.runtime.costs.estimate import device_costs  # imports much
+        from neurald.runtime.costs.slowness import slowness_of
         from neurald.runtime.costs.store import costs_of
 
         is_able = any(verdict.ok for found in verdicts.values() for verdict in found)
@@ -180,6 +181,7 @@ def _candidate(
             is_cpu=is_cpu,
             is_remote=device.is_remote,
             host_link=_link(device) if is_able else None,
+            weight=slowness_of(device.name),
         )
     return Candidate(
         name=device.name, verdicts=verdicts, capabilities=capabilities, is_cpu=is_cpu, costs=costs

@@ -19,6 +19,7 @@ from typing import Self
 
 from msgspec import Struct
 
+from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, key_parts
 from neurald.hal.cache.store import Cache, Miss, default_directory
@@ -373,6 +374,11 @@ class Preparer:
         )
 
 
+def _kind_of(reason: str) -> str:
+    """Returns a reason for a miss without names and versions."""
+    return reason.partition(" from ")[0].partition(":")[0]
+
+
 class _CachedPreparation:
     """Prepares one model on one device with a cache.
 
@@ -491,6 +497,8 @@ class _CachedPreparation:
             )
         # The reason must be looked up before the new entry exists, because that would match.
         reason = reason or self._cache.why_missing(self._parts)
+        count_event(CountedEvent.CACHE_MISS, _kind_of(reason))
+        logger.info("%s compiled a step, which was not in the cache: %s", self._device.name, reason)
         failure = (
             ""
             if record is not None

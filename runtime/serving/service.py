@@ -127,6 +127,8 @@ class ServedModel:
                 lane.close()
                 if attempt == _MAX_ATTEMPTS:
                     raise
+                # A driver that the model needs is started again meanwhile.
+                time.sleep(_PAUSE_S * attempt)
                 continue
             except BaseException as error:
                 # A lane on which an answer is still due cannot be used again.

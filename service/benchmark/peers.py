@@ -56,7 +56,8 @@ def measure_peers(
     found = []
     with tempfile.TemporaryDirectory() as folder:
         stored = Path(folder) / "inputs.npz"
-        np.savez(stored, **{f"input_{position:03}": array for position, array in enumerate(inputs)})
+        named: dict[str, Any] = {f"input_{position:03}": array for position, array in enumerate(inputs)}
+        np.savez(stored, **named)
         for engine, module in _MODULES.items():
             file = onnx if engine == "onnxruntime" else model
             if file is None:
@@ -98,7 +99,7 @@ def peer_rows(found: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> li
         found: from `measure_peers`.
         ours: the distribution of neurald's latencies.
     """
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for each in found:
         if "error" in each:
             rows.append((each["engine"], "", "", "", "", each["error"]))

@@ -68,6 +68,7 @@ def show(document: Mapping[str, Any], *, histogram: bool) -> None:
 
 
 def _show_more(document: Mapping[str, Any]) -> None:
+    titles: tuple[str, ...]
     if "clients" in document:
         titles = ("clients", "inferences/s", "median ms", "p90 ms", "p99 ms")
         write_line()

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from neurald.service.cli.completion import device_names, startup_names
+
 _MODEL = "MODEL"
 
 
@@ -31,6 +33,7 @@ def benchmark(
     device: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=device_names,
             metavar="NAME",
             help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
             "be repeated.",
@@ -72,6 +75,7 @@ def benchmark(
     startup: Annotated[
         str | None,
         typer.Option(
+            autocompletion=startup_names,
             metavar="instant|optimized",
             help="instant: also run before the model is compiled, and report when it was. The steady "
             "figures are always those of compiled code. [default: optimized]",

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neurald.service.cli.completion import device_names
+
 if TYPE_CHECKING:
     from neurald.hal.cache.store import Cache, EntryStatus
     from neurald.hal.model.types import Preference, Priority
@@ -108,6 +110,7 @@ def warm(
     device: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=device_names,
             metavar="NAME",
             help="Compile for this device only: a name from `neurald devices`, or the address of a "
             "daemon. May be repeated.",

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.completion import device_names
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,6 +16,7 @@ def calibrate(
     device: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=device_names,
             metavar="NAME",
             help="Calibrate this device only: a name from `neurald devices`, a driver, module:factory, or "
             "the address of a daemon. May be repeated.",

@@ -6,34 +6,62 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neurald.service.cli.completion import device_names, operation_names
+
 if TYPE_CHECKING:
     from neurald.service.conformance.report import SuiteRun
 
 #: Maximum number of failures that are listed; `--json` has all of them.
 _MAX_LISTED = 20
+#: Damaged requests that a server gets, times `--count`.
+_MUTATIONS = 200
 
 
 def conformance(
     device: Annotated[
-        str,
+        str | None,
         typer.Option(
+            autocompletion=device_names,
             metavar="NAME",
             help="A device as `neurald devices` lists it, the address of a daemon, the name of a "
             "driver, or module:factory.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    service: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Check a server of the V2 inference protocol instead, this one or another: "
+            "grpc://host:port or http://host:port.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The model of the server to use. [default: one that is ready]",
+            show_default=False,
+        ),
+    ] = "",
     count: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Random cases per form and types of an operation, in addition to those that always run.",
+            help="Random cases per form and types of an operation, in addition to those that always run; "
+            "for a server, hundreds of damaged requests.",
         ),
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first random case.")] = 0,
     operation: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this operation; may be repeated.", show_default=False),
+        typer.Option(
+            autocompletion=operation_names,
+            metavar="NAME",
+            help="Only this operation; may be repeated.",
+            show_default=False,
+        ),
     ] = None,
     case: Annotated[
         str,
@@ -66,7 +94,13 @@ def conformance(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Checks that a device behaves as every device must; ends with 1 if it does not."""
+    """Checks that a device or a server behaves as each must; ends with 1 if it does not."""
+    if (device is None) == (service is None):
+        raise typer.BadParameter("name what to check with either --device or --service")
+    if service is not None:
+        _check_service(service, model, count, json=json)
+        return
+    assert device is not None  # noqa: S101 - checked above
     import time
     from datetime import UTC, datetime
 
@@ -111,6 +145,45 @@ def conformance(
         if report is not None:
             note(f"the report is in {report}")
     if done.failed:
+        raise typer.Exit(1)
+
+
+def _check_service(url: str, model: str, count: int, *, json: bool) -> None:
+    """Checks a server of the V2 protocol, and shows the results."""
+    import msgspec
+
+    from neurald.service.conformance.result import Outcome
+    from neurald.service.console.output import printable, progress, write_json, write_line, write_table
+    from neurald.service.inference.conformance.suite import connect, run_checks
+
+    client = connect(url)
+    try:
+        with progress(f"checking {url}", quiet=json) as bar:
+            results = list(run_checks(client, model, _MUTATIONS * count, bar.advance_to))
+    finally:
+        client.close()
+    failed = [each for each in results if each.outcome is Outcome.FAILED]
+    if json:
+        checks = [
+            {
+                "group": each.group,
+                "check": each.label,
+                "rule": each.subject,
+                "outcome": each.outcome.value,
+                "detail": each.detail,
+            }
+            for each in results
+        ]
+        write_json(msgspec.to_builtins({"service": url, "passed": not failed, "checks": checks}))
+    else:
+        write_table(
+            ("checks", "outcome", "rule"),
+            [(each.group, each.outcome.value, each.subject) for each in results],
+        )
+        for each in results:
+            if each.detail:
+                write_line(printable(f"{each.outcome.value}: {each.subject}: {each.detail}"))
+    if failed:
         raise typer.Exit(1)
 
 

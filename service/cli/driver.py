@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.completion import driver_names
 from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
@@ -19,6 +20,7 @@ def driver(
     name: Annotated[
         str,
         typer.Argument(
+            autocompletion=driver_names,
             metavar="NAME",
             help="cpu, the name of an installed driver, or module:factory (the module may be in the "
             "current folder).",

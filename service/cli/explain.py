@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.completion import device_names, policy_names
+
 if TYPE_CHECKING:
     from neurald.runtime.explain.explanation import Explanation
     from neurald.runtime.explain.records import StepExplanation
@@ -19,6 +21,7 @@ def explain(
     device: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=device_names,
             metavar="NAME",
             help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
             "be repeated.",
@@ -27,6 +30,7 @@ def explain(
     policy: Annotated[
         str | None,
         typer.Option(
+            autocompletion=policy_names,
             metavar="NAME",
             help="How to split the model: min_cost, android or tengine.  [default: min_cost, or NEURALD_POLICY]",
             show_default=False,

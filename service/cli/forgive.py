@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.completion import driver_names
 from neurald.service.cli.manager_options import SystemOption
 
 
@@ -11,6 +12,7 @@ def forgive(
     driver: Annotated[
         str,
         typer.Argument(
+            autocompletion=driver_names,
             metavar="[DRIVER]",
             help="Only what killed this driver, a name as in `neurald status`. [default: all drivers]",
             show_default=False,

@@ -4,11 +4,15 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.completion import driver_names
 from neurald.service.cli.manager_options import SystemOption
 
 
 def restart(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The driver.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(autocompletion=driver_names, metavar="NAME", help="The driver.", show_default=False),
+    ],
     system: SystemOption = False,
 ) -> None:
     """Replaces a driver's process by a new one without a gap.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neurald.service.cli.completion import device_names, startup_names
+
 if TYPE_CHECKING:
     import neurald as nd
     from neurald.service.tensors.shapes import Shapes
@@ -51,6 +53,7 @@ def run(
     device: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=device_names,
             metavar="NAME",
             help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
             "be repeated.",
@@ -62,6 +65,7 @@ def run(
     startup: Annotated[
         str | None,
         typer.Option(
+            autocompletion=startup_names,
             metavar="instant|optimized",
             help="instant: run at once, before the model is compiled. optimized: compile it first. "
             "[default: optimized with --device, else instant]",
@@ -91,6 +95,7 @@ def run(
     from neurald.service.console.startup import preparing, startup_of
     from neurald.service.tensors.arrays import input_slots, output_slots, write_outputs
     from neurald.service.tensors.classification import read_labels
+    from neurald.service.tensors.packed_labels import packed_labels
     from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
     # These checks are cheap, so they come before any work.
@@ -127,9 +132,13 @@ def run(
         document["outputs_file"] = str(outputs)
     remarks: list[str] = []
     if image is not None or labels is not None:
-        guesses, remarks = _classes(loaded, results, names, top)
-        if guesses is not None:
-            document["top"] = guesses
+        packed = packed_labels(model) if names is None else None
+        found = _findings(loaded, results, names or packed, top)
+        document |= found
+        if not found:
+            guesses, remarks = _classes(loaded, results, names, packed, top)
+            if guesses is not None:
+                document["top"] = guesses
         document["remarks"] = remarks
     if json:
         write_json(document)
@@ -159,10 +168,32 @@ def _inputs(
     return f"random (seed {SEED})", random_inputs(input_slots(model), shapes)
 
 
+def _findings(model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int) -> dict[str, Any]:
+    """Returns boxes, keypoints or masks by their name in the document; empty if there are none."""
+    from neurald.service.tensors.findings import find_detections, find_keypoints, find_segments
+
+    for name, found in (
+        ("detections", find_detections(model, results, names, top)),
+        ("keypoints", find_keypoints(model, results)),
+        ("segments", find_segments(results, names, top)),
+    ):
+        if found is not None:
+            return {name: found}
+    return {}
+
+
 def _classes(
-    model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int
+    model: "nd.Model", results: Sequence[Any], names: list[str] | None, packed: list[str] | None, top: int
 ) -> tuple[list[dict[str, Any]] | None, list[str]]:
-    """Returns the most probable classes, or None if there are none, and remarks on them."""
+    """Returns the most probable classes, or None if there are none, and remarks on them.
+
+    Args:
+        model: the model.
+        results: its outputs.
+        names: labels that were given, which must fit.
+        packed: labels in the model's file, which are only used if they fit.
+        top: how many classes.
+    """
     from neurald.hal.errors import BadData
     from neurald.service.tensors.classification import align_labels, best, class_output, class_scores
 
@@ -175,6 +206,8 @@ def _classes(
         return None, [reason]
     scores = class_scores(model, position, results[position])
     remarks = [scores.remark]
+    if names is None and packed is not None and abs(len(packed) - len(scores.values)) <= 1:
+        names = packed
     if names is not None:
         names, remark = align_labels(names, len(scores.values))
         remarks.append(remark)
@@ -211,7 +244,12 @@ def _summary(slot: Any, array: Any) -> dict[str, Any]:
 
 def _show(document: dict[str, Any]) -> None:
     from neurald.service.console.output import write_table
+    from neurald.service.tensors.findings import finding_table
 
+    table = finding_table(document)
+    if table is not None:
+        write_table(*table, shorten=[each for each in ("label", "keypoint") if each in table[0]])
+        return
     if "top" in document:
         columns = ["probability", "class", "label"]
         rows = [

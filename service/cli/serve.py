@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.completion import driver_names
 from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
 from neurald.service.cli.service_options import service_settings
 
@@ -13,6 +14,7 @@ def serve(
     driver: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=driver_names,
             metavar="NAME",
             help="A driver to supervise, instead of those of the configuration. May be repeated.",
             show_default=False,
@@ -83,6 +85,7 @@ def serve(
         typer.Option(
             "--repository",
             "--model-repository",
+            "--models",
             metavar="FOLDER",
             help="The models to serve: .tflite files, and folders in Triton's layout. May be repeated.",
             show_default=False,
@@ -139,6 +142,15 @@ def serve(
             metavar="NAME=NUMBER",
             help="A limit of the execution service: message_bytes, total_bytes, streams, connections, queue "
             "or load_s. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve metrics of the drivers to Prometheus at http://HOST:PORT/metrics, to this host "
+            "only, such as 127.0.0.1:9464.",
             show_default=False,
         ),
     ] = None,
@@ -209,6 +221,15 @@ def serve(
 
     async def run() -> None:
         manager = Manager(configuration, load, exit_when_idle_s=exit_when_idle, service=service)
-        await manager.run(ready)
+        if metrics is None:
+            await manager.run(ready)
+            return
+        from neurald.hal.accounting.exposition import exposition
+        from neurald.service.telemetry.endpoint import MetricsEndpoint, metrics_address
+        from neurald.service.telemetry.manager_metrics import ManagerMetrics
+
+        described = ManagerMetrics(manager.status)
+        async with MetricsEndpoint(metrics_address(metrics), lambda: exposition(described.metrics())):
+            await manager.run(ready)
 
     asyncio.run(run())

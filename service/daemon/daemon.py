@@ -20,10 +20,13 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import grpc
+import msgspec
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
+from neurald.hal.accounting.events import event_counts
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.crashes.breadcrumbs import Breadcrumbs
@@ -49,6 +52,7 @@ from neurald.service.daemon.notifications import (
     HANGING,
     HELPER_DEATHS,
     LOST,
+    METRICS,
     READY,
     SANDBOX,
     SANDBOX_MISSING,
@@ -71,6 +75,8 @@ _MAX_REFLECTION_STREAMS = 8
 _MAX_REFLECTION_IDLE_S = 10.0
 _REFLECTION_GRACE_S = 0.25
 _CHECK_INTERVAL_S = 0.5
+#: Longest description of metrics for the supervisor, which takes no more in a message.
+_MAX_METRICS_BYTES = 3000
 #: Python's thread switch interval. It is short, so that calls of one client do not delay those of
 #: all others.
 _THREAD_SWITCH_INTERVAL_S = 2e-4
@@ -258,6 +264,7 @@ class Daemon:
                 HANGING: int(is_hanging),
                 LOST: int(is_lost),
                 HELPER_DEATHS: self._breadcrumbs.helper_deaths,
+                METRICS: _metrics(admission),
             }
         )
 
@@ -509,3 +516,21 @@ def _raise_descriptor_limit() -> None:
     wanted = machine.descriptors()
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def _metrics(admission: Admission) -> str:
+    """Describes what this process has done; see `neurald.service.manager.state.DriverMetrics`."""
+    events = [(event.value, reason, count) for (event, reason), count in event_counts().items()]
+    while True:
+        text = msgspec.json.encode(
+            {
+                "executions": admission.executions,
+                "busy_s": admission.busy_s,
+                "queue_s": admission.queue_s,
+                "waiting": admission.waiting,
+                "events": events,
+            }
+        )
+        if len(text) <= _MAX_METRICS_BYTES:
+            return text.decode()
+        events.pop()

@@ -31,6 +31,8 @@ HANGING: Final = "X_NEURALD_HANGING"
 LOST: Final = "X_NEURALD_LOST"
 #: How many processes that compiled models have died.
 HELPER_DEATHS: Final = "X_NEURALD_HELPER_DEATHS"
+#: What the process has done so far, as JSON; see `neurald.service.manager.state.DriverMetrics`.
+METRICS: Final = "X_NEURALD_METRICS"
 
 
 def supervisor_address() -> str | None:

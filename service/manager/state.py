@@ -1,7 +1,7 @@
 """States of a supervised driver, and its description for `neurald status`."""
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
 
@@ -68,6 +68,23 @@ class PatternStatus(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class DriverMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process of a driver has done since it started, as it reports.
+
+    Attributes:
+        executions: how many have ended.
+        busy_s, queue_s: the time of executions on the device, and before it was free, all together.
+        waiting: how many executions wait.
+        events: name, reason and number of each kind of `neurald.hal.accounting.events.CountedEvent`.
+    """
+
+    executions: Annotated[int, msgspec.Meta(ge=0)]
+    busy_s: Annotated[float, msgspec.Meta(ge=0)]
+    queue_s: Annotated[float, msgspec.Meta(ge=0)]
+    waiting: Annotated[int, msgspec.Meta(ge=0)]
+    events: Annotated[tuple[tuple[str, str, int], ...], msgspec.Meta(max_length=64)] = ()
+
+
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A supervised driver.
 
@@ -87,6 +104,9 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
         last_exit: how the process before ended, such as "signal SIGKILL"; empty if there was none.
         last_lines: the last lines that the process, or the one before, wrote to stderr.
         patterns: of operations that killed it.
+        quarantines, refusals: how often it was quarantined, and how often clients were refused since
+            it could not start.
+        metrics: what its process has done; None if it does not run, or has not reported.
     """
 
     name: str
@@ -104,6 +124,9 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_exit: str
     last_lines: tuple[str, ...]
     patterns: tuple[PatternStatus, ...] = ()
+    quarantines: int = 0
+    refusals: int = 0
+    metrics: DriverMetrics | None = None
 
 
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):

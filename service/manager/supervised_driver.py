@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from neurald.hal.admission.sharing import Sharing
 from neurald.hal.crashes.trail import read_helper_deaths
 from neurald.hal.process.activation import READY as READY_LINE
@@ -22,7 +24,7 @@ from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.spare_process import SpareProcess
 from neurald.service.manager.standby_socket import StandbySocket
-from neurald.service.manager.state import DriverState, DriverStatus, PatternStatus
+from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus, PatternStatus
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -92,7 +94,8 @@ class SupervisedDriver:
         #: When the running process last had a session.
         self._used_s = 0.0
         self._is_closing = False
-        self._starts = self._deaths = 0
+        self._starts = self._deaths = self._quarantines = self._refusals = 0
+        self._metrics: DriverMetrics | None = None
         self._abort_reason = ""
         #: Whether no process is about to be ended because it hangs.
         self._abort_is_over = asyncio.Event()
@@ -129,6 +132,9 @@ class SupervisedDriver:
             deaths=self._deaths,
             last_exit=self._last_exit,
             last_lines=tuple(process.last_lines) if process is not None else self._last_lines,
+            quarantines=self._quarantines,
+            refusals=self._refusals,
+            metrics=self._metrics if process is not None else None,
             patterns=tuple(
                 PatternStatus.of(each) for each in self._investigator.entries(self.settings.driver)
             ),
@@ -219,6 +225,8 @@ class SupervisedDriver:
         helpers = values.get(notifications.HELPER_DEATHS, "")
         if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
             self._count_helper_deaths(process)
+        with contextlib.suppress(msgspec.DecodeError):
+            self._metrics = msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
         sessions = values.get(notifications.SESSIONS, "")
         if sessions.isdecimal():
             self._sessions_are(int(sessions[:9]))
@@ -248,6 +256,7 @@ class SupervisedDriver:
         """Returns the line for a client that is not served; empty for one that is."""
         refusal = self.sharing.refusal(peer)
         if refusal:
+            self._refusals += 1
             self._log(f"a client was refused: {refusal}", logging.WARNING)
         return _refusal(refusal) if refusal else b""
 
@@ -503,6 +512,8 @@ class SupervisedDriver:
             self._answer = None
 
     def _enter(self, state: DriverState, reason: str = "") -> None:
+        if state is DriverState.QUARANTINED is not self._state:
+            self._quarantines += 1
         if (state, reason) != (self._state, self._reason):
             self._log(f"{state}: {reason}" if reason else str(state))
         self._state, self._reason = state, reason

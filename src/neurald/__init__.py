@@ -49,10 +49,12 @@ if TYPE_CHECKING:
     from neurald.runtime.execution.burst import Burst as Burst
     from neurald.runtime.execution.event import Event as Event
     from neurald.runtime.execution.execution import Execution as Execution
+    from neurald.runtime.execution.receipt import ExecutionReceipt as ExecutionReceipt
     from neurald.runtime.function.compile import compile as compile  # noqa: A004
     from neurald.runtime.function.compiled_function import CompiledFunction as CompiledFunction
     from neurald.runtime.function.tensor_info import TensorInfo as TensorInfo
     from neurald.runtime.memory_desc import MemoryDesc as MemoryDesc
+    from neurald.runtime.metrics import metrics as metrics
     from neurald.runtime.model_builder import ModelBuilder as ModelBuilder
     from neurald.runtime.partitioning.options import Partitioning as Partitioning
     from neurald.runtime.partitioning.options import PartitioningMode as PartitioningMode
@@ -87,6 +89,7 @@ _HOMES = {
     "Error": "hal.errors",
     "Event": "runtime.execution.event",
     "Execution": "runtime.execution.execution",
+    "ExecutionReceipt": "runtime.execution.receipt",
     "FeatureLevel": "hal.model.types",
     "FusedActivation": "hal.model.types",
     "Incomplete": "hal.errors",
@@ -127,6 +130,7 @@ _HOMES = {
     "devices": "runtime.devices.listing",
     "forbid": "runtime.partitioning.overrides",
     "load_tflite": "runtime.tflite",
+    "metrics": "runtime.metrics",
     "open_device": "runtime.devices.discovery",
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",

@@ -36,7 +36,6 @@ def test_calls_are_measured_while_another_model_is_compiled(disturbance: ModuleT
     graph.inputs, graph.outputs = (x,), (y,)
     path = model.write(tmp_path / "model.tflite")
     with disturbance.compiling(add_model()) as process:
-        assert process.ended >= 1
         name, alone, beside, ratio, ratio_mean = disturbance.measure(path, process, 0.1)
     assert (name, alone > 0, beside > 0) == ("model", True, True)
     assert ratio == pytest.approx(beside / alone)

@@ -11,7 +11,6 @@ from support.data import NO_VECTORS, VECTORS
 from support.tiers import one_in
 
 import neurald as nd
-from neurald.hal.compiling import background
 from neurald.runtime.plan.startup import STARTUP_VARIABLE
 from neurald.service.conformance.records import (
     Record,
@@ -35,9 +34,8 @@ WAIT_S = 120.0
 
 @pytest.fixture(autouse=True)
 def instant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiles in the background, and not more slowly than others."""
+    """Compiles in the background."""
     monkeypatch.setenv(STARTUP_VARIABLE, nd.Startup.INSTANT.value)
-    monkeypatch.setattr(background, "NICENESS", 0)
 
 
 @pytest.fixture(scope="session")

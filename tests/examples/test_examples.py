@@ -18,6 +18,7 @@ EXPECTED = {
     "drivers_on_demand": "placed on sample-all@accelerator",
     "litert_program": "533 of 540 digits are right",
     "measure_latency": "cpu@cpu",
+    "plan_by_cost": "4 more results, all as expected",
     "serve_a_model": "of 50 digits are right",
     "start_at_once": "533 of 540 digits are right, before and after",
     "survive_a_crash": "99 of 100 digits are right, and no call has failed",

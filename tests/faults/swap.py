@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from support.data import VECTORS
 
@@ -154,12 +155,8 @@ def play(count: int, seed: int, *, faults: Sequence[str] = tuple(FAULTS)) -> dic
 @contextlib.contextmanager
 def _quick_compilers() -> Iterator[None]:
     """Compiles with the priority of other processes, so that a busy machine does not delay it."""
-    before = background.NICENESS
-    background.NICENESS = 0
-    try:
+    with patch.object(background, "NICENESS", 0):
         yield
-    finally:
-        background.NICENESS = before
 
 
 def _records(draw: random.Random, count: int) -> Iterator[Record]:

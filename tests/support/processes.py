@@ -9,7 +9,7 @@ def children(text: str) -> set[int]:
     Background threads of earlier tests start processes as well, and leave them to another thread of
     this process when they end. So all threads are asked, and the text tells the processes apart.
     """
-    found = set()
+    found = set[int]()
     for thread in Path("/proc/self/task").iterdir():
         try:
             numbers = (thread / "children").read_text().split()

@@ -95,7 +95,7 @@ def _rescaled_product(algorithm: RescaledProduct, factors: Array) -> Array:
     for factor in [*factors[1:].astype(np.int64), 1]:
         scaled = product * factor * algorithm.multiplier + rounding
         product = np.clip(scaled >> algorithm.bits, limits.min, limits.max)
-    return product.astype(np.int32)
+    return np.asarray(product, np.int32)
 
 
 def _running_sum(algorithm: RunningSum, source: Array) -> Array:
@@ -103,7 +103,7 @@ def _running_sum(algorithm: RunningSum, source: Array) -> Array:
     sums = np.cumsum(ordered, axis=1, dtype=source.dtype)
     if algorithm.is_exclusive:
         sums = np.concatenate((np.zeros_like(sums[:, :1]), sums[:, :-1]), axis=1)
-    return sums[:, ::-1] if algorithm.is_reverse else sums
+    return np.asarray(sums[:, ::-1] if algorithm.is_reverse else sums)
 
 
 def _hash_sums(seeds: Array, rows: Array, weights: Array) -> Array:

@@ -33,6 +33,7 @@ from neurald.drivers.compiler.frontend.flat_graph import (
     ShapeChanges,
 )
 from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
+from neurald.drivers.compiler.frontend.growing_layouts import grow_outermost
 from neurald.drivers.compiler.frontend.list_appends import append_in_place
 from neurald.drivers.compiler.frontend.loop_lengths import LoopLengths
 from neurald.drivers.compiler.frontend.structured_model import (
@@ -149,16 +150,15 @@ class _Structurer:
             operations=tuple(self._flat.operations),
             outputs=outputs,
         )
-        return append_in_place(
-            StructuredModel(
-                model=replace(self._flat.model, main=graph),
-                items=self._flat.regions[0].finished(),
-                origins=tuple(self._flat.origins),
-                graphs=tuple(self._flat.graphs),
-                scope=self._flat.scope,
-                values=self._flat.extents,
-            )
+        structured = StructuredModel(
+            model=replace(self._flat.model, main=graph),
+            items=self._flat.regions[0].finished(),
+            origins=tuple(self._flat.origins),
+            graphs=tuple(self._flat.graphs),
+            scope=self._flat.scope,
+            values=self._flat.extents,
         )
+        return append_in_place(grow_outermost(structured))
 
     def _outputs(self, mapping: Mapping[int, int]) -> tuple[int, ...]:
         """Returns an operand of its own for each output of the main graph."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
+from neurald.drivers.compiler.ir.extent import has_extents
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,
@@ -181,7 +182,8 @@ class Builder:
         input_zero: int = 0,
         weights_zero: int = 0,
     ) -> Value:
-        """Appends a `Convolution`."""
+        """Appends a `Convolution`; see `_padded` for padding that is not known."""
+        source, padding = self._padded(source, padding, input_zero)
         return self._append(
             Convolution(
                 output=Value(output, type),
@@ -210,7 +212,8 @@ class Builder:
         input_zero: int = 0,
         weights_zero: int = 0,
     ) -> Value:
-        """Appends a `DepthwiseConvolution`."""
+        """Appends a `DepthwiseConvolution`; see `_padded` for padding that is not known."""
+        source, padding = self._padded(source, padding, input_zero)
         return self._append(
             DepthwiseConvolution(
                 output=Value(output, type),
@@ -224,6 +227,29 @@ class Builder:
                 operations=(self._operation,),
             )
         )
+
+    def _padded(
+        self, source: Value, padding: tuple[Pair, Pair], fill: int
+    ) -> tuple[Value, tuple[Pair, Pair]]:
+        """Pads images along dimensions with a padding that depends on lengths that are not known.
+
+        Returns:
+            The images, and the padding that is left, which is known.
+        """
+        opened = tuple(pair if has_extents(pair) else (0, 0) for pair in padding)
+        if not any(map(has_extents, opened)):
+            return source, padding
+        images, height, width, channels = source.shape
+        (top, bottom), (left, right) = opened
+
+        def body(image: Expression, row: Expression, column: Expression, channel: Expression) -> Expression:
+            row, column = row - top, column - left
+            is_inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+            return load(source, (image, row, column, channel), is_inside, fill)
+
+        shape = images, top + height + bottom, left + width + right, channels
+        known = tuple((0, 0) if has_extents(pair) else pair for pair in padding)
+        return self.compute(shape, body), (known[0], known[1])
 
     def matrix_product(
         self,

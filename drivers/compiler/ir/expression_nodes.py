@@ -212,13 +212,17 @@ INDEX_OPERATIONS: dict[Op, Callable[[Expression, Expression], Expression]] = {}
 INDEX_BOUNDS = (-(2**63), 2**63 - 1)
 
 _INTERNED: "WeakValueDictionary[Any, Expression]" = WeakValueDictionary()
+#: Its weak references, by key.
+_REFERENCES: dict[Any, Any] = vars(_INTERNED)["data"]
 _E = TypeVar("_E", bound=Expression)
 
 
 def interned(key: tuple[Any, ...], make: Callable[[], _E]) -> _E:
     """Returns the expression with this key; calls `make` if there is none yet."""
-    # Keys compare operands by identity. Each interned expression keeps its operands alive.
-    existing: Any = _INTERNED.get(key)
+    # Keys compare operands by identity. Each interned expression keeps its operands alive. Lowering
+    # comes here so often that it looks up the references themselves.
+    reference = _REFERENCES.get(key)
+    existing: Any = None if reference is None else reference()
     if existing is None:
         existing = _INTERNED.setdefault(key, make())
     return existing  # type: ignore[no-any-return]

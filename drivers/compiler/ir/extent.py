@@ -256,6 +256,11 @@ def is_one(number: int) -> bool:
     return not isinstance(number, Extent) and number == 1
 
 
+def is_zero(number: int) -> bool:
+    """Returns True if a number is known to be 0. Code for other numbers must be right for 0 too."""
+    return not isinstance(number, Extent) and number == 0
+
+
 def at_least(number: int, least: int) -> int:
     """Returns 1 if a number that is not negative is at least `least`, else 0."""
     if not isinstance(number, Extent):

@@ -66,7 +66,28 @@ def quotient(scope: TermScope, dividend: Any, divisor: Any) -> Any:
     rest, divisor, _, _ = _reduced(scope, rest, divisor)
     if not isinstance(divisor, Polynomial) and divisor == 1:
         return whole + rest
+    nested = _nested_quotient(rest, divisor)
+    if nested is not None:
+        return whole + quotient(scope, *nested)
     return whole + _atom(scope, AtomKind.QUOTIENT, rest, divisor)
+
+
+def _nested_quotient(rest: Any, divisor: Any) -> tuple[Any, int] | None:
+    """Returns the dividend and the divisor of (x // m + k) // n as one quotient, or None for others.
+
+    That is (x + k × m) // (m × n), as sizes are halved by several layers of a network.
+    """
+    terms = dict(terms_of(rest))
+    offset = terms.pop((), 0)
+    if len(terms) != 1 or isinstance(divisor, Polynomial):
+        return None
+    ((product, factor),) = terms.items()
+    if len(product) != 1 or factor != 1 or product[0].kind is not AtomKind.QUOTIENT:
+        return None
+    inner = product[0]
+    if isinstance(inner.divisor, Polynomial):
+        return None
+    return inner.dividend + offset * inner.divisor, inner.divisor * divisor
 
 
 def remainder(scope: TermScope, dividend: Any, divisor: Any) -> Any:

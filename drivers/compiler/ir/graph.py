@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from neurald.drivers.compiler.ir.algorithm import Algorithm
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
-from neurald.drivers.compiler.ir.extent import same_length
+from neurald.drivers.compiler.ir.extent import Extent, same_length
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -99,7 +99,12 @@ class Compute(Struct, frozen=True, kw_only=True, eq=False):
             return None
         for coordinate, along, length in zip(body.index, self.axes, source.shape, strict=True):
             shift = coordinate - along
-            if not isinstance(shift, Constant) or shift.low > 0 or along.extent + shift.low < length:
+            if (
+                not isinstance(shift, Constant)
+                or isinstance(shift.value, Extent)
+                or shift.low > 0
+                or along.extent + shift.low < length
+            ):
                 return None
             pads.append((-shift.low, along.extent + shift.low - length))
         expected = inside(body.index, source.shape)

@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import common_divisor, estimate, has_extents, same_length
+from neurald.drivers.compiler.ir.extent import common_divisor, estimate, has_extents, is_zero, same_length
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 
@@ -33,7 +33,8 @@ def _linear_form(terms: Mapping[Expression, int], offset: int) -> Expression:
     pairs = tuple(sorted(kept.items(), key=lambda pair: id(pair[0])))
     if not pairs:
         return index(offset)
-    if len(pairs) == 1 and pairs[0][1] == 1 and not offset:
+    # An offset that may be 0 stays one.
+    if len(pairs) == 1 and pairs[0][1] == 1 and is_zero(offset):
         return pairs[0][0]
     # Comparing factors with 0 needs no guard, unlike comparing the ends of ranges.
     low = offset + sum(c * (t.low if c > 0 else t.high) for t, c in pairs)

@@ -37,10 +37,12 @@ class Kernel(Struct, frozen=True, kw_only=True, eq=False):
     output_offset: Expression | None = None
     limit: RowLimit | None = None
     _expressions: list[Expression] = field(default_factory=list)
+    _inputs: list[tuple[Value, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Forgets what a copy with other fields has cached."""
         force_setattr(self, "_expressions", [])
+        force_setattr(self, "_inputs", [])
 
     @property
     def shape(self) -> Shape:
@@ -64,10 +66,12 @@ class Kernel(Struct, frozen=True, kw_only=True, eq=False):
     @property
     def inputs(self) -> tuple[Value, ...]:
         """The values that it reads, without duplicates; those of the contraction first."""
-        contracted = () if self.contraction is None else self.contraction.inputs
-        loaded = (each.value for each in self.expressions if isinstance(each, Load))
-        limit = () if self.limit is None else (self.limit.count,)
-        return tuple(dict.fromkeys((*contracted, *loaded, *limit)))
+        if not self._inputs:
+            contracted = () if self.contraction is None else self.contraction.inputs
+            loaded = (each.value for each in self.expressions if isinstance(each, Load))
+            limit = () if self.limit is None else (self.limit.count,)
+            self._inputs.append(tuple(dict.fromkeys((*contracted, *loaded, *limit))))
+        return self._inputs[0]
 
     @property
     def has_reduction(self) -> bool:

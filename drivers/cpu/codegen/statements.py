@@ -25,7 +25,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     index,
 )
-from neurald.drivers.compiler.ir.extent import Extent, estimate, may_be_zero
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_zero, may_be_zero
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
@@ -236,7 +236,7 @@ class Statements:
     def _sum(self, v: Vector, expression: Linear, names: Mapping[Expression, str]) -> str:
         """Computes a linear form in the width of its type."""
         element = computed(expression, v.lanes)
-        total = v.number(element, expression.constant) if expression.constant else ""
+        total = "" if is_zero(expression.constant) else v.number(element, expression.constant)
         for term, factor in self._order.terms(expression):
             name = names[term]
             if abs(factor) != 1:
@@ -314,7 +314,7 @@ class Statements:
             if factor != 1:
                 name = v.binary("mul", element, name, v.number(element, wrapped(factor, element)))
             total = v.binary("add", element, total, name) if total else name
-        base = str(expression.constant) if expression.constant else ""
+        base = "" if is_zero(expression.constant) else str(expression.constant)
         for term, factor in self._order.terms(expression):
             if term in same:
                 name = self._single.binary("mul", "i64", self._scalar(term), str(factor))

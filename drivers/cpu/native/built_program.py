@@ -1,19 +1,23 @@
-"""The step program as machine code for x86-64, which is a part of this package.
+"""The step program as machine code, which is a part of this package for some architectures.
 
 To compile it takes as long as to compile a small model: some 40 ms. Its code is the same for all
-targets of this architecture, so `scripts/step_program.py` compiles it beforehand. Other
-architectures compile it. So do all if its text has changed since.
+targets of an architecture, so `scripts/step_program.py` compiles it beforehand. Other architectures
+compile it. So do all if its text has changed since.
 """
 
 import hashlib
 import pkgutil
+from collections.abc import Mapping
 from typing import Final
 
-from neurald.drivers.cpu.native.elf_linker import is_linkable_here
 from neurald.drivers.cpu.native.step_program import step_program_text
+from neurald.drivers.cpu.target.processor import MACHINE
 
-#: Lies beside this module: `MAGIC`, the digest of the text, and an image (see `image`).
-FILE: Final = "step_program.x86_64.image"
+#: Lie beside this module, by architecture: `MAGIC`, the digest of the text, and an image (see
+#: `image`).
+FILES: Final[Mapping[str, str]] = {
+    machine: f"step_program.{machine}.image" for machine in ("x86_64", "aarch64")
+}
 MAGIC: Final = b"nstp0001"
 _DIGEST_BYTES: Final = 32
 
@@ -25,11 +29,9 @@ def text_digest(text: str) -> bytes:
 
 def built_program() -> bytes | None:
     """Returns the step program as an encoded image; None if it has to be compiled."""
-    if not is_linkable_here():
-        return None
     try:
-        content = pkgutil.get_data(__name__, FILE) or b""
-    except OSError:
+        content = pkgutil.get_data(__name__, FILES[MACHINE]) or b""
+    except (KeyError, OSError):
         return None
     head = MAGIC + text_digest(step_program_text())
     return content[len(head) :] if content.startswith(head) else None

@@ -1,8 +1,8 @@
-"""Minimal x86-64 linker for the objects that LLVM generates from this driver's code.
+"""Minimal linker for the objects that LLVM generates from this driver's code.
 
-It supports position-independent objects without variables. Unwind tables are dropped, since
-exceptions never pass through the code. Other objects are rejected, so that a general linker can
-link them.
+It supports position-independent objects without variables, for x86-64 and 64-bit Arm. Unwind tables
+are dropped, since exceptions never pass through the code. Other objects are rejected, so that a
+general linker can link them.
 
 An image consists of the functions and a jump for each imported function, followed on the next page
 by the constants and the address slots that jumps and indirect loads read.
@@ -11,10 +11,11 @@ by the constants and the address slots that jumps and indirect loads read.
 import mmap
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
+from neurald.drivers.cpu.native.elf_architecture import ARCHITECTURES, Architecture, NotLinkable
 from neurald.drivers.cpu.native.image import Image
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -22,38 +23,29 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
-#: Start of a relocatable 64-bit ELF object (class, byte order, version), its type and the machine
-#: x86-64.
+#: Start of a relocatable 64-bit ELF object (class, byte order, version), and its type.
 _IDENTITY = b"\x7fELF\x02\x01\x01"
-_RELOCATABLE, _X86_64 = 1, 62
+_RELOCATABLE = 1
 
-_PROGBITS, _SYMBOLS, _RELOCATIONS, _NOBITS, _UNWIND = 1, 2, 4, 8, 0x70000001
+_PROGBITS, _SYMBOLS, _RELOCATIONS, _NOBITS = 1, 2, 4, 8
+_UNWIND = ".eh_frame"
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
 _UNDEFINED, _RESERVED = 0, 0xFF00
 _LOCAL, _WEAK = 0, 2
 _FUNCTION, _SECTION_SYMBOL = 2, 3
 _NAMED = frozenset((0, 1, _FUNCTION, _SECTION_SYMBOL))
 
-# Relocations: relative, relative to a function, absolute, and relative to an address slot.
-_PC32, _PLT32, _ADDRESS = 2, 4, 1
-_GOT_DISTANCES = frozenset((9, 41, 42))
-
-#: `jmp *[rip + distance]`, padded with zeros.
-_JUMP = b"\xff\x25"
-_JUMP_BYTES = 8
 _ADDRESS_BYTES = 8
+#: The smallest place that refers to another one.
+_MIN_PLACE_BYTES = 4
 _ALIGNMENT = 64
 #: Larger than any model's code, but within the range of relative addresses.
 _MAX_BYTES = 1 << 30
 
 
-class NotLinkable(Exception):
-    """An object uses a feature that this linker does not support."""
-
-
 def is_linkable_here() -> bool:
     """Returns True if this machine can run images from `link`."""
-    return os.uname().machine == "x86_64"
+    return os.uname().machine in {each.name for each in ARCHITECTURES.values()}
 
 
 def link(codes: Iterable[bytes]) -> Image:
@@ -63,11 +55,11 @@ def link(codes: Iterable[bytes]) -> Image:
         codes: the objects.
 
     Raises:
-        NotLinkable: an object is not for x86-64, or uses unsupported features.
+        NotLinkable: an object is for another architecture, or uses unsupported features.
     """
     try:
-        linker = _Linker([_Object(code) for code in codes])
-        return linker.image()
+        objects = [_Object(code) for code in codes]
+        return _Linker(objects, _architecture(objects)).image()
     except (struct.error, LookupError, ValueError) as error:
         raise NotLinkable(f"an object is damaged: {error}") from None
 
@@ -97,8 +89,10 @@ class _Object:
     def __init__(self, code: bytes) -> None:
         self.code = code
         header = _HEADER.unpack_from(code)
-        if not code.startswith(_IDENTITY) or header[1:3] != (_RELOCATABLE, _X86_64):
-            raise NotLinkable("not a relocatable object for x86-64")
+        if not code.startswith(_IDENTITY) or header[1] != _RELOCATABLE or header[2] not in ARCHITECTURES:
+            names = " or ".join(each.name for each in ARCHITECTURES.values())
+            raise NotLinkable(f"not a relocatable object for {names}")
+        self.architecture = ARCHITECTURES[header[2]]
         start, count, names = header[6], header[12], header[13]
         found = [_SECTION.unpack_from(code, start + _SECTION.size * n) for n in range(count)]
         texts = found[names][4]
@@ -145,12 +139,25 @@ class _Object:
                 yield section.info, _RELOCATION.iter_unpack(content)
 
 
-class _Linker:
-    """State of linking objects to an image."""
+def _architecture(objects: Sequence[_Object]) -> Architecture:
+    """Returns the architecture of all objects."""
+    found = {each.architecture.name: each.architecture for each in objects}
+    if len(found) != 1:
+        raise NotLinkable(f"objects are wanted for one architecture; these are for {len(found)}")
+    return next(iter(found.values()))
 
-    def __init__(self, objects: list[_Object]) -> None:
+
+class _Linker:
+    """State of linking objects to an image.
+
+    Attributes:
+        content: the image so far.
+    """
+
+    def __init__(self, objects: Sequence[_Object], architecture: Architecture) -> None:
         self._objects = objects
-        self._content = bytearray()
+        self._architecture = architecture
+        self.content = bytearray()
         #: Offset of each section of each object in the image.
         self._placed: list[dict[int, int]] = [{} for _ in objects]
         self._globals: dict[str, int] = {}
@@ -164,20 +171,20 @@ class _Linker:
         """Builds the image."""
         self._place(lambda section: bool(section.flags & _EXECUTE))
         for name in self._undefined_functions():
-            self._align(_JUMP_BYTES)
-            self._jumps[name] = len(self._content)
-            self._content += bytes(_JUMP_BYTES)
+            self._align(self._architecture.jump_bytes)
+            self._jumps[name] = len(self.content)
+            self.content += bytes(self._architecture.jump_bytes)
         self._align(mmap.PAGESIZE)
-        code_bytes = len(self._content)
+        code_bytes = len(self.content)
         self._place(lambda section: not section.flags & _EXECUTE)
         for number, each in enumerate(self._objects):
             self._define(each, self._placed[number])
         for name, offset in self._jumps.items():
-            struct.pack_into("<2si", self._content, offset, _JUMP, self._slot(name) - offset - 6)
+            self._architecture.write_jump(self.content, offset, self.slot_of(name))
         for number, each in enumerate(self._objects):
             self._relocate(each, self._placed[number])
         return Image(
-            content=bytes(self._content),
+            content=bytes(self.content),
             code_bytes=code_bytes,
             functions=self._functions,
             imports=tuple(self._imports),
@@ -185,14 +192,14 @@ class _Linker:
         )
 
     def _align(self, alignment: int) -> None:
-        self._content += bytes(-len(self._content) % alignment)
-        if len(self._content) > _MAX_BYTES:
+        self.content += bytes(-len(self.content) % alignment)
+        if len(self.content) > _MAX_BYTES:
             raise NotLinkable(f"the code exceeds {_MAX_BYTES} bytes")
 
     def _place(self, is_wanted: Callable[[_Section], bool]) -> None:
         for each, placed in zip(self._objects, self._placed, strict=True):
             for number, section in enumerate(each.sections):
-                if not section.flags & _ALLOC or not section.size or section.kind == _UNWIND:
+                if not section.flags & _ALLOC or not section.size or section.name == _UNWIND:
                     continue
                 if not is_wanted(section):
                     continue
@@ -204,8 +211,8 @@ class _Linker:
                         f"section {section.name} requires an alignment of {section.alignment} bytes; at most {_ALIGNMENT} is supported"
                     )
                 self._align(section.alignment)
-                placed[number] = len(self._content)
-                self._content += each.code[section.offset : section.offset + section.size]
+                placed[number] = len(self.content)
+                self.content += each.code[section.offset : section.offset + section.size]
 
     def _undefined_functions(self) -> list[str]:
         """Returns the functions that no object defines."""
@@ -233,17 +240,25 @@ class _Linker:
             if symbol.kind == _FUNCTION:
                 self._functions[symbol.name] = self._globals[symbol.name]
 
-    def _slot(self, target: str | int) -> int:
+    def slot_of(self, target: str | int) -> int:
         """Returns the offset of the address slot for an imported function or an image offset."""
         if target not in self._slots:
             self._align(_ADDRESS_BYTES)
-            offset = self._slots[target] = len(self._content)
+            offset = self._slots[target] = len(self.content)
             if isinstance(target, str):
                 self._imports.append((target, offset))
             else:
                 self._addresses.append(offset)
-            self._content += struct.pack("<Q", target if isinstance(target, int) else 0)
+            self.content += struct.pack("<Q", target if isinstance(target, int) else 0)
         return self._slots[target]
+
+    def place_of(self, target: str | int) -> int:
+        """Returns the offset of a function or constant, for an imported one that of its jump."""
+        return self._jumps[target] if isinstance(target, str) else target
+
+    def add_address(self, site: int) -> None:
+        """Records that an offset of the image holds an address that is relative to the image."""
+        self._addresses.append(site)
 
     def _relocate(self, each: _Object, placed: dict[int, int]) -> None:
         targets = [self._target(symbol, placed) for symbol in each.symbols]
@@ -254,21 +269,11 @@ class _Linker:
             size = each.sections[section].size
             for offset, about, addend in relocations:
                 kind, target = about & 0xFFFFFFFF, targets[about >> 32]
-                width = _ADDRESS_BYTES if kind == _ADDRESS else 4
-                if target is None or offset + width > size:
+                if target is None or not 0 <= offset <= size - _MIN_PLACE_BYTES:
                     raise NotLinkable(
                         f"unsupported relocation {kind} at offset {offset} of section {section}"
                     )
-                site = start + offset
-                if kind in (_PC32, _PLT32):
-                    found = self._jumps[target] if isinstance(target, str) else target
-                    struct.pack_into("<i", self._content, site, found + addend - site)
-                elif kind in _GOT_DISTANCES:
-                    struct.pack_into("<i", self._content, site, self._slot(target) + addend - site)
-                elif kind == _ADDRESS and isinstance(target, int):
-                    struct.pack_into("<q", self._content, site, target + addend)
-                    self._addresses.append(site)
-                else:
+                if not self._architecture.apply(self, kind, start + offset, target, addend):
                     raise NotLinkable(f"unsupported relocation {kind} to {target}")
 
     def _target(self, symbol: _Symbol, placed: dict[int, int]) -> str | int | None:

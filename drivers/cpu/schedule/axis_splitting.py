@@ -7,7 +7,7 @@ along an axis, it is constant between two points, and elements there can be read
 from collections.abc import Iterator
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extent import Extent, estimate, highest, lowest
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
@@ -21,6 +21,8 @@ from neurald.hal.records import replace
 _MAX_SECTIONS, _MAX_EXPRESSIONS = 8, 120
 #: Smaller kernels finish before the code of more sections would be loaded.
 _MIN_ELEMENTS = 2048
+#: Longest border of which the length may differ between sizes.
+_MAX_BORDER = 64
 _ORDERS = (Op.LESS, Op.LESS_EQUAL)
 
 
@@ -61,8 +63,15 @@ def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
             continue
         for along, at in _changes(each):
             shortest = target.lanes(kernel.output.type.size_bytes) if along is moving[-1] else 1
-            if along in moving and min(at, along.extent - at) >= shortest:
+            if along not in moving or any(_may_be_short(part, shortest) for part in (at, along.extent - at)):
+                continue
+            if min(at, along.extent - at) >= shortest:
                 yield along, at
+
+
+def _may_be_short(length: int, shortest: int) -> bool:
+    """Returns True for the length of a border that depends on a size that is not known."""
+    return isinstance(length, Extent) and lowest(length) < shortest and highest(length) < _MAX_BORDER
 
 
 def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:

@@ -1,15 +1,14 @@
 """Targets of code generation: processor families with their register widths and instructions."""
 
-import ctypes
 from collections.abc import Mapping
-from functools import cache
 
 from msgspec import Struct
 
+from neurald.drivers.cpu.target.processor import MACHINE, features, may_use_tiles
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 
-#: Environment variable that selects a target by name: amx, avx512vnni, avx512, avx2 or generic.
+#: Environment variable that selects a target by name.
 TARGET_VARIABLE = "NEURALD_CPU_TARGET"
 
 
@@ -22,10 +21,12 @@ class Target(Struct, frozen=True, kw_only=True):
         vector_bytes: size of a vector register.
         registers: number of vector registers.
         has_fma: True if a × b + c is one instruction.
-        has_vnni: True if there are dot products of four unsigned by four signed bytes.
+        has_byte_dots: True if there are dot products of four unsigned by four signed bytes.
+        has_short_dots: True if there are dot products of two by two signed 16-bit values.
         has_half: True if there are conversions from and to float16.
         has_tiles: True if there are products of tiles of bytes (AMX).
-        needs: required processor flags, as in /proc/cpuinfo.
+        needs: required features of the processor, as in /proc/cpuinfo.
+        machine: the architecture, as `uname` names it.
     """
 
     name: str
@@ -34,9 +35,11 @@ class Target(Struct, frozen=True, kw_only=True):
     vector_bytes: int
     registers: int
     has_fma: bool
-    has_vnni: bool
+    has_byte_dots: bool = False
+    has_short_dots: bool = False
     has_half: bool
     needs: frozenset[str]
+    machine: str = "x86_64"
     has_tiles: bool = False
 
     def lanes(self, size_bytes: int) -> int:
@@ -45,10 +48,6 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 _AVX512 = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "fma", "f16c"))
-
-#: System call and arguments by which a process asks for permission to use tiles, since their state
-#: takes 8 KiB for each thread.
-_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 
 #: In descending order of preference.
 TARGETS: Mapping[str, Target] = {
@@ -61,7 +60,8 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=64,
             registers=32,
             has_fma=True,
-            has_vnni=True,
+            has_byte_dots=True,
+            has_short_dots=True,
             has_half=True,
             has_tiles=True,
             needs=_AVX512 | {"avx512_vnni", "amx_tile", "amx_int8"},
@@ -73,7 +73,8 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=64,
             registers=32,
             has_fma=True,
-            has_vnni=True,
+            has_byte_dots=True,
+            has_short_dots=True,
             has_half=True,
             needs=_AVX512 | {"avx512_vnni"},
         ),
@@ -84,7 +85,6 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=64,
             registers=32,
             has_fma=True,
-            has_vnni=False,
             has_half=True,
             needs=_AVX512,
         ),
@@ -95,9 +95,31 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=32,
             registers=16,
             has_fma=True,
-            has_vnni=False,
             has_half=True,
             needs=frozenset(("avx2", "fma", "f16c", "bmi2")),
+        ),
+        Target(
+            name="aarch64i8mm",
+            cpu="",
+            features="+neon,+dotprod,+i8mm",
+            vector_bytes=16,
+            registers=32,
+            has_fma=True,
+            has_byte_dots=True,
+            has_half=True,
+            needs=frozenset(("asimd", "asimddp", "i8mm")),
+            machine="aarch64",
+        ),
+        Target(
+            name="aarch64",
+            cpu="",
+            features="+neon",
+            vector_bytes=16,
+            registers=32,
+            has_fma=True,
+            has_half=True,
+            needs=frozenset(("asimd",)),
+            machine="aarch64",
         ),
         Target(
             name="generic",
@@ -106,42 +128,19 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=16,
             registers=16,
             has_fma=False,
-            has_vnni=False,
             has_half=False,
             needs=frozenset(),
+            machine=MACHINE,
         ),
     )
 }
 
 
-@cache
-def _flags() -> frozenset[str]:
-    """Returns the processor's flags; empty if unknown."""
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - read once, line by line
-            for line in file:
-                if line.startswith("flags"):
-                    return frozenset(line.partition(":")[2].split())
-    except OSError:
-        pass
-    return frozenset()
-
-
-@cache
-def _may_use_tiles() -> bool:
-    """Asks the kernel for permission to use tiles in this process; returns True if it is granted.
-
-    Linux grants it to the whole process, unless a thread has a small stack for signals.
-    """
-    try:
-        return int(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)) == 0
-    except (OSError, AttributeError):
-        return False
-
-
 def runs_here(target: Target) -> bool:
     """Returns True if this machine's processor can run the target's code in this process."""
-    return target.needs <= _flags() and (not target.has_tiles or _may_use_tiles())
+    return (
+        target.machine == MACHINE and target.needs <= features() and (not target.has_tiles or may_use_tiles())
+    )
 
 
 def host_target(settings: Settings) -> Target:
@@ -160,6 +159,10 @@ def host_target(settings: Settings) -> Target:
     if target is None:
         raise BadData(f"{TARGET_VARIABLE} is {wanted!r}; expected one of {', '.join(TARGETS)}")
     if not runs_here(target):
-        missing = ", ".join(sorted(target.needs - _flags())) or "permission of the kernel to use tiles"
+        if target.machine != MACHINE:
+            raise BadData(
+                f"{TARGET_VARIABLE} is {wanted!r}, a target for {target.machine}; this is {MACHINE}"
+            )
+        missing = ", ".join(sorted(target.needs - features())) or "permission of the kernel to use tiles"
         raise BadData(f"{TARGET_VARIABLE} is {wanted!r}, but this processor lacks {missing}")
     return target

@@ -129,3 +129,9 @@ static inline long neurald_long_of_double(double x) {
 static inline ulong neurald_ulong_of_double(double x) {
   return isnan(x) ? 0 : convert_ulong_sat(x);
 }
+static inline float4 neurald_erf4(float4 x) {
+  const float4 a = fabs(x), t = native_recip(mad(a, (float4)(0.3275911f), (float4)(1.0f)));
+  float4 p = mad(t, (float4)(1.061405429f), (float4)(-1.453152027f));
+  p = mad(t, mad(t, mad(t, p, (float4)(1.421413741f)), (float4)(-0.284496736f)), (float4)(0.254829592f));
+  return copysign(1.0f - t * p * native_exp(-a * a), x);
+}

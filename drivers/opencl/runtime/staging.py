@@ -4,6 +4,10 @@ A copy from pinned host memory takes a third of the time of one from pageable me
 inputs and outputs pass through a pinned area that is mapped once. Large ones would need as much
 memory again, and CPU devices would only copy twice: these are transferred directly.
 
+Several threads copy large inputs and outputs, since one copies slower than devices transfer. They
+are transferred in pieces: those of an input as soon as they are copied, and those of an output are
+copied as soon as they have arrived.
+
 The start-up time of a transfer exceeds that of copying some kilobytes, so outputs that lie near
 each other in a buffer and pass through the pinned area share one transfer, gaps included.
 """
@@ -11,26 +15,36 @@ each other in a buffer and pass through the pinned area share one transfer, gaps
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.launcher import HostTransfer
+from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer
 from neurald.drivers.opencl.runtime.native_loop import native_copy
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
+from neurald.hal.process.workers import WorkerThreads
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
 #: Limit on the pinned memory of one `Staging`: pinned memory is scarce.
-MAX_PINNED_BYTES: Final = 32 << 20
+MAX_PINNED_BYTES: Final = 64 << 20
 _ALIGNMENT_BYTES: Final = 256
 #: Outputs with at most this distance share a transfer.
 _MAX_GAP_BYTES: Final = 2048
+#: Inputs and outputs of at least this size are copied by several threads, in pieces.
+_LARGE_BYTES: Final = 2 << 20
+_PIECE_BYTES: Final = 1 << 20
+_MAX_COPIERS: Final = 4
+#: How long copying threads wait for work, and the interpreter at most for the last one of them.
+_COPIERS_IDLE_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +62,13 @@ class _StagedPort:
     Attributes:
         slot: the address of the slot; 0 if the transfer is direct.
         host: the host address while an execution uses it; otherwise 0.
+        pieces: the commands that transfer the pieces of a large input or output.
     """
 
-    __slots__ = ("host", "size_bytes", "slot", "transfer")
+    __slots__ = ("host", "pieces", "size_bytes", "slot", "transfer")
 
     def __init__(self, size_bytes: int, transfer: HostTransfer, slot: int) -> None:
+        self.pieces: tuple[CommandList, ...] = ()
         self.size_bytes = size_bytes
         self.transfer = transfer
         self.slot = slot
@@ -88,6 +104,7 @@ class Staging:
         self._device = device
         self._queue = queue
         self._copy = native_copy()
+        self._copiers: WorkerThreads | None = None
         self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
         self._reservation: Reservation | None = None
         limit = 0 if device.facts.is_cpu else max_pinned_bytes
@@ -105,13 +122,33 @@ class Staging:
         if used:
             with contextlib.suppress(OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient):
                 area = self._pinned(used)
-        self._inputs, self.writes = _staged_ports(inputs, ways[0], slots[0], area, to_device=True)
-        self._outputs, self.reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
+        self._inputs, writes = _staged_ports(inputs, ways[0], slots[0], area, to_device=True)
+        for port in self._inputs:
+            if port.slot and port.size_bytes >= _LARGE_BYTES:
+                port.pieces = self._pieces_of(port)
+        self._outputs, reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
+        for port in self._outputs:
+            # Large outputs have a transfer of their own, unless another one is near.
+            is_alone = port.transfer.size_bytes == port.size_bytes
+            if port.slot and port.size_bytes >= _LARGE_BYTES and is_alone:
+                port.pieces = self._pieces_of(port)
+        in_pieces = {port.transfer for port in (*self._inputs, *self._outputs) if port.pieces}
+        self.writes, self.reads = (
+            tuple(each for each in transfers if each not in in_pieces) for transfers in (writes, reads)
+        )
 
     def set_input(self, index: int, address: int) -> None:
         """Sets the address of an input. Its bytes must not change before `complete`."""
         port = self._inputs[index]
-        if port.slot:
+        if port.pieces:
+            copied = self._copied_pieces(port.slot, address, port.size_bytes)
+            try:
+                for future, commands in zip(copied, port.pieces, strict=True):
+                    future.result()
+                    commands.run(self._queue, finish=False)
+            finally:
+                wait(copied)
+        elif port.slot:
             self._copy(port.slot, address, port.size_bytes)
         else:
             port.transfer.address = address
@@ -127,9 +164,62 @@ class Staging:
     def complete(self) -> None:
         """Completes the outputs after the queue has finished, and drops the addresses."""
         for port in self._outputs:
-            if port.host:
+            if port.host and port.pieces:
+                self._read_pieces(port)
+            elif port.host:
                 self._copy(port.host, port.slot, port.size_bytes)
         self.forget()
+
+    def _read_pieces(self, port: _StagedPort) -> None:
+        """Reads an output in pieces, each of which is copied while the next ones are transferred."""
+        import pyopencl as cl
+
+        arrived = []
+        with self._device.state.guard("reading a buffer"):
+            for commands in port.pieces:
+                commands.run(self._queue, finish=False)
+                arrived.append(cl.enqueue_marker(self._queue))
+            self._queue.flush()
+        copied: list[Future[None]] = []
+        try:
+            for event, (start, size_bytes) in zip(arrived, _pieces(port.size_bytes), strict=True):
+                with self._device.state.guard("reading a buffer", after_launch=True):
+                    event.wait()
+                copied.append(
+                    self._threads().submit(self._copy, port.host + start, port.slot + start, size_bytes)
+                )
+        finally:
+            wait(copied)
+
+    def _pieces_of(self, port: _StagedPort) -> tuple[CommandList, ...]:
+        """Returns the commands that transfer the pieces of an input or output."""
+        found = []
+        for start, size_bytes in _pieces(port.size_bytes):
+            transfer = HostTransfer(
+                port.transfer.buffer,
+                size_bytes,
+                offset_bytes=port.transfer.offset_bytes + start,
+                to_device=port.transfer.to_device,
+            )
+            transfer.address = port.slot + start
+            found.append(CommandList(self._device, [transfer]))
+        return tuple(found)
+
+    def _copied_pieces(self, target: int, source: int, size_bytes: int) -> list[Future[None]]:
+        """Copies memory with several threads; returns when each piece is copied, in order."""
+        copiers = self._threads()
+        return [
+            copiers.submit(self._copy, target + start, source + start, length)
+            for start, length in _pieces(size_bytes)
+        ]
+
+    def _threads(self) -> WorkerThreads:
+        if self._copiers is None:
+            count = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
+            self._copiers = WorkerThreads(count, "neurald copies", idle_s=_COPIERS_IDLE_S)
+            # The threads would outlive an object that is not closed.
+            weakref.finalize(self, self._copiers.shutdown, wait=False)
+        return self._copiers
 
     def forget(self) -> None:
         """Drops the addresses of a failed execution. Its outputs are undefined."""
@@ -140,6 +230,8 @@ class Staging:
 
     def close(self) -> None:
         """Releases the pinned memory. The object cannot be used again."""
+        if self._copiers is not None:
+            self._copiers.shutdown()
         for port in (*self._inputs, *self._outputs):
             port.slot = 0
         self.forget()
@@ -181,6 +273,12 @@ class Staging:
             )
         self._area = (buffer, area.base)
         return int(np.asarray(area).ctypes.data)
+
+
+def _pieces(size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yields the start and the length of each piece of a large input or output."""
+    for start in range(0, size_bytes, _PIECE_BYTES):
+        yield start, min(_PIECE_BYTES, size_bytes - start)
 
 
 def _single(ranges: Sequence[BufferRange]) -> list[list[int]]:

@@ -120,9 +120,10 @@ def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int
     """
     if scheme is PaddingScheme.VALID or extent == 1:
         return 0, 0
-    positions = -(-size // stride)
-    # A compiler needs a number, which is the same for many sizes that it does not know.
-    total = max(0, int((positions - 1) * stride + extent - size))
+    # What (ceil(size / stride) - 1) * stride + extent exceeds the size by; a compiler may not know it.
+    total = extent - stride + (-size) % stride
+    if extent < stride:
+        total = max(0, int(total))
     return total // 2, total - total // 2
 
 

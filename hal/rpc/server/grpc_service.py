@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
+from neurald.hal.accounting.events import count_failure
 from neurald.hal.accounting.limits import certificate_user
 from neurald.hal.accounting.pacing import step
 from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
@@ -471,6 +472,9 @@ def _run_or_abort(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
         return call()
     except Exception as error:
         failure = _failure(error)
+    event = count_failure(failure)
+    if event is not None:
+        logger.info("%s of a call: %s", event, failure)
     return abort(context, failure)
 
 

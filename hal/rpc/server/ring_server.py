@@ -19,6 +19,7 @@ from typing import Self
 from msgspec import Struct
 
 from neurald.hal.accounting.account import charging
+from neurald.hal.accounting.events import count_failure
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import Ticket, with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
@@ -471,13 +472,17 @@ class RingServer:
         return self._arena
 
     def _fail(self, error: Error) -> None:
+        event = count_failure(error)
+        if event is not None:
+            logger.info("%s of an execution: %s", event, error)
         self._send(error_packet(self._ring.next_number, error))
         self._ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
     def _complete(self, received: _ReceivedRequest, result: ExecutionResult) -> None:
         traced = self._traced
         if traced is not None:
-            self._ring.put_stamps(Stamps(*traced, time.monotonic_ns()))
+            number, process, arrived, admitted, ended = traced
+            self._ring.put_stamps(Stamps(number, process, arrived, admitted, ended, time.monotonic_ns()))
         has_new_shapes = result.output_shapes != received.shapes
         if has_new_shapes:
             self._send(shapes_packet(self._ring.next_number, result.output_shapes))

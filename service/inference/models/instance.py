@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from neurald.hal.errors import BadData, Error
+from neurald.hal.errors import BadData, Error, ResultCode
 from neurald.hal.lanes.packets import Answer, RunFailure, RunOrder, TensorAt, aligned
 from neurald.service.inference.models.job import InferenceJob, JobOutput, RunRecord
 from neurald.service.inference.models.lane import ServedLane
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 #: How many workers a request is given to, each of which dies before it answers.
 _MAX_ATTEMPTS: Final = 3
+#: How long a request waits after the death of a driver, times the number of its attempts.
+_DRIVER_PAUSE_S: Final = 0.3
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,9 +101,9 @@ class ModelInstance:
         return bool(self._idle) and self.is_ready
 
     @property
-    def is_running(self) -> bool:
-        """True if a run is under way."""
-        return bool(self._busy)
+    def running(self) -> int:
+        """How many runs are under way."""
+        return len(self._busy)
 
     @property
     def pid(self) -> int | None:
@@ -229,11 +231,7 @@ class ModelInstance:
     def _answered(self, lane: ServedLane, answer: Answer, memory: memoryview) -> None:
         batch = self._busy.pop(lane)
         if isinstance(answer, RunFailure):
-            error = ServiceError(
-                Status.CANCELLED if answer.is_cancelled else status_of(answer.code), answer.message
-            )
-            for job in batch.jobs:
-                job.fail(error)
+            self._failed(batch, answer)
         else:
             now = time.perf_counter_ns()
             receipt = answer.receipt
@@ -250,6 +248,22 @@ class ModelInstance:
                 before += job.rows
         self._idle.append(lane)
         self._changed()
+
+    def _failed(self, batch: _Batch, answer: RunFailure) -> None:
+        """Ends the requests of a run that failed; those that a driver's death has failed run again."""
+        again: list[InferenceJob] = []
+        if answer.code == ResultCode.DEAD_OBJECT:
+            again = [job for job in batch.jobs if not job.is_over and job.attempts < _MAX_ATTEMPTS]
+        error = ServiceError(
+            Status.CANCELLED if answer.is_cancelled else status_of(answer.code), answer.message
+        )
+        for job in batch.jobs:
+            if job not in again:
+                job.fail(error)
+        if again:
+            self._statistics.retries += len(again)
+            # The driver is started again meanwhile.
+            self._loop.call_later(_DRIVER_PAUSE_S * again[0].attempts, self._returned, again)
 
     def _finish(
         self,

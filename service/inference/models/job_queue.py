@@ -15,6 +15,9 @@ from neurald.service.inference.protocol.errors import ServiceError, Status
 
 #: How many of the last runs the estimated time of a run is made of.
 _SMOOTHING: Final = 0.1
+#: A request is refused if the time that it probably takes is more than this share of what it may.
+#: Without a margin, many would begin and be stopped just before their end.
+_SHARE: Final = 0.7
 
 
 class JobQueue:
@@ -42,13 +45,14 @@ class JobQueue:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def put(self, job: InferenceJob, now_s: float, *, lanes: int) -> None:
+    def put(self, job: InferenceJob, now_s: float, *, lanes: int, running: int = 0) -> None:
         """Appends a request.
 
         Args:
             job: the request.
             now_s: the time on the loop's clock.
             lanes: how many runs may be under way at once.
+            running: how many are.
 
         Raises:
             ServiceError: too many wait, or so many that this one would be late. To say so at once
@@ -61,9 +65,9 @@ class JobQueue:
                 Status.EXHAUSTED, f"{len(self._jobs)} requests wait for the model already; try again later"
             )
         if job.deadline_s is not None:
-            runs_before = len(self._jobs) / self._run_rows / max(1, lanes)
+            runs_before = (len(self._jobs) / self._run_rows + running) / max(1, lanes)
             expected_s = (runs_before + 1) * self._run_s
-            if now_s + expected_s > job.deadline_s:
+            if expected_s > _SHARE * (job.deadline_s - now_s) and (running or self._jobs):
                 raise ServiceError(
                     Status.EXHAUSTED,
                     f"{len(self._jobs)} requests wait for the model, so that this one would take longer than "
@@ -105,7 +109,7 @@ class JobQueue:
             return [], None
         first = self._jobs[0]
         if self._batch_rows == 1:
-            return [self._jobs.popleft()], None
+            return self._in_time([self._jobs.popleft()], now_s), None
         count, rows = 0, 0
         preferred = 0
         for job in self._jobs:
@@ -123,4 +127,13 @@ class JobQueue:
         if not is_full and preferred and now_s < due_s:
             count = preferred
         taken = [self._jobs.popleft() for _ in range(count)]
-        return [job for job in taken if not job.is_over], None
+        return self._in_time(taken, now_s), None
+
+    def _in_time(self, jobs: Sequence[InferenceJob], now_s: float) -> list[InferenceJob]:
+        """Returns the requests that a run now probably answers in time; refuses the others."""
+        for job in jobs:
+            if job.deadline_s is not None and now_s + self._run_s > job.deadline_s and len(self._jobs):
+                job.fail(
+                    ServiceError(Status.LATE, "the request has waited for longer than leaves time to run it")
+                )
+        return [job for job in jobs if not job.is_over]

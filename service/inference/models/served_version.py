@@ -35,6 +35,8 @@ from neurald.service.manager.state import ModelStatus
 #: The most bytes of an output whose lengths are open that are reserved in advance.
 _OPEN_OUTPUT_BYTES: Final = 1 << 16
 _DRAIN_S: Final = 30.0
+#: How long requests wait for a model that is not ready.
+_PATIENCE_S: Final = 15.0
 #: Request parameters of this service.
 RECEIPT: Final = "receipt"
 _TIMEOUT: Final = "timeout"
@@ -89,6 +91,7 @@ class ServedVersion:
             size=settings.queue_size or queue_size,
         )
         self._timer: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self._loaded: ModelDescription | None = None
         self._inputs: dict[str, int] = {}
         self._outputs: dict[str, int] = {}
@@ -175,11 +178,12 @@ class ServedVersion:
     async def close(self, drain_s: float = _DRAIN_S) -> None:
         """Answers the requests that are there, and ends the workers."""
         self._is_closing = True
-        if len(self._queue) or any(each.is_running for each in self._instances):
+        if len(self._queue) or any(each.running for each in self._instances):
             self._drained = self._loop.create_future()
             await asyncio.wait((self._drained,), timeout=drain_s)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._patience):
+            if timer is not None:
+                timer.cancel()
         for job in self._queue.take_all():
             job.fail(ServiceError(Status.UNAVAILABLE, f"the model {self.name} was unloaded"))
         await asyncio.gather(*(each.close() for each in self._instances))
@@ -222,7 +226,12 @@ class ServedVersion:
         job = self._job(request, encode, timeout_s)
         now_s = self._loop.time()
         try:
-            self._queue.put(job, now_s, lanes=self.settings.lanes * self.settings.instances)
+            self._queue.put(
+                job,
+                now_s,
+                lanes=self.settings.lanes * self.settings.instances,
+                running=sum(each.running for each in self._instances),
+            )
         except ServiceError:
             self.statistics.refused += 1
             raise
@@ -408,17 +417,28 @@ class ServedVersion:
             if due_s is not None:
                 self._timer = self._loop.call_at(due_s, self._dispatch)
                 return
-            if not jobs:
-                break
-            instance.run(jobs)
+            if jobs:
+                instance.run(jobs)
         if all(each.has_given_up for each in self._instances):
-            for job in self._queue.take_all():
-                job.fail(
-                    ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
-                )
-        is_busy = len(self._queue) or any(each.is_running for each in self._instances)
+            self._refuse_waiting()
+        self._limit_patience()
+        is_busy = len(self._queue) or any(each.running for each in self._instances)
         if self._drained is not None and not self._drained.done() and not is_busy:
             self._drained.set_result(None)
+
+    def _limit_patience(self) -> None:
+        """Lets requests wait for a model that is not ready, but not for ever."""
+        if self.is_ready or not len(self._queue):
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+        elif self._patience is None:
+            self._patience = self._loop.call_later(_PATIENCE_S, self._refuse_waiting)
+
+    def _refuse_waiting(self) -> None:
+        self._patience = None
+        for job in self._queue.take_all():
+            job.fail(ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}"))
 
     def _idle_instance(self) -> ModelInstance | None:
         if not len(self._queue):
@@ -427,6 +447,7 @@ class ServedVersion:
 
     def _returned(self, jobs: Sequence[InferenceJob]) -> None:
         self._queue.put_back(jobs)
+        self._loop.call_soon(self._dispatch)
 
     def _expire(self, job: InferenceJob) -> None:
         job.fail(ServiceError(Status.LATE, "the request has taken longer than it may"))

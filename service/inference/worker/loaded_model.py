@@ -13,7 +13,9 @@ from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import kind_of
 from neurald.hal.model.types import DeviceType
+from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.compilation import Compilation
+from neurald.runtime.devices.on_demand import OnDemandDevice
 from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
 from neurald.service.inference.worker.orders import (
     LoadOrder,
@@ -25,6 +27,8 @@ from neurald.service.inference.worker.orders import (
 #: The largest file of a model.
 MAX_MODEL_BYTES: Final = 2 << 30
 _MAX_WARMUPS: Final = 1000
+#: How long one attempt to connect to a driver may take.
+_REVIVAL_S: Final = 5.0
 _TYPES: Final = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU}
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -96,6 +100,21 @@ class LoadedModel:
             if device.is_remote and not getattr(device, "is_alive", True):
                 return ModelHealth(is_ready=False, reason=f"the driver of {device.name} is not running")
         return ModelHealth(is_ready=True)
+
+    def revive(self) -> None:
+        """Connects to drivers that have died, as soon as they run again.
+
+        Raises:
+            Error: one does not run yet.
+        """
+        for step in self.compilation.plan.steps:
+            device = step.device
+            if not device.is_remote or getattr(device, "is_alive", True):
+                continue
+            if isinstance(device, OnDemandDevice):
+                device.status()
+            elif (reconnect := getattr(device, "reconnect", None)) is not None:
+                reconnect(deadline_in(_REVIVAL_S), at_once=True)
 
     def _check_batch(self) -> None:
         """Runs a batch of two, and requires that each output has two entries."""

@@ -165,6 +165,9 @@ class Worker:
             if health.is_ready != was_ready:
                 was_ready = health.is_ready
                 self._report(health)
+            if not health.is_ready:
+                with contextlib.suppress(Error):
+                    self._model.revive()
 
     def _report(self, report: Report) -> None:
         with self._sending, contextlib.suppress(OSError):

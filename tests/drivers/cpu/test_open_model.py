@@ -12,6 +12,7 @@ import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.open_executable import OpenLocation
 from neurald.drivers.cpu.target.target import host_target
 from neurald.hal.device import Artifact, ExecuteOptions
@@ -427,6 +428,7 @@ def check(model: nd.Model, opened: CpuOpenModel, length: int) -> bool:
     variant = opened.for_shapes(shapes_of(model, length))
     if variant is None:
         return False
+    assert isinstance(variant, CpuPreparedModel)
     inputs = given(model, length)
     results = variant.native.run_arrays(inputs)
     for found, wanted in zip(results, expected(model, inputs), strict=True):

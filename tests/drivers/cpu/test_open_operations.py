@@ -15,6 +15,7 @@ import pytest
 from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
 from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import host_target
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Error
@@ -129,7 +130,10 @@ def test_open_lengths_give_the_results_of_references(part: int) -> None:
             ]
             variant = prepared.for_shapes(others)
             wanted = None if variant is None else expected(model, inputs)
-            if variant is None or wanted is None or variant.native.executable.bounded:
+            if not isinstance(variant, CpuPreparedModel) or wanted is None:
+                # `test_strings` compares those with strings.
+                continue
+            if variant.native.executable.bounded:
                 continue
             results = variant.native.run_arrays(inputs)
             for found, each in zip(results, wanted, strict=True):

@@ -330,7 +330,7 @@ def test_open_lengths() -> None:
     open_model = opened(model, (5, 3), (5, 3), (4,))
     reference = nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
     for count, picked in ((2, 9), (5, 4), (700, 333), (3, 2)):
-        arrays = [words(3 * count, seed, vocabulary=5).reshape(count, 3) for seed in range(2)]
+        arrays: list[Array] = [words(3 * count, seed, vocabulary=5).reshape(count, 3) for seed in range(2)]
         arrays.append(np.random.default_rng(count).integers(0, count, picked))
         shapes = [each.shape for each in arrays]
         variant = open_model.for_shapes(shapes)

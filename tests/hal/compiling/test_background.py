@@ -114,3 +114,35 @@ def test_a_process_exits_while_it_compiles_in_the_background() -> None:
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     assert time.monotonic() - started < 50
+
+
+_PRIORITIES = """
+import os, sys, time
+from pathlib import Path
+from support.models.small import add_model
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.hal.compiling import background
+from neurald.hal.compiling.background import BackgroundCompiler
+
+device = CpuDevice()
+own = Path("/proc/self/autogroup")
+before = own.read_text() if own.exists() else ""
+BackgroundCompiler("cpu", device, add_model()).compile()
+(pool,) = background._pools.values()
+group = Path(f"/proc/{pool.process}/autogroup")
+print(os.getpriority(os.PRIO_PROCESS, pool.process), os.getpriority(os.PRIO_PROCESS, 0))
+print(group.read_text().split("nice")[1].strip() if before else background.NICENESS)
+print(os.sched_getscheduler(pool.process) == os.SCHED_BATCH, not before or own.read_text() == before)
+"""
+
+
+def test_applications_have_precedence_also_where_sessions_are_scheduled() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PRIORITIES],
+        env={**bare_environment(), "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["16", "0", "16", "True", "True"]

@@ -34,7 +34,6 @@ WAIT_S = 120.0
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Makes every test start without compiled models, and not wait for the others."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(background, "NICENESS", 10)
 
 
 @pytest.fixture

@@ -131,8 +131,12 @@ def test_few_forms_are_kept(executions: list[Execution]) -> None:
         return len(executions) - before
 
     lengths = tuple(range(1, SIGNATURE_CACHE_SIZE + 1))
-    assert run(*lengths, *lengths) == SIGNATURE_CACHE_SIZE
-    assert run(99, *lengths[1:], 99) == 1
+    assert run(*lengths) == SIGNATURE_CACHE_SIZE
+    # Only lengths that come again are worth an execution of their own.
+    assert run(*lengths) == SIGNATURE_CACHE_SIZE
+    assert run(*lengths, *lengths) == 0
+    assert run(99, 99) == 2
+    assert run(*lengths[1:], 99) == 0
     assert run(1) == 1
 
 

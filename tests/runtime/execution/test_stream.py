@@ -18,7 +18,7 @@ def test_results_are_in_order_and_inputs_are_read_ahead_no_further() -> None:
     compilation = compiled_add()
     taken = 0
 
-    def inputs() -> Iterator[tuple[np.ndarray, ...]]:  # type: ignore[type-arg]
+    def inputs() -> Iterator[tuple[np.ndarray, ...]]:
         nonlocal taken
         for number in range(20):
             taken += 1

@@ -5,9 +5,14 @@ import random
 import re
 from html.parser import HTMLParser
 
+import pytest
 from support.models.graphs import all_but, candidate, chain, model, only, random_graph
+from support.models.small import add_model
 from support.sweeps import sweep
 
+import neurald as nd
+from neurald.drivers.sample.device import create_all
+from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference
 from neurald.hal.records import replace
@@ -170,6 +175,7 @@ def test_json_is_all_of_it() -> None:
         "rejected": [{"device": "gpu:0", "reason": "no rule for MUL"}],
         "after": [0],
         "branches": [],
+        "costs": [],
     }
     assert document["steps"][0]["outputs"][0]["bytes"] == 24
     assert document["shares"][1] == {"device": "gpu:0", "operations": 2, "steps": 2}
@@ -241,3 +247,31 @@ def test_large_models(operations: int) -> None:
     assert len(found.operations) == operations
     assert str(found).count("\n") == operations - 1
     assert found.to_html().count("<rect") == operations
+
+
+def test_costs_and_what_ifs() -> None:
+    """`explain(pin=…)` says what would move, what is predicted, and changes nothing."""
+    builder = nd.CompilationBuilder(add_model((64, 64), operations=3), [nd.devices()[0], create_all()])
+    builder.set_partitioning("min_cost")
+    compilation = builder.finish()
+    explanation = compilation.explain()
+    assert {each.device for each in explanation.operations} == {"cpu"}
+    for operation in explanation.operations:
+        assert [cost.device for cost in operation.costs] == ["cpu", "sample-all"]
+        assert all(cost.seconds and cost.source for cost in operation.costs)
+    assert explanation.predicted_s["the plan"] == min(explanation.predicted_s.values())
+    assert "note: predicted: the plan" in explanation.text()
+    what_if = compilation.explain(pin=nd.pin("sample-all", [1]))
+    assert "operation 1 ADD would move from cpu to sample-all" in map(str, what_if.changes)
+    assert what_if.predicted_before_s == explanation.predicted_s["the plan"]
+    assert what_if.predicted_s["the plan"] > explanation.predicted_s["the plan"]
+    assert "operations would move, and the plan is predicted to take" in what_if.text()
+    assert {each["after"] for each in what_if.to_json()["changes"]} == {"sample-all"}
+    page = what_if.to_html()
+    assert "What would change" in page
+    assert "Predicted times" in page
+    assert compilation.explain() == explanation
+    both = compilation.explain(pin=[nd.pin("sample-all", [0]), nd.pin("sample-all", [2])])
+    assert len(both.changes) >= 2
+    with pytest.raises(BadData, match="no-such-device"):
+        compilation.explain(pin=nd.pin("no-such-device", [0]))

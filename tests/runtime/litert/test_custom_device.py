@@ -40,7 +40,7 @@ def between_sums(*, with_branch: bool = False) -> TfliteModel:
     """
     file = TfliteModel()
     graph = file.subgraph()
-    rows = {} if with_branch else {"shape_signature": (-1, 3)}
+    rows: dict[str, Any] = {} if with_branch else {"shape_signature": (-1, 3)}
     x, one = graph.tensor((2, 3), name="x", **rows), constant(graph, [1.0])
     custom = graph.tensor((2, 3), name="custom", **rows)
     if with_branch:

@@ -126,7 +126,10 @@ def test_errors_are_recorded() -> None:
 
 def test_the_inner_call_is_part_of_the_outer_one() -> None:
     recorder = Recorder(1)
-    describe = lambda arguments, result: ("inner", {})  # noqa: E731
+
+    def describe(arguments: tuple[Any, ...], result: Any) -> tuple[str, dict[str, Any]]:
+        return "inner", {}
+
     inner = recorded("call", describe, is_call=True)(recorder, lambda: None)
     outer = recorded("call", describe, is_call=True)(recorder, inner)
     outer()

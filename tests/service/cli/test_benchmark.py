@@ -272,7 +272,7 @@ def test_where_time_and_memory_go() -> None:
 def test_clients_accuracy_and_drawings(tmp_path: Path) -> None:
     svg, csv, kernels, output = (tmp_path / name for name in ("a.svg", "a.csv", "k.csv", "a.json"))
     result = invoke(
-        *("benchmark", MODEL, *QUICK, "--clients", "1,2", "--reference", "reference", "--histogram"),
+        *("benchmark", str(MODEL), *QUICK, "--clients", "1,2", "--reference", "reference", "--histogram"),
         *("--svg", str(svg), "--csv", str(csv), "--profile-csv", str(kernels), "--output", str(output)),
     )
     assert result.exit_code == 0, result.stderr
@@ -325,7 +325,7 @@ def test_other_runtimes_are_reported() -> None:
 
 
 def test_a_trace_is_written(tmp_path: Path) -> None:
-    for command in (["benchmark", MODEL, *QUICK], ["run", MODEL]):
+    for command in (["benchmark", str(MODEL), *QUICK], ["run", str(MODEL)]):
         path = tmp_path / f"{command[0]}.json"
         assert invoke(*command, "--trace", str(path)).exit_code == 0
         names = [event["name"] for event in json.loads(path.read_text())["traceEvents"]]

@@ -1,5 +1,6 @@
 """Devices with a settable speed: what they compute is right, and how long it takes is simulated."""
 
+import os
 import random
 import threading
 import time
@@ -80,3 +81,22 @@ class SimulatedModel(FakePreparedModel):
         result = self._device.run(self._model, request, lambda: self._right.execute(request, options))
         # The real device's own times would say nothing about the simulated one.
         return replace(result, timing=Timing())
+
+
+#: Seconds of the operation of the devices below; daemons are given it.
+SECONDS_VARIABLE = "SIMULATED_SECONDS"
+
+
+def _one(kind: OperationType) -> SimulatedDevice:
+    seconds = float(os.environ.get(SECONDS_VARIABLE, "0"))
+    return SimulatedDevice(kind.name.lower(), default_s=seconds, supports=(kind,).__contains__)
+
+
+def create_tanh() -> SimulatedDevice:
+    """Creates a device for TANH; `support.devices.simulated:create_tanh` as a driver."""
+    return _one(OperationType.TANH)
+
+
+def create_logistic() -> SimulatedDevice:
+    """Creates a device for LOGISTIC."""
+    return _one(OperationType.LOGISTIC)

@@ -92,7 +92,7 @@ _COPY = re.compile(
     r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\) : "memory"\);'
 )
 _COPY_OR_ZERO = re.compile(
-    r'asm volatile\("cp\.async\.cg\.shared\.global \[%0\], \[%1\], 16, %2;" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\), "r"\(bytes\) : "memory"\);'
+    r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], 16, %2;" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\), "r"\(bytes\) : "memory"\);'
 )
 #: Functions of other instructions, with their names: `..._read`, `..._read_turned`, `..._other`.
 _WARP_FUNCTION = re.compile(

@@ -17,7 +17,7 @@ def is_short_product(v: Vector, expression: Apply) -> bool:
 
     One factor must fit in 16 bits, the other one in 15 bits without a sign.
     """
-    if expression.type is not Scalar.INT32 or v.lanes < 4:
+    if v.target.machine != "x86_64" or expression.type is not Scalar.INT32 or v.lanes < 4:
         return False
     bounds = [bounds_of(each) for each in expression.arguments]
     is_short = all(low >= _SHORT[0] and high <= _SHORT[1] for low, high in bounds)

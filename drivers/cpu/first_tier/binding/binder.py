@@ -28,7 +28,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.DEPTHWISE_CONV_2D,
         T.TFLITE_DEPTHWISE_CONV_2D,
     ),
-    "volumes": (T.TFLITE_CONV_3D,),
+    "volumes": (T.TFLITE_CONV_3D, T.TFLITE_CONV_3D_TRANSPOSE),
     "matrices": (
         T.FULLY_CONNECTED,
         T.TFLITE_FULLY_CONNECTED,
@@ -64,11 +64,13 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.L2_NORMALIZATION,
         T.TFLITE_L2_NORMALIZATION,
     ),
+    "extremes": (T.ARGMAX, T.ARGMIN, T.TFLITE_ARG_MAX, T.TFLITE_ARG_MIN),
     "gather": (
         T.GATHER,
         T.TFLITE_GATHER,
         T.EMBEDDING_LOOKUP,
         T.TFLITE_EMBEDDING_LOOKUP,
+        T.TFLITE_GATHER_ND,
     ),
     "elements": (
         T.RELU,

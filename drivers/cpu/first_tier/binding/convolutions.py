@@ -1,7 +1,7 @@
 """Binds convolutions of images."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -47,16 +47,36 @@ def bind_convolution(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 
 def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds TRANSPOSE_CONV_2D: a convolution for each phase of the output's positions.
-
-    Positions at the same distance from multiples of the strides read the same weights.
-    """
+    """Binds TRANSPOSE_CONV_2D."""
     _expect_nhwc(call)
     from neurald.hal.operations.convolution import transpose_convolution
 
     window, shape = transpose_convolution.geometry(call)
+    before = [padding[0] for padding in window.padding]
+    return transposed(scope, call, scope.constant(call, "filter"), window.stride, before, shape)
+
+
+def transposed(
+    scope: BindingScope,
+    call: Call,
+    filter_: Array,
+    strides: Sequence[int],
+    before: Sequence[int],
+    shape: Sequence[int],
+) -> list[BoundCall]:
+    """Binds a transposed convolution: a convolution for each phase of the output's positions.
+
+    Positions at the same distance from multiples of the strides read the same weights.
+
+    Args:
+        scope: of the operation.
+        call: the operation.
+        filter_: weights of shape (channels, taps along each axis, depth).
+        strides, before: steps, and elements that are cut off before the output, of each axis.
+        shape: of the output.
+    """
     batches, *image, depth = call.shape("input")
-    kind, filter_ = kind_of(call), scope.constant(call, "filter")
+    kind, channels = kind_of(call), shape[-1]
     if kind is Products.HYBRID and batches > 1:
         raise NotBound("images are quantised separately")
     # All positions of an image have the scale of its row.
@@ -65,21 +85,20 @@ def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCa
         kind,
         depth,
         row_length=count_of(call, "input") // batches,
-        repeats=math.prod(shape[1:3]),
+        repeats=math.prod(shape[1:-1]),
         asymmetric=True,
     )
     calls, output = list(given.calls), call.index("output")
     given = FirstFactor(calls=(), argument=given.argument, padded=given.padded, rows=given.rows)
-    itemsize, channels = call.operand("output").type.dtype.itemsize, shape[3]
-    strides = strides_of(shape)
-    for phase in np.ndindex(*window.stride):
+    itemsize, steps = call.operand("output").type.dtype.itemsize, strides_of(shape)
+    for phase in np.ndindex(*strides):
         taken, axes, counts = [], [], []
         for axis, first in enumerate(phase):
-            stride, before = window.stride[axis], window.padding[axis][0]
-            # An output at o is reached from (o + before - tap) / stride.
-            taps = range((first + before) % stride, window.kernel[axis], stride)
+            stride, cut = strides[axis], before[axis]
+            # An output at o is reached from (o + cut - tap) / stride.
+            taps = range((first + cut) % stride, filter_.shape[1 + axis], stride)
             count = len(range(first, shape[1 + axis], stride))
-            head = (first + before - (taps[-1] if taps else 0)) // stride
+            head = (first + cut - (taps[-1] if taps else 0)) // stride
             taken.append(taps)
             counts.append(count)
             axes.append(WindowAxis(image[axis], count, len(taps), 1, 1, -head))
@@ -87,7 +106,9 @@ def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCa
             continue
         if not all(taken):
             raise NotBound("some outputs have no weights")
-        part = filter_[:, taken[0].start :: taken[0].step, taken[1].start :: taken[1].step][:, ::-1, ::-1]
+        # From the last tap to the first.
+        part = filter_[:, *(slice(taps.start, None, taps.step) for taps in taken)]
+        part = np.flip(part, tuple(range(1, part.ndim - 1)))
         positions = batches * math.prod(counts)
         width = width_of(scope, positions)
         taps_here = math.prod(map(len, taken))
@@ -110,9 +131,9 @@ def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCa
                 result,
                 itemsize,
                 lengths,
-                (strides[0], strides[1] * window.stride[0], strides[2] * window.stride[1], 1),
+                (steps[0], *(step * stride for step, stride in zip(steps[1:-1], strides, strict=True)), 1),
                 strides_of(lengths),
-                phase[0] * strides[1] + phase[1] * strides[2],
+                sum(number * step for number, step in zip(phase, steps[1:-1], strict=True)),
                 0,
             )
         )

@@ -104,6 +104,36 @@ def _taking(call: Call, indexes: str, *, run: int, count: int, length: int, repe
     ]
 
 
+def bind_gather_nd(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds GATHER_ND, whose indexes are tuples of numbers for the first axes."""
+    values, output, kind = call.operand("values"), call.operand("output"), call.operand("indices").type
+    shape, depth = call.shape("values"), call.shape("indices")[-1]
+    total = math.prod(output_shape(call))
+    if (values.type, values.scale, values.zero_point) != (output.type, output.scale, output.zero_point):
+        raise NotBound("the types differ")
+    if values.type is OperandType.TENSOR_STRING or kind not in _INDEXES or not total or not math.prod(shape):
+        raise NotBound("the types have no kernel")
+    run = math.prod(shape[depth:]) * values.type.dtype.itemsize
+    size = 1 if run % _WORD_BYTES else _WORD_BYTES
+    # The length of each axis, and runs from one of its elements to the next.
+    axes = [(shape[axis], math.prod(shape[axis + 1 : depth])) for axis in range(depth)]
+    return [
+        BoundCall(
+            function=f"first_gather_nd_{size}_{_INDEXES[kind]}",
+            arguments=(
+                call.index("output"),
+                call.index("values"),
+                call.index("indices"),
+                BoundConstant.of(np.array(axes or [(1, 0)], np.int64)),
+            ),
+            words=(run // size, depth),
+            work_items=total * values.type.dtype.itemsize // run,
+            cost_ns=total / ELEMENTS_PER_NS / 2,
+            messages=(f"{call.name('indices')} has an index outside of {list(shape[:depth])}",),
+        )
+    ]
+
+
 def _messages(call: Call, indexes: str, length: int) -> tuple[str, ...]:
     return (f"{call.name(indexes)} has an index outside of 0 to {length - 1}",)
 
@@ -113,4 +143,5 @@ BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[Bound
     OperationType.TFLITE_GATHER: bind_gather,
     OperationType.EMBEDDING_LOOKUP: bind_lookup,
     OperationType.TFLITE_EMBEDDING_LOOKUP: bind_lookup,
+    OperationType.TFLITE_GATHER_ND: bind_gather_nd,
 }

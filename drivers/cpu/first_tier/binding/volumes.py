@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from neurald.drivers.cpu.first_tier.binding.convolutions import transposed
 from neurald.drivers.cpu.first_tier.binding.products import windowed
-from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
+from neurald.drivers.cpu.first_tier.binding.scope import BindingScope, output_shape
 from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis
-from neurald.drivers.cpu.first_tier.bound_call import BoundCall
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, NotBound
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution import convolution_3d
@@ -29,6 +30,17 @@ def bind_convolution_3d(scope: BindingScope, call: Call) -> list[BoundCall]:
     return windowed(scope, call, weights, axes, call.shape("input")[0] * math.prod(positions))
 
 
+def bind_transposed_convolution_3d(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds CONV_3D_TRANSPOSE without dilations."""
+    filter_, shape = scope.constant(call, "filter"), output_shape(call)
+    _, heads = convolution_3d.window_positions(call, shape[1:4], filter_.shape[:3])
+    if any(each != 1 for each in convolution_3d.steps(call, "dilation")):
+        raise NotBound("taps are dilated")
+    strides = convolution_3d.steps(call, "stride")
+    return transposed(scope, call, np.moveaxis(filter_, 3, 0), strides, heads, shape)
+
+
 BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
     OperationType.TFLITE_CONV_3D: bind_convolution_3d,
+    OperationType.TFLITE_CONV_3D_TRANSPOSE: bind_transposed_convolution_3d,
 }

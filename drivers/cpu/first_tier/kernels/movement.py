@@ -17,6 +17,7 @@ def movement_units(target: Target) -> list[Unit]:
         *(_move(target, size) for size in (1, 2, 4, 8)),
         *(_runs(target, size) for size in (1, 2, 4, 8)),
         *(_gather(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
+        *(_gather_nd(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
         _gather_scaled(target),
     ]
 
@@ -65,9 +66,9 @@ def _runs(target: Target, size: int) -> Unit:
     return kernel.unit()
 
 
-def _row_of(kernel: KernelWriter, index: str, place: str) -> str:
-    """Returns an index, and reports one that is outside; see `_gather`."""
-    single, length = kernel.single, kernel.word(2)
+def _row_of(kernel: KernelWriter, index: str, place: str, length: str) -> str:
+    """Returns an index, and reports one that is not below a length; see `_gather`."""
+    single = kernel.single
     number = kernel.element(single, index, "%index", place)
     number = number if index == "i64" else single.cast("sext", index, number, "i64")
     is_inside = single.compare("ult", "i64", number, length)
@@ -89,9 +90,37 @@ def _gather(target: Target, size: int, index: str) -> Unit:
     with kernel.each_item() as item:
         outer, position = kernel.split(item, count)
         batch, _ = kernel.split(outer, repeats)
-        number = _row_of(kernel, index, kernel.sum(kernel.product(batch, count), position))
+        number = _row_of(kernel, index, kernel.sum(kernel.product(batch, count), position), length)
         source = kernel.product(kernel.sum(kernel.product(outer, length), number), run)
         place = kernel.product(item, run)
+
+        def write(v: Vector, index: str, source: str = source, place: str = place) -> None:
+            value = kernel.element(v, element, "%input", kernel.sum(source, index))
+            store(v, element, value, "%out", kernel.sum(place, index))
+
+        kernel.each_element(v, "0", run, write)
+    return kernel.unit()
+
+
+def _gather_nd(target: Target, size: int, index: str) -> Unit:
+    """Writes the movement of runs of elements whose positions along several axes are in memory.
+
+    Words: elements of a run, and the number of axes. `%axes` has the length of each, and runs from one
+    position to the next. A work item is a run.
+    """
+    kernel = KernelWriter(target, f"first_gather_nd_{size}_{index}", ("out", "input", "index", "axes"))
+    code, single, element = kernel.code, kernel.single, f"i{8 * size}"
+    run, depth = kernel.word(0), kernel.word(1)
+    v = Vector(code, target, target.lanes(size))
+    with kernel.each_item() as item:
+        first = kernel.product(item, depth)
+        with code.loop("0", depth, [("i64", "0")], may_be_empty=True) as axis:
+            at = multiple(code, axis.index, 2)
+            length = kernel.element(single, "i64", "%axes", at)
+            step = kernel.element(single, "i64", "%axes", kernel.sum(at, "1"))
+            number = _row_of(kernel, index, kernel.sum(first, axis.index), length)
+            axis.results = [kernel.sum(axis.carried[0], kernel.product(number, step))]
+        source, place = kernel.product(axis.results[0], run), kernel.product(item, run)
 
         def write(v: Vector, index: str, source: str = source, place: str = place) -> None:
             value = kernel.element(v, element, "%input", kernel.sum(source, index))
@@ -110,7 +139,7 @@ def _gather_scaled(target: Target) -> Unit:
     kernel = KernelWriter(target, "first_gather_scaled", ("out", "input", "index", "scales"))
     run = kernel.word(0)
     with kernel.each_item() as item:
-        number = _row_of(kernel, "i32", item)
+        number = _row_of(kernel, "i32", item, kernel.word(2))
         source, place = kernel.product(number, run), kernel.product(item, run)
         scale = kernel.element(kernel.single, "float", "%scales", number)
 

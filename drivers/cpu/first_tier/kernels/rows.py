@@ -119,7 +119,7 @@ _REDUCTIONS: Final = (
 )
 
 
-def _across(v: Vector, kind: str, how: str, value: str, start: float) -> str:
+def across(v: Vector, kind: str, how: str, value: str, start: float) -> str:
     """Returns what the lanes of a vector are reduced to."""
     if v.lanes == 1:
         return value
@@ -152,7 +152,7 @@ def reduced(
     start = [(v.type(how.total), v.number(how.total, how.start))]
     with code.loop("0", whole, start, step=v.lanes, may_be_empty=True) as loop:
         loop.results = [how.combined(v, loop.carried[0], write(v, loop.index))]
-    partial = _across(v, how.total, how.across, loop.results[0], how.start)
+    partial = across(v, how.total, how.across, loop.results[0], how.start)
     with code.loop(whole, length, [(how.total, partial)], may_be_empty=True) as rest:
         rest.results = [how.combined(single, rest.carried[0], write(single, rest.index))]
     return rest.results[0]

@@ -1,6 +1,7 @@
 """The kernels of the first tier as units to compile."""
 
 from neurald.drivers.cpu.first_tier.kernels.elements import element_units
+from neurald.drivers.cpu.first_tier.kernels.extremes import extreme_units
 from neurald.drivers.cpu.first_tier.kernels.factors import factor_units
 from neurald.drivers.cpu.first_tier.kernels.movement import movement_units
 from neurald.drivers.cpu.first_tier.kernels.pooling import pooling_units
@@ -18,6 +19,7 @@ def library_units(target: Target) -> list[Unit]:
         *factor_units(target),
         *element_units(target),
         *row_units(target),
+        *extreme_units(target),
         *pooling_units(target),
         *resizing_units(target),
         *movement_units(target),

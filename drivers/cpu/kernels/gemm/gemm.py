@@ -98,7 +98,7 @@ class GemmWriter:
         if not isinstance(product.channels, Extent) and tile.lanes > product.channels:
             exists = [lane < product.channels for lane in range(tile.lanes)]
             self._mask = Vector(code, target, tile.lanes).numbers("i1", exists)
-        tiles = estimate(self._units * product.images * self._tiles)
+        tiles = estimate(self._units) * estimate(product.images) * estimate(self._tiles)
         is_prefetched = tiles > 1 and weights.is_panel_major and weights.panel_bytes > 0
         self._prefetched_tiles = tiles if is_prefetched else 0
         self._prefetches_inputs = tiles > 1 and self._is_one_row and not is_prefetched

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.math.packed_bytes import has_packed_bytes
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import ChannelBlock, DepthwisePlan
@@ -98,7 +99,8 @@ class DepthwiseMicroKernel:
         rescaling, code, target = self._epilogue.rescaling, self._code, self._scheme.target
         if rescaling is None:
             return [self._interleaving.in_order(channel_block, each, self.element) for each in totals]
-        is_packed = channel_block.vectors == _PACKED_VECTORS and rescaling.type.size_bytes == 1
+        is_whole = channel_block.vectors == _PACKED_VECTORS and rescaling.type.size_bytes == 1
+        is_packed = is_whole and has_packed_bytes(target)
         scale = rescaling.scaled if is_packed else rescaling.write
         # All rows of a vector are computed while its words are in registers.
         scaled = [

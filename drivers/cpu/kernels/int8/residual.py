@@ -95,7 +95,7 @@ class Residual(Struct, frozen=True, kw_only=True):
         scheme = Scheme(target=target, is_bytes=False)
         start, lower, end, upper = words
         total = scheme.step(code, start, pairs, lower)
-        if target.has_vnni:
+        if target.has_short_dots:
             # A single instruction adds the upper half, multiplied by 1.
             total = scheme.step(code, end, total, v.number("i32", 1 << _HALF))
         else:

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.math.packed_bytes import has_packed_bytes
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position
@@ -199,4 +200,5 @@ def is_packed(plan: ProductPlan, epilogue: QuantizedEpilogue) -> bool:
     rescaling = epilogue.rescaling
     is_bytes = rescaling is not None and rescaling.type.size_bytes == 1
     is_known = epilogue.is_stored or epilogue.residual is not None
-    return plan.scheme.is_bytes and plan.has_pairs and is_bytes and is_known
+    is_packing = plan.scheme.is_bytes and has_packed_bytes(plan.scheme.target)
+    return is_packing and plan.has_pairs and is_bytes and is_known

@@ -67,16 +67,21 @@ class Scheme(Struct, frozen=True, kw_only=True):
         return np.dtype(np.int8 if self.is_bytes else np.int16)
 
     @property
+    def is_one_step(self) -> bool:
+        """True if one instruction multiplies and adds."""
+        return self.target.has_byte_dots if self.is_bytes else self.target.has_short_dots
+
+    @property
     def cycles(self) -> float:
         """Cycles per step."""
-        if self.target.has_vnni:
+        if self.is_one_step:
             return 0.5
         return 1.0 if self.target.vector_bytes > 16 else 1.5
 
     @property
     def spare_registers(self) -> int:
         """Number of registers needed besides sums and weights."""
-        return 1 if self.target.has_vnni else 2
+        return 1 if self.is_one_step else 2
 
     def step(self, code: Instructions, total: str, inputs: str, weights: str) -> str:
         """Computes the sums after a step; all are vectors of i32."""
@@ -84,8 +89,11 @@ class Scheme(Struct, frozen=True, kw_only=True):
         parts = Vector(code, self.target, self.lanes * self.group)
         whole, element = v.type("i32"), parts.type(self.element)
         first, second = (code.value(f"bitcast {whole} {each} to {element}") for each in (inputs, weights))
-        if self.target.has_vnni:
-            name = f"@llvm.x86.avx512.{'vpdpbusd' if self.is_bytes else 'vpdpwssd'}.512"
+        if self.is_one_step:
+            if self.target.machine == "aarch64":
+                name = "@llvm.aarch64.neon.usdot.v4i32.v16i8"
+            else:
+                name = f"@llvm.x86.avx512.{'vpdpbusd' if self.is_bytes else 'vpdpwssd'}.512"
             code.declarations.add(f"declare {whole} {name}({whole}, {element}, {element})")
             return code.fresh(f"call {whole} {name}({whole} {total}, {element} {first}, {element} {second})")
         known = _PAIR_SUMS.get(self.target.name)

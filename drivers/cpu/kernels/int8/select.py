@@ -109,7 +109,7 @@ def is_open(product: WindowedProduct) -> bool:
 
 
 def _scheme(source: Value, target: Target) -> Scheme:
-    return Scheme(target=target, is_bytes=target.has_vnni and source.type in _BYTES)
+    return Scheme(target=target, is_bytes=target.has_byte_dots and source.type in _BYTES)
 
 
 def _epilogue_of(kernel: Kernel, largest: Array, target: Target) -> QuantizedEpilogue:

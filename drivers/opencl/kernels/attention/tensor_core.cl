@@ -10,7 +10,7 @@
 //: The whole function.
 $TEXT
 static inline void ${KERNEL}_copy(__local uchar *to, __global const half *from, const int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"((uint)(ulong)to), "l"((ulong)from), "r"(bytes) : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"((uint)(ulong)to), "l"((ulong)from), "r"(bytes) : "memory");
 }
 static inline void ${KERNEL}_read(uint4 *found, __local const uchar *from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -282,7 +282,7 @@ class _EpilogueWriter:
         """
         loads = Vector4Loads(self.arguments.by_value, self._names, self.row, self.column, length)
         if self.kind == "float":
-            floats = FloatVector(loads)
+            floats = FloatVector(loads, is_rounded=self.stored_as is Scalar.FLOAT16)
             element = floats.value(self._unrounded)
             return None if element is None else (f"(float4)({element})", floats)
         if self.kind == "int":

@@ -31,10 +31,19 @@ class FloatVector:
     Args:
         loads: renders their loads.
         known: texts of expressions, each the same for all four columns.
+        is_rounded: whether results are rounded to FLOAT16. Functions may then have absolute errors of
+            2e-7.
     """
 
-    def __init__(self, loads: Vector4Loads, known: Mapping[Expression, str] | None = None) -> None:
+    def __init__(
+        self,
+        loads: Vector4Loads,
+        known: Mapping[Expression, str] | None = None,
+        *,
+        is_rounded: bool = False,
+    ) -> None:
         self.loads = loads
+        self._is_rounded = is_rounded
         self._texts: dict[Expression, str | None] = {}
         self._texts.update({each: f"(float4)({text})" for each, text in (known or {}).items()})
         self._nesting = BoundedRecursion[str | None](_parts)
@@ -94,6 +103,8 @@ class FloatVector:
         wide = [f"(float4)({text})" for text in texts]
         if op in _INFIX:
             return f"{wide[0]} {_INFIX[op]} {wide[1]}"
+        if op is Op.ERF and self._is_rounded:
+            return f"neurald_erf4({wide[0]})"
         if op in _CALLS:
             return f"{_CALLS[op]}({wide[0]})"
         if op is Op.NEGATE:

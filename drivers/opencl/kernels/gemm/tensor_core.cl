@@ -12,7 +12,7 @@ static inline uint ${KERNEL}_place(const int row, const int chunk) {
   return row * $BYTES + ((chunk ^ $SWIZZLE) << 4);
 }
 static inline void ${KERNEL}_copy(const uint to, const ulong from, const int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
 }
 static inline uint4 ${KERNEL}_read(const uint at) {
   uint4 found;
@@ -71,6 +71,12 @@ $COPY_LEFT
 $COPY_BEGIN
   const int left_row = down + (lane & 15), left_chunk = lane >> 4;
   const int right_row = across + (lane & 7) + ((lane >> 4) << 3), right_chunk = (lane >> 3) & 1;
+$LOOP
+$COPY_END
+$REST_END
+
+//: [loop]
+//: The loop over steps: each is multiplied from local memory.
   for (int step = first; step < last; ++step) {
     asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -101,8 +107,46 @@ $REST_STEP_END
 $COPY_LATE
     stage = stage + 1 == $STAGES ? 0 : stage + 1;
   }
-$COPY_END
-$REST_END
+
+//: [loop_ahead]
+//: The same, where the factors of a part are read while the part before is multiplied. A buffer is
+//: filled again as soon as its last part is read. PARTS is even.
+  uint4 left[2][$WM / 16], right[2][$WN / 16];
+#define NEURALD_READ(to, part) { \
+    const uint left_at = local_at + stage * $STEP, right_at = left_at + $BM * $BYTES; \
+    _Pragma("unroll") for (int i = 0; i < $WM / 16; ++i) \
+      left[to][i] = ${KERNEL}_read(left_at + ${KERNEL}_place(left_row + i * 16, (part) * 2 + left_chunk)); \
+    _Pragma("unroll") for (int j = 0; j < $WN / 16; ++j) \
+      right[to][j] = ${KERNEL}_read(right_at + ${KERNEL}_place(right_row + j * 16, (part) * 2 + right_chunk)); }
+  NEURALD_COPY_LEFT(first + $STAGES - 1, $STAGES - 1)
+  NEURALD_COPY_RIGHT(first + $STAGES - 1, $STAGES - 1)
+  NEURALD_COPIED
+  asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 1) : "memory");
+  barrier(CLK_LOCAL_MEM_FENCE);
+  NEURALD_READ(0, 0)
+#pragma unroll 1
+  for (int step = first; step < last; ++step) {
+#pragma unroll
+    for (int part = 0; part < $PARTS; ++part) {
+      if (part == $PARTS - 1) {
+        asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
+        barrier(CLK_LOCAL_MEM_FENCE);
+        NEURALD_COPY_LEFT(step + $STAGES, stage)
+        NEURALD_COPY_RIGHT(step + $STAGES, stage)
+        NEURALD_COPIED
+        stage = stage + 1 == $STAGES ? 0 : stage + 1;
+      }
+      NEURALD_READ(1 - part % 2, (part + 1) % $PARTS)
+#pragma unroll
+      for (int i = 0; i < $WM / 16; ++i)
+#pragma unroll
+        for (int j = 0; j < $WN / 16; ++j) {
+          ${KERNEL}_multiply(sums[i][2 * j], left[part % 2][i], right[part % 2][j].x, right[part % 2][j].y);
+          ${KERNEL}_multiply(sums[i][2 * j + 1], left[part % 2][i], right[part % 2][j].z, right[part % 2][j].w);
+        }
+    }
+  }
+#undef NEURALD_READ
 
 //: [gather]
 //: Stores the accumulators of a group in local memory.

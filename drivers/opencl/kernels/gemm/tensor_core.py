@@ -76,6 +76,7 @@ class _WarpTiling:
         bytes: of each row in a step.
         stages: the number of steps in local memory.
         split: the number of groups that split the depth.
+        reads_ahead: whether the factors of a step are read while the one before is multiplied.
     """
 
     rows: int
@@ -85,6 +86,7 @@ class _WarpTiling:
     bytes: int
     stages: int
     split: int = 1
+    reads_ahead: bool = False
 
     @property
     def slices(self) -> int:
@@ -106,6 +108,8 @@ class _WarpTiling:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
+#: Elements of a warp's tile up to which several groups are resident on a compute unit.
+_MAX_RESIDENT_WARP = 64 * 32
 #: With at most this many stages, a step is requested before the one that precedes it is multiplied.
 _EARLY_STAGES = 3
 #: Rows and columns of a group, and of a warp.
@@ -213,6 +217,10 @@ def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iter
             bytes=length,
             stages=stages,
         )
+        if warp_rows * warp_columns > _MAX_RESIDENT_WARP:
+            # Only one of these groups is resident, and would wait for what it reads.
+            yield replace(tiling, reads_ahead=True)
+            continue
         steps = -(-product.depth * size // length)
         tiles = tiling.tiles(product) * product.batches
         for split in (1, 2, 3, 4, 6, 8, 12, 16):
@@ -233,6 +241,9 @@ def _cost(tiling: _WarpTiling, product: GemmView, facts: DeviceFacts) -> float:
     read = _WARPS * (tiling.warp_rows + tiling.warp_columns) * tiling.bytes // tiling.slices
     busy = max(bytes_of_step / 40, read / 128, tiling.rows * tiling.columns * tiling.bytes / 8192)
     latency = 60 + 700 / max(1, tiling.stages - 1)
+    if tiling.reads_ahead:
+        # Reads and multiplications overlap.
+        busy *= 0.6
     overhead = 1500 + split_cycles(tiling.rows * tiling.columns, tiling.split) + 30 * tiling.slices
     overlapped = min(waves, max(1, 4 * 48 * 1024 // tiling.scratch_bytes), 4)
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
@@ -307,6 +318,7 @@ def _source(
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
     names |= {**_copies(product, tiling), **_rest(is_split_tf32=is_split_tf32)}
+    names["LOOP"] = _TEMPLATES["loop_ahead" if tiling.reads_ahead else "loop"]
     if tiling.is_stored_by_warp:
         names |= {"FETCH": "", "STORE": store_text(product, after)}
         end = fill(_TEMPLATES["store_by_warp"], **names)
@@ -325,7 +337,7 @@ def _source(
         workspace_bytes=workspace_bytes(product, sums, tiles=tiles, split=tiling.split),
         has_barriers=True,
         label=f"tensor cores{', 3xTF32' if is_split_tf32 else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
-        f" and {tiling.slices}, {tiling.stages} stages",
+        f" and {tiling.slices}, {tiling.stages} stages{', read ahead' if tiling.reads_ahead else ''}",
         operations=kernel.operations,
     )
 

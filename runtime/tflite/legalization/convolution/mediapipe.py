@@ -49,8 +49,8 @@ def transpose_conv_bias(graph: SubgraphBuilder, operator: Operator, _: Options) 
     """Legalizes Convolution2DTransposeBias: input, filter with the output channels first, bias."""
     padding, stride_width, stride_height = _fields(operator, 3)
     scheme = _padding(padding)
-    batches, height, width, _ = known_shape(graph, operator, 0, 4)
-    channels, filter_height, filter_width, _ = known_shape(graph, operator, 1, 4)
+    batches, height, width = known_shape(graph, operator, 0, 4)[:3]
+    channels, filter_height, filter_width = known_shape(graph, operator, 1, 4)[:3]
     if stride_width < 1 or stride_height < 1:
         raise UnsupportedFeature(f"strides {stride_height} and {stride_width}; at least 1 is expected")
     shape = (
@@ -169,7 +169,7 @@ def max_unpool(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes MaxUnpooling2D: each element goes to a position of its window, the others are 0."""
     _require_no_activation(operator)
     batches, rows, columns, channels = known_shape(graph, operator, 0, 4)
-    padding, _, _, width, height = _fields(operator, 5)
+    padding, *_strides, width, height = _fields(operator, 5)
     if _padding(padding) is not PaddingScheme.VALID or min(width, height) < 1:
         raise UnsupportedFeature(
             f"padding {_padding(padding).name} and windows of {height} x {width}; VALID is expected, and "

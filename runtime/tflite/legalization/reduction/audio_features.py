@@ -9,6 +9,7 @@ import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType
+from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite.flexbuffer import FlexMap
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.machinery.steps import constant, known_shape, reshaped, step
@@ -43,7 +44,8 @@ def audio_spectrogram(graph: SubgraphBuilder, operator: Operator, _: Options) ->
         raise UnsupportedFeature(f"{frames} frames of {window} samples; {_MAX_SAMPLES} samples are the most")
     length = 1 << (window - 1).bit_length()
     starts = np.arange(frames, dtype=np.int32)[:, np.newaxis] * stride
-    indexes = graph.vector((starts + np.arange(window, dtype=np.int32)).ravel().tolist())
+    places = (starts + np.arange(window, dtype=np.int32)).ravel()
+    indexes = graph.vector([int(place) for place in places])
     by_channel = step(graph, OperationType.TRANSPOSE, graph.input(operator), graph.vector((1, 0)))
     picked = step(graph, OperationType.GATHER, by_channel, graph.int32(1), indexes)
     hann = 0.5 - 0.5 * np.cos(2 * math.pi * np.arange(window) / window)
@@ -107,18 +109,14 @@ def mfcc(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     reshaped(graph, cepstrum, (channels, frames, coefficients), graph.output(operator))
 
 
-def _product(
-    graph: SubgraphBuilder, rows: int, weights: "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
-) -> int:
+def _product(graph: SubgraphBuilder, rows: int, weights: Array) -> int:
     """Emits the product of rows with weights, whose rows belong to the columns of the result."""
     zeros = constant(graph, np.zeros(len(weights)))
     none = graph.int32(FusedActivation.NONE)
     return step(graph, OperationType.FULLY_CONNECTED, rows, constant(graph, weights), zeros, none)
 
 
-def _mel_weights(
-    bands: int, length: int, rate: int, lowest: float, highest: float
-) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
+def _mel_weights(bands: int, length: int, rate: int, lowest: float, highest: float) -> Array:
     """Returns the weights of a spectrum's frequencies in overlapping triangular bands.
 
     The centres of the bands are at equal distances on the mel scale.
@@ -146,9 +144,10 @@ def _mel_weights(
 
 
 def _mel(
-    frequencies: "np.ndarray[tuple[int], np.dtype[np.float64]]",
-) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    return 1127.0 * np.log1p(frequencies / 700.0)
+    frequencies: Array,
+) -> Array:
+    found: Array = 1127.0 * np.log1p(frequencies / 700.0)
+    return found
 
 
 #: Custom operators by name.

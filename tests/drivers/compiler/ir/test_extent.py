@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neurald.drivers.compiler.ir.extent import Extent, at_least, common_divisor, estimate, integer, is_one
+from neurald.drivers.compiler.ir.extent import (
+    Extent,
+    at_least,
+    common_divisor,
+    estimate,
+    integer,
+    is_one,
+    is_zero,
+)
 from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, ExtentScope
 from neurald.drivers.compiler.ir.extent_terms import AtomKind, Relation
 
@@ -216,3 +224,12 @@ def test_text_is_a_name_and_the_same_in_every_process() -> None:
     assert str(length * 4) == "%extent.b539b418009104a5"
     assert f"add i64 %v1, {length * 4}" == "add i64 %v1, %extent.b539b418009104a5"
     assert scope.named == {"%extent.b539b418009104a5": length * 4}
+
+
+def test_nested_quotients_become_one() -> None:
+    """As sizes are halved by several layers of a network."""
+    (size,) = ExtentScope((67,)).symbols
+    assert ((size + 1) // 2 + 1) // 2 is (size + 3) // 4
+    assert (size // 3 - 2) // 5 is (size - 6) // 15
+    assert not is_zero(size - 67)
+    assert is_zero(size - size * 1)

@@ -26,7 +26,9 @@ TARGET = TARGETS["generic"]
 _PROGRAM = """
 import sys
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.hal.compiling import background
 
+background.NICENESS = 0
 library = CpuDevice().first_tier_library
 assert library.codes(None) is None
 assert library.wait(120)

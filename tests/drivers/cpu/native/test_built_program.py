@@ -5,23 +5,23 @@ from pathlib import Path
 import pytest
 
 from neurald.drivers.cpu.native import built_program as subject
-from neurald.drivers.cpu.native.built_program import FILE, MAGIC, built_program, text_digest
-from neurald.drivers.cpu.native.elf_linker import is_linkable_here
+from neurald.drivers.cpu.native.built_program import FILES, MAGIC, built_program, text_digest
 from neurald.drivers.cpu.native.image import decoded
 from neurald.drivers.cpu.native.llvm import TargetMachine, link_image
 from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name, step_program_text
 from neurald.drivers.cpu.native.thread_pool import StepProgram
+from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.settings import Settings
 
-PATH = Path(subject.__file__).with_name(FILE)
-
-pytestmark = pytest.mark.skipif(not is_linkable_here(), reason="the file is for x86-64")
+pytestmark = pytest.mark.skipif(MACHINE not in FILES, reason="the package has no file for this machine")
 
 
-def test_the_file_is_compiled_from_the_text() -> None:
-    head = MAGIC + text_digest(step_program_text("x86_64"))
-    assert PATH.read_bytes().startswith(head), "run scripts/step_program.py"
+def test_the_files_are_compiled_from_the_text() -> None:
+    for machine, name in FILES.items():
+        head = MAGIC + text_digest(step_program_text(machine))
+        path = Path(subject.__file__).with_name(name)
+        assert path.read_bytes().startswith(head), "run scripts/step_program.py"
     code = built_program()
     assert code is not None
     assert MAGIC not in code
@@ -52,10 +52,10 @@ def test_a_changed_text_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_architecture_compiles_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "is_linkable_here", lambda: False)
+    monkeypatch.setattr(subject, "MACHINE", "riscv64")
     assert built_program() is None
 
 
 def test_without_the_file_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "FILE", "missing.image")
+    monkeypatch.setattr(subject, "FILES", {MACHINE: "missing.image"})
     assert built_program() is None

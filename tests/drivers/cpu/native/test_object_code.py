@@ -52,6 +52,31 @@ def test_a_unit_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert object_codes([unit], TARGET) == code
 
 
+_COMPILE_TWICE = """
+import sys
+from neurald.drivers.cpu.native.llvm import TargetMachine, leave_out_passes
+from neurald.drivers.cpu.target.target import TARGETS
+
+machine, text = TargetMachine.of(TARGETS[sys.argv[1]]), sys.stdin.read()
+before = machine.object_code(text)
+leave_out_passes()
+sys.stdout.write(str(machine.object_code(text) == before))
+"""
+
+
+def test_passes_that_are_left_out_do_nothing_for_a_kernel() -> None:
+    """An option that LLVM does not know would end the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", _COMPILE_TWICE, TARGET.name],
+        input=routine_unit(adding(1, 4)).text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "True"), done.stderr
+
+
 def test_least_recently_used_code_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = object_code._CodeCache()
     monkeypatch.setattr(object_code, "_CODE_CACHE_SIZE", 100)

@@ -8,6 +8,7 @@ import pytest
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
+from neurald.drivers.opencl.runtime import staging as staging_module
 from neurald.drivers.opencl.runtime.launcher import CommandList
 from neurald.drivers.opencl.runtime.staging import BufferRange, Staging, upload
 from neurald.hal.errors import OpFailed, OutOfMemory
@@ -48,6 +49,29 @@ def test_round_trips(device: DeviceContext, limit: int) -> None:
             commands.run(queue)
             staging.complete()
             for source, target in zip(sources, targets[::-1], strict=True):
+                np.testing.assert_array_equal(source, target)
+
+
+def test_large_inputs_and_outputs_are_copied_in_pieces(
+    device: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging_module, "_LARGE_BYTES", 1000)
+    monkeypatch.setattr(staging_module, "_PIECE_BYTES", 300)
+    queue = device.queue()
+    ranges = [region(device, 999), region(device, 1000, 12), region(device, 2411, 1), region(device, 1200)]
+    with Staging(device, queue, ranges, ranges) as staging:
+        if device.facts.kind is DeviceKind.GPU:
+            assert len(staging.writes) == 1
+        commands = CommandList(device, [*staging.writes, *staging.reads])
+        for round_ in range(3):
+            sources = [random_bytes(one.size_bytes) + np.uint8(round_) for one in ranges]
+            targets = [np.zeros_like(source) for source in sources]
+            for index, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                staging.set_input(index, source.ctypes.data)
+                staging.set_output(index, target.ctypes.data)
+            commands.run(queue)
+            staging.complete()
+            for source, target in zip(sources, targets, strict=True):
                 np.testing.assert_array_equal(source, target)
 
 

@@ -109,7 +109,29 @@ def test_requests_that_would_be_late_are_refused_at_once(loop: asyncio.AbstractE
     queue.put(job(loop, deadline_s=2.0), 0.0, lanes=1)
     with pytest.raises(ServiceError, match="longer than it may"):
         queue.put(job(loop, deadline_s=0.5), 0.0, lanes=1)
-    queue.put(job(loop, deadline_s=0.5), 0.0, lanes=4)
+    queue.put(job(loop, deadline_s=0.6), 0.0, lanes=4)
+
+
+def test_runs_under_way_count(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1)
+    queue.ran(0.1, 1)
+    # Alone, a request is tried whatever the estimate says.
+    queue.put(job(loop, deadline_s=0.05), 0.0, lanes=1)
+    assert queue.take(0.0)[0]
+    with pytest.raises(ServiceError):
+        queue.put(job(loop, deadline_s=0.25), 0.0, lanes=1, running=1)
+    queue.put(job(loop, deadline_s=0.25), 0.0, lanes=2, running=1)
+
+
+def test_requests_that_have_no_time_left_are_not_begun(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1)
+    queue.ran(0.1, 1)
+    late, other = job(loop, deadline_s=1.0), job(loop)
+    queue.put(late, 0.0, lanes=1)
+    queue.put(other, 0.0, lanes=1)
+    assert queue.take(0.95) == ([], None)
+    assert isinstance(late.future.exception(), ServiceError)
+    assert queue.take(0.95)[0] == [other]
 
 
 def test_requests_of_a_dead_worker_come_first(loop: asyncio.AbstractEventLoop) -> None:

@@ -127,3 +127,25 @@ def test_rows_of_tables(target: str, kind: nd.OperandType) -> None:
     check(model, target, inputs=[np.array([0, 8, 3, 3, 1, 7], np.int32)])
     with pytest.raises(nd.OpFailed, match="has an index outside of 0 to 8"):
         results(prepared(model, target), model, [np.array([0, 8, 3, 3, 1, 9], np.int32)])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("index", [INT32, nd.OperandType.TENSOR_INT64], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_runs_at_several_axes(target: str, kind: nd.OperandType, index: nd.OperandType, depth: int) -> None:
+    build, rng, shape = LayerBuilder(0), np.random.default_rng(0), (4, 3, 5)
+    scale = {"scale": 0.1, "zero_point": 2} if kind is SIGNED else {}
+    given = build.operand(kind, shape, **scale)
+    indexes = build.operand(index, (2, 7, depth))
+    output = build.operand(kind, (2, 7, *shape[depth:]), **scale)
+    model = build.model(nd.OperationType.TFLITE_GATHER_ND, [given, indexes], output, [given, indexes])
+    numbers = np.stack([rng.integers(0, shape[axis], (2, 7)) for axis in range(depth)], -1)
+    numbers = numbers.astype(index.dtype)
+    check(model, target, threads=2, inputs=[values(rng, kind, shape), numbers])
+    for axis in range(depth):
+        for wrong in (-1, shape[axis], 1 << 30):
+            changed = numbers.copy()
+            changed[1, 6, axis] = wrong
+            with pytest.raises(nd.OpFailed, match="has an index outside of"):
+                results(prepared(model, target), model, [values(rng, kind, shape), changed])

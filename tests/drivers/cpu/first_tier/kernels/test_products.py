@@ -229,6 +229,24 @@ def test_volumes(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(("padding", "strides"), [(1, (1, 2, 2)), (2, (2, 1, 3)), (1, (1, 1, 1))])
+def test_transposed_volumes(target: str, padding: int, strides: tuple[int, int, int]) -> None:
+    build, image, kernel = LayerBuilder(0), (2, 3, 4), (2, 3, 3)
+    given = build.operand(FLOAT, (2, *image, 5))
+    weights = build.constant(FLOAT, values(build.rng, FLOAT, (*kernel, 9, 5)))
+    bias = build.constant(FLOAT, values(build.rng, FLOAT, (9,)))
+    volume = tuple(
+        length * stride if padding == 1 else (length - 1) * stride + taps
+        for length, stride, taps in zip(image, strides, kernel, strict=True)
+    )
+    output = build.operand(FLOAT, (2, *volume, 9))
+    shape = build.constant(INT32, np.array([2, *volume, 9], np.int32))
+    inputs = [shape, given, weights, bias, *map(build.scalar, (padding, *strides, 1, 1, 1, 0))]
+    model = build.model(nd.OperationType.TFLITE_CONV_3D_TRANSPOSE, inputs, output, [given])
+    check(model, target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
 def test_layers_with_variable_weights(target: str) -> None:
     for rows, depth, channels in ((1, 5, 3), (9, 16, 33)):
         build = LayerBuilder(0)

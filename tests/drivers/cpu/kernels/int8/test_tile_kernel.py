@@ -1,6 +1,5 @@
 """Products with tile registers give the results of the interpreted graph."""
 
-import ctypes
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.select import routine_for
-from neurald.drivers.cpu.target import target as targets
 from neurald.drivers.cpu.target.target import TARGETS, runs_here
 
 AMX = TARGETS["amx"]
@@ -157,18 +155,3 @@ def test_the_configuration_has_the_shape_of_each_register() -> None:
     assert columns == [64] * 8
     # Four tiles of sums and two of inputs have 13 positions each, two of weights 16 words.
     assert rows == [13] * 6 + [16] * 2
-
-
-def test_without_permission_the_target_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Library:
-        def syscall(self, *_: int) -> int:
-            return -1
-
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: Library())
-    monkeypatch.setattr(targets, "_flags", lambda: AMX.needs)
-    targets._may_use_tiles.cache_clear()
-    try:
-        assert not runs_here(AMX)
-        assert runs_here(TARGETS["avx512vnni"])
-    finally:
-        targets._may_use_tiles.cache_clear()

@@ -9,6 +9,7 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate_kernel
 from neurald.drivers.compiler.ir.expression import Expression, apply, load, select
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.product_stacking import stack_products
 from neurald.drivers.opencl.kernels.select import candidates
@@ -66,6 +67,25 @@ def test_every_batch_has_its_epilogue() -> None:
     expected = evaluate_kernel(kernel, {given: array, **constants})
     result, _ = bench.run(source, {given: array})
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_error_function_of_values_that_are_rounded() -> None:
+    """It may be less exact, but not by more than the rounding."""
+    assert FACTS is not None
+    builder, bench = GraphBuilder(), Bench(FACTS.handle)
+    source = builder.input(64, 4)
+    sums = builder.matrix_product(source, builder.constant(np.eye(4, dtype=np.float32)))
+    graph = builder.finish(
+        builder.compute(sums.shape, lambda *at: apply(Op.ERF, load(sums, at)).to(Scalar.FLOAT16))
+    )
+    (kernel,) = fuse(graph, is_row_wise=lambda _: True).kernels
+    array = np.linspace(-6, 6, 256, dtype=np.float32).reshape(64, 4)
+    found = candidates(kernel, gpu(), relaxed=False)[0]
+    assert "neurald_erf4" in found.text
+    constants = {value: value.constant for value in kernel.inputs if value.constant is not None}
+    expected = evaluate_kernel(kernel, {source: array, **constants})
+    result, _ = bench.run(found, {source: array})
+    np.testing.assert_allclose(result, expected, rtol=2**-10, atol=1e-6)
 
 
 def test_conditions_that_differ_between_columns_are_computed_one_by_one() -> None:

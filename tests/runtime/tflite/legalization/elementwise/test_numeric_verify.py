@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ REFERENCE = np.array([[0.5, 1, 7], [-3, 0, 2]], np.float32)
     [("INT8", 3, np.int8), ("UINT8", 3, np.uint8), ("INT16", 0, np.int16), ("FLOAT16", 0, np.float16)],
 )
 def test_differences_are_returned(tmp_path: Path, kind: str, zero_point: int, dtype: type) -> None:
-    values = np.array([[1, 2, 3], [4, 5, 6]], dtype)
+    values: np.ndarray[Any, Any] = np.array([[1, 2, 3], [4, 5, 6]], dtype)
     real = values.astype(np.float32)
     real = real if kind == "FLOAT16" else (real - zero_point) * np.float32(0.5)
     (found,) = results_of(numeric_verify(kind, zero_point), tmp_path, values, REFERENCE)

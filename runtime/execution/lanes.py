@@ -1,0 +1,22 @@
+"""Lanes of work in the background: each is a thread that does one piece after another."""
+
+from typing import TYPE_CHECKING, Final
+
+from neurald.hal.process.fork import forkable_lock
+
+if TYPE_CHECKING:
+    from neurald.hal.execution.background import BackgroundWorker
+
+_lock: Final = forkable_lock()
+_lanes: "Final[dict[str, BackgroundWorker]]" = {}
+
+
+def lane(name: str) -> "BackgroundWorker":
+    """Returns the lane of a device, or of another kind of work, for all compilations of the process."""
+    from neurald.hal.execution.background import BackgroundWorker  # imports much
+
+    with _lock:
+        found = _lanes.get(name)
+        if found is None:
+            found = _lanes[name] = BackgroundWorker(max_waiting=0)
+        return found

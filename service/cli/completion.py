@@ -1,0 +1,38 @@
+"""Completes names on the command line. Nothing is started or asked for it."""
+
+
+def device_names(incomplete: str) -> list[str]:
+    """Returns the drivers that are installed, and the devices whose daemons have sockets here."""
+    from neurald.hal.process.runtime_directory import runtime_directory
+
+    try:
+        served = sorted(path.stem for path in runtime_directory().glob("*.sock") if path.stem != "manager")
+    except OSError:
+        served = []
+    drivers = driver_names("")
+    addresses = [f"unix://{runtime_directory()}/{name}.sock" for name in served]
+    return [name for name in (*drivers, *addresses) if name.startswith(incomplete)]
+
+
+def driver_names(incomplete: str) -> list[str]:
+    """Returns the drivers that are installed."""
+    from neurald.hal.registry import driver_names as installed
+
+    return [name for name in installed() if name.startswith(incomplete)]
+
+
+def policy_names(incomplete: str) -> list[str]:
+    """Returns the ways to split a model."""
+    return [name for name in ("min_cost", "android", "tengine") if name.startswith(incomplete)]
+
+
+def startup_names(incomplete: str) -> list[str]:
+    """Returns the ways to start."""
+    return [name for name in ("instant", "optimized") if name.startswith(incomplete)]
+
+
+def operation_names(incomplete: str) -> list[str]:
+    """Returns the operations."""
+    from neurald.hal.model.operation_type import OperationType
+
+    return [each.name for each in OperationType if each.name.startswith(incomplete.upper())]

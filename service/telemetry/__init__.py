@@ -1,0 +1,1 @@
+"""Metrics of the service manager and of the drivers that it supervises."""

@@ -1,0 +1,37 @@
+import re
+
+import pytest
+from support.daemon.command_line import invoke
+
+from neurald.service.cli import completion
+
+
+def test_names_are_completed() -> None:
+    assert "cpu" in completion.device_names("")
+    assert completion.device_names("cp") == ["cpu"]
+    assert completion.driver_names("ref") == ["reference"]
+    assert completion.policy_names("m") == ["min_cost"]
+    assert completion.startup_names("") == ["instant", "optimized"]
+    assert "CONV_2D" in completion.operation_names("conv_2")
+
+
+def test_sockets_of_daemons_are_completed(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("r")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    (folder / "neurald").mkdir()
+    for name in ("manager.sock", "npu.sock"):
+        (folder / "neurald" / name).touch()
+    assert completion.device_names("unix:") == [f"unix://{folder}/neurald/npu.sock"]
+
+
+@pytest.mark.parametrize(
+    "words", ["run m.tflite --device ", "driver ", "explain m.tflite --device ", "benchmark --device "]
+)
+def test_shells_are_answered(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_NEURALD_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"neurald {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) + 1))
+    result = invoke()
+    assert re.search(r"^cpu$", result.stdout, re.MULTILINE)
