@@ -299,6 +299,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/validation/request_rules.py": "tests/hal/validation/test_model_rules.py",
     "runtime/metrics.py": "tests/hal/accounting/test_events.py",
     "runtime/tracing/kernel_spans.py": "tests/runtime/tracing/test_trace.py",
+    "runtime/tracing/otlp.py": "tests/runtime/tracing/test_trace.py",
     "runtime/tracing/perfetto.py": "tests/runtime/tracing/test_trace.py",
     "runtime/tracing/span.py": "tests/runtime/tracing/test_trace.py",
     "runtime/tracing/trace_points.py": "tests/runtime/tracing/test_trace.py",
