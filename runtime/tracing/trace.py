@@ -1,6 +1,7 @@
 """Traces: `with neurald.trace("calls.json"):` records what the library does."""
 
 import os
+import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -8,12 +9,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from neurald.hal.errors import BadState, Error
+from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.records import replace
 from neurald.runtime.tracing.kernel_spans import with_kernels
+from neurald.runtime.tracing.otlp import otlp_document
 from neurald.runtime.tracing.perfetto import trace_document
 from neurald.runtime.tracing.span import Recorder, Span
 from neurald.runtime.tracing.trace_points import install
+
+#: Of files for collectors of OpenTelemetry.
+OTLP_SUFFIX: Final = ".otlp.json"
+_TRACE_ID: Final = re.compile("(?!0{32})[0-9a-f]{32}")
 
 _lock: Final = threading.Lock()
 _under_way: list["Trace"] = []
@@ -23,14 +29,21 @@ class Trace:
     """Records the calls of this process, and what daemons on this host do for them. A context manager.
 
     Args:
-        path: the file that is written at the end, for Perfetto or chrome://tracing; None for none.
+        path: the file that is written at the end, for Perfetto or chrome://tracing, or with the suffix
+            `.otlp.json` for collectors of OpenTelemetry; None for none.
+        trace_id: identifies the trace, see below; None for a new one.
 
     Attributes:
-        trace_id: identifies the trace, as 32 hexadecimal digits, like those of W3C's trace context.
+        trace_id: 32 hexadecimal digits, like those of W3C's trace context.
+
+    Raises:
+        BadData: `trace_id` is something else.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self.trace_id = secrets.token_hex(16)
+    def __init__(self, path: str | os.PathLike[str] | None = None, trace_id: str | None = None) -> None:
+        if trace_id is not None and not _TRACE_ID.fullmatch(trace_id):
+            raise BadData(f"trace_id is {trace_id!r}; 32 hexadecimal digits in lower case are expected")
+        self.trace_id = secrets.token_hex(16) if trace_id is None else trace_id
         self._path = None if path is None else Path(path)
         self._recorder = Recorder(os.getpid())
         self._uninstall: Callable[[], None] | None = None
@@ -54,7 +67,11 @@ class Trace:
                 _under_way.remove(self)
         self._spans = _without_objects(with_kernels(self._recorder.spans(), _profile))
         if self._path is not None:
-            self._path.write_bytes(trace_document(self._spans, self.trace_id, self._recorder.dropped))
+            if self._path.name.endswith(OTLP_SUFFIX):
+                document = otlp_document(self._spans, self.trace_id)
+            else:
+                document = trace_document(self._spans, self.trace_id, self._recorder.dropped)
+            self._path.write_bytes(document)
 
     @property
     def spans(self) -> Sequence[Span]:
@@ -82,16 +99,19 @@ class Trace:
         return covered / total if total else 0.0
 
 
-def trace(path: str | os.PathLike[str] | None = None) -> Trace:
+def trace(path: str | os.PathLike[str] | None = None, *, trace_id: str | None = None) -> Trace:
     """Records what the library does during a `with` block.
 
     Args:
-        path: the file that is written at the end, for https://ui.perfetto.dev or chrome://tracing.
+        path: the file that is written at the end, for https://ui.perfetto.dev or chrome://tracing; with
+            the suffix `.otlp.json` for collectors of OpenTelemetry.
+        trace_id: of a trace that this one is part of, as 32 hexadecimal digits; None for a new one.
 
     Raises:
+        BadData: `trace_id` is something else.
         BadState: when the block is entered while another trace is taken.
     """
-    return Trace(path)
+    return Trace(path, trace_id)
 
 
 def _by_call(spans: Sequence[Span]) -> dict[int, list[Span]]:

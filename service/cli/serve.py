@@ -85,6 +85,7 @@ def serve(
         typer.Option(
             "--repository",
             "--model-repository",
+            "--models",
             metavar="FOLDER",
             help="The models to serve: .tflite files, and folders in Triton's layout. May be repeated.",
             show_default=False,

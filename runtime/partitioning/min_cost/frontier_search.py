@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem
 
 #: How many states are kept at each operation.
-MAX_STATES: Final = 16
+MAX_STATES: Final = 8
 #: How many operations a frontier has at most.
 MAX_FRONTIER: Final = 6
 

@@ -139,6 +139,10 @@ class PlacementProblem:
                     seconds += value.out[device]
         return seconds
 
+    def least_sequential(self) -> float:
+        """Returns what a plan of several steps takes at least, if they run one after another."""
+        return sum(map(min, self.costs)) + sum(sorted(self.launches[: self.device_count])[:2])
+
     def drained(self, choice: Choice) -> list[tuple[int, list[int]]]:
         """Returns the steps of a choice, each with its device, as Android's queues form them.
 

@@ -75,8 +75,7 @@ def find_plan(
         plans.append((seconds, choice, steps))
     if problem.count <= MAX_EXACT:
         return _exact(problem, plans, predicted, max_nodes)
-    cheapest = [min(range(len(costs)), key=costs.__getitem__) for costs in problem.costs]
-    if tuple(cheapest) not in known or problem.has_transfers:
+    if min((plan[0] for plan in plans), default=math.inf) > problem.least_sequential():
         choice = frontier_search.search(problem)
         if tuple(choice) not in known:
             steps = problem.drained(choice)

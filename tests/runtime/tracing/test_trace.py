@@ -191,3 +191,34 @@ def test_coverage() -> None:
         span("call", 0, 100, call=3),
     ]
     assert trace.coverage() == (50 + 10) / 200
+
+
+def test_a_file_for_opentelemetry(tmp_path: Path) -> None:
+    path, identity = tmp_path / "t.otlp.json", "0af7651916cd43dd8448eb211c80319c"
+    compilation = compiled(nd.open_device("reference"))
+    before = time.time_ns()
+    with nd.trace(path, trace_id=identity) as trace:
+        compilation.run(IMAGE)
+        with contextlib.suppress(BadData):
+            compilation.run()
+    (resource,) = json.loads(path.read_text())["resourceSpans"]
+    spans = resource["scopeSpans"][0]["spans"]
+    assert {span["traceId"] for span in spans} == {identity}
+    assert len({span["spanId"] for span in spans}) == len(spans) == len(trace.spans)
+    assert all(len(span["spanId"]) == 16 for span in spans)
+    by_id = {span["spanId"]: span for span in spans}
+    assert [span["name"] for span in spans if "parentSpanId" not in span] == ["run", "run"]
+    for span in spans:
+        # A clock that is set changes both by the same amount at most.
+        assert before - 10**10 < int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"])
+        if "parentSpanId" in span:
+            parent = by_id[span["parentSpanId"]]
+            assert int(parent["startTimeUnixNano"]) <= int(span["startTimeUnixNano"])
+            assert int(span["endTimeUnixNano"]) <= int(parent["endTimeUnixNano"])
+    assert [span["status"]["code"] for span in spans if "status" in span] == [2]
+
+
+@pytest.mark.parametrize("wrong", ["", "0" * 32, "A" * 32, "1" * 31])
+def test_wrong_identities_of_traces(wrong: str) -> None:
+    with pytest.raises(BadData, match="32 hexadecimal digits"):
+        nd.trace(trace_id=wrong)
