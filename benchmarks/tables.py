@@ -38,6 +38,7 @@ _ORDER = (
     "cpu_busy",
     "cpu_cycles",
     "opencl",
+    "opencl_batches",
     "ipc_calls",
     "ipc_calls_busy",
     "ipc_clients",

@@ -655,9 +655,7 @@ class Compilation:
             outputs = self._quick_runs.run(arrays)
         return self._run(arrays) if outputs is None else outputs
 
-    def stream(
-        self, inputs: Iterable[Sequence[Any]], depth: int = 4
-    ) -> Generator[list[np.ndarray[Any, Any]], None, None]:
+    def stream(self, inputs: Iterable[Sequence[Any]], depth: int = 4) -> Generator[list[Array], None, None]:
         """Yields the outputs for a sequence of inputs, in order, with several runs at once.
 
         Steps on different devices then work at the same time, each for another run. Inputs are

@@ -58,7 +58,8 @@ class _Writer:
         if layer.weights is not None:
             inputs += self._constants(layer)
         if layer.kind == "RESHAPE":
-            shape = np.array(layer.value.shape, np.int32)
+            # For any number of images.
+            shape = np.array([-1, *layer.value.shape[1:]], np.int32)
             inputs.append(self._tensor(shape.shape, "INT32", data=shape))
         options, values = _options(layer)
         self._graph.operator(layer.kind, inputs, (self._tensors[layer],), options, **values)
@@ -103,6 +104,6 @@ def _options(layer: Layer) -> tuple[str, dict[str, Any]]:
         "ADD": ("AddOptions", activation),
         "MAX_POOL_2D": ("Pool2DOptions", {"Padding": _SAME, **window, **activation}),
         "AVERAGE_POOL_2D": ("Pool2DOptions", {"Padding": _VALID, **window, **activation}),
-        "RESHAPE": ("ReshapeOptions", {"NewShape": list(layer.value.shape)}),
+        "RESHAPE": ("ReshapeOptions", {"NewShape": [-1, *layer.value.shape[1:]]}),
     }
     return tables[layer.kind]

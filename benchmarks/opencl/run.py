@@ -24,13 +24,12 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
-from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.hal.device import Artifact, PrepareOptions
+from neurald.drivers.opencl.device import create
 from neurald.hal.records import replace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from engines import KeepingDevice, median_us
 from networks import NETWORKS, Network, tflite_file
 from result_file import Cell, Column, Result, Table, circumstances, write
 
@@ -38,7 +37,6 @@ from result_file import Cell, Column, Result, Table, circumstances, write
 _TYPES = {"fp32": np.float32, "relaxed": np.float32, "int8": np.int8}
 _TORCHVISION = {"mobilenet_v2": "mobilenet_v2", "resnet_50": "resnet50"}
 _TOKEN = bytes(32)
-_WARM_UP_S = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,29 +74,6 @@ class Figure:
     preparation: Preparation | None = None
 
 
-def median_us(run: Callable[[], object], runs: int) -> float:
-    """Returns the median of this many runs, after half a second of warm-up to raise clocks."""
-    started = time.perf_counter()
-    while time.perf_counter() - started < _WARM_UP_S:
-        run()
-    times = []
-    for _ in range(runs):
-        started = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - started)
-    return float(np.median(times)) * 1e6
-
-
-class _Device(OpenClDevice):
-    """Device that keeps the model it prepared last."""
-
-    prepared: OpenClPreparedModel
-
-    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
-        self.prepared = super().prepare_model_from_cache(artifact, options)
-        return self.prepared
-
-
 def neurald_figures(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
     """Measures the OpenCL driver, from a cold and a warm cache."""
     model = nd.load_tflite(path)
@@ -107,7 +82,7 @@ def neurald_figures(path: Path, network: Network, precision: str, runs: int) -> 
     with tempfile.TemporaryDirectory() as cache:
         prepared = []
         for _ in range(2):
-            device = _Device(create().facts)
+            device = KeepingDevice(create().facts)
             builder = nd.CompilationBuilder(model, devices=[device])
             builder.set_caching(cache, _TOKEN)
             started = time.perf_counter()

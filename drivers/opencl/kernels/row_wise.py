@@ -109,7 +109,7 @@ def _text(rows: _Rows, width: int) -> str | None:
     lines = []
     for number, reduction in enumerate(rows.reductions):
         along = axis(math.prod(each.extent for each in reduction.axes), "along")
-        where = dict(
+        where: dict[Expression, Expression] = dict(
             zip(
                 reduction.axes, delinearize(along, tuple(each.extent for each in reduction.axes)), strict=True
             )

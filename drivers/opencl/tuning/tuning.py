@@ -120,7 +120,7 @@ class Tuner:
         launched = {
             number
             for number, sources in enumerate(tried)
-            if not self._is_resident or is_launched(sources[:1], self._device.facts)
+            if not self._is_resident or is_launched(sources, self._device.facts)
         }
         if launched & members:
             # The times of a chain and of its members are compared.
