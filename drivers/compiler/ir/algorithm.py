@@ -191,8 +191,8 @@ class StringSearch(Struct, frozen=True, kw_only=True):
     """Looks up strings in a hash table of keys.
 
     Inputs: references (`neurald.drivers.compiler.ir.string_references`), INT64 (count,); and a table
-    (`neurald.drivers.compiler.lowering.machinery.string_table`): places, INT32; ends, INT64; and
-    characters, UINT8, at least one. Output: INT32 (count,), the numbers of the keys that are equal to
+    (`neurald.drivers.compiler.lowering.machinery.string_table`): places, INT32; keys, INT64; and
+    characters, UINT8, at least eight. Output: INT32 (count,), the numbers of the keys that are equal to
     the strings; the number of keys for others. Damaged tables yield any of these numbers.
     """
 

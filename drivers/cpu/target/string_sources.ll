@@ -26,34 +26,36 @@ missing:
   ret ptr %empty
 }
 
-; Returns true if as many bytes at one address as at the other are equal.
+; Returns the word at an offset in a string, without the bytes behind the string. The word is read as a
+; whole: strings begin at multiples of 8 bytes, and memory ends at such multiples.
+define internal i64 @${PREFIX}_word(ptr %bytes, i64 %at, i64 %length) nounwind alwaysinline {
+  %p.word = getelementptr i8, ptr %bytes, i64 %at
+  %word = load i64, ptr %p.word, align 8
+  %left = sub i64 %length, %at
+  %is.whole = icmp uge i64 %left, 8
+  %bits = shl i64 %left, 3
+  %bits.used = and i64 %bits, 63
+  %above = shl i64 -1, %bits.used
+  %mask = xor i64 %above, -1
+  %part = and i64 %word, %mask
+  %found = select i1 %is.whole, i64 %word, i64 %part
+  ret i64 %found
+}
+
+; Returns true if two strings of the same length are equal.
 define internal i1 @${PREFIX}_equal(ptr %one, ptr %other, i64 %length) nounwind {
 entry:
   br label %test
 test:
-  %at = phi i64 [ 0, %entry ], [ %next, %word ]
+  %at = phi i64 [ 0, %entry ], [ %next, %compare ]
+  %more = icmp ult i64 %at, %length
+  br i1 %more, label %compare, label %yes
+compare:
+  %word.one = call i64 @${PREFIX}_word(ptr %one, i64 %at, i64 %length)
+  %word.other = call i64 @${PREFIX}_word(ptr %other, i64 %at, i64 %length)
   %next = add i64 %at, 8
-  %is.whole = icmp ule i64 %next, %length
-  br i1 %is.whole, label %word, label %test.byte
-word:
-  %p.word = getelementptr i8, ptr %one, i64 %at
-  %word.one = load i64, ptr %p.word, align 1
-  %p.word.other = getelementptr i8, ptr %other, i64 %at
-  %word.other = load i64, ptr %p.word.other, align 1
   %is.same = icmp eq i64 %word.one, %word.other
   br i1 %is.same, label %test, label %no
-test.byte:
-  %place = phi i64 [ %at, %test ], [ %place.next, %byte ]
-  %more = icmp ult i64 %place, %length
-  br i1 %more, label %byte, label %yes
-byte:
-  %p.byte = getelementptr i8, ptr %one, i64 %place
-  %byte.one = load i8, ptr %p.byte
-  %p.byte.other = getelementptr i8, ptr %other, i64 %place
-  %byte.other = load i8, ptr %p.byte.other
-  %place.next = add i64 %place, 1
-  %is.same.byte = icmp eq i8 %byte.one, %byte.other
-  br i1 %is.same.byte, label %test.byte, label %no
 yes:
   ret i1 true
 no:

@@ -13,8 +13,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: The factor of the hash, and the bits by which words are shifted to mix them.
 MULTIPLIER: Final = 0x9E37_79B9_7F4A_7C15
 SHIFT: Final = 32
-_MASK: Final = (1 << 64) - 1
+HASH_BITS: Final = 64
+_MASK: Final = (1 << HASH_BITS) - 1
 _WORD_BYTES: Final = 8
+#: How many of `StringTable.keys` belong to a key.
+KEY_NUMBERS: Final = 2
 
 
 class StringTable(Struct, frozen=True, kw_only=True):
@@ -22,29 +25,34 @@ class StringTable(Struct, frozen=True, kw_only=True):
 
     Attributes:
         places: INT32, a power of two and at least twice the number of keys; the number of the key plus
-            one at its place, 0 for free places. A key is at the first free place from its hash on.
-        ends: INT64, where each key ends in `characters`; 0 before the first key.
-        characters: UINT8, the bytes of all keys.
+            one at its place, 0 for free places. A key is at the first free place from that on
+            which the highest bits of its hash name.
+        keys: INT64, where each key begins in `characters`, and its length.
+        characters: UINT8, the bytes of all keys, each followed by zeros up to a multiple of 8 bytes.
     """
 
     places: Array
-    ends: Array
+    keys: Array
     characters: Array
 
 
 def string_table(keys: Sequence[bytes]) -> StringTable:
     """Makes the table of keys; of equal keys, the first one is found."""
-    mask = (1 << max(1, 2 * len(keys) - 1).bit_length()) - 1
+    bits = max(1, 2 * len(keys) - 1).bit_length()
+    mask = (1 << bits) - 1
     places = [0] * (mask + 1)
     for number, key in enumerate(keys, start=1):
-        place = string_hash(key) & mask
+        place = string_hash(key) >> HASH_BITS - bits
         while places[place]:
             place = place + 1 & mask
         places[place] = number
+    padded = [key + bytes(-len(key) % _WORD_BYTES) for key in keys]
+    starts = accumulate(map(len, padded), initial=0)
+    numbers = [number for start, key in zip(starts, keys, strict=False) for number in (start, len(key))]
     return StringTable(
         places=np.array(places, np.int32),
-        ends=np.fromiter(accumulate(map(len, keys), initial=0), np.int64, len(keys) + 1),
-        characters=np.frombuffer(b"".join(keys), np.uint8),
+        keys=np.array(numbers, np.int64),
+        characters=np.frombuffer(b"".join(padded), np.uint8),
     )
 
 

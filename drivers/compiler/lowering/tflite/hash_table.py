@@ -47,9 +47,9 @@ def _search_strings(call: Call, builder: Builder, row: Value) -> Value:
         StringSearch(),
         row,
         builder.constant(table.places),
-        builder.constant(table.ends),
+        builder.constant(table.keys),
         # Values have at least one element.
-        builder.constant(table.characters if table.characters.size else np.zeros(1, np.uint8)),
+        builder.constant(table.characters if table.characters.size else np.zeros(8, np.uint8)),
         output=row.shape,
     )
 

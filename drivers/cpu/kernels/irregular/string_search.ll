@@ -7,45 +7,20 @@ entry:
   %start = mul i64 %length, $MULTIPLIER
   br label %test
 test:
-  %at = phi i64 [ 0, %entry ], [ %next, %whole ]
-  %hash = phi i64 [ %start, %entry ], [ %mixed, %whole ]
-  %next = add i64 %at, 8
-  %is.whole = icmp ule i64 %next, %length
-  br i1 %is.whole, label %whole, label %look
-whole:
-  %p.word = getelementptr i8, ptr %bytes, i64 %at
-  %word = load i64, ptr %p.word, align 1
+  %at = phi i64 [ 0, %entry ], [ %next, %mix ]
+  %hash = phi i64 [ %start, %entry ], [ %mixed, %mix ]
+  %more = icmp ult i64 %at, %length
+  br i1 %more, label %mix, label %finish
+mix:
+  %word = call i64 @${KERNEL}_word(ptr %bytes, i64 %at, i64 %length)
   %joined = xor i64 %hash, %word
   %product = mul i64 %joined, $MULTIPLIER
   %high = lshr i64 %product, $SHIFT
   %mixed = xor i64 %product, %high
+  %next = add i64 %at, 8
   br label %test
-look:
-  %has.rest = icmp ult i64 %at, %length
-  br i1 %has.rest, label %test.byte, label %finish
-test.byte:
-  ; The bytes that are left, the first one lowest.
-  %place = phi i64 [ %length, %look ], [ %before, %byte ]
-  %rest = phi i64 [ 0, %look ], [ %longer, %byte ]
-  %more = icmp ugt i64 %place, %at
-  br i1 %more, label %byte, label %last
-byte:
-  %before = sub i64 %place, 1
-  %p.byte = getelementptr i8, ptr %bytes, i64 %before
-  %read = load i8, ptr %p.byte
-  %wide = zext i8 %read to i64
-  %shifted = shl i64 %rest, 8
-  %longer = or i64 %shifted, %wide
-  br label %test.byte
-last:
-  %rest.joined = xor i64 %hash, %rest
-  %rest.product = mul i64 %rest.joined, $MULTIPLIER
-  %rest.high = lshr i64 %rest.product, $SHIFT
-  %rest.mixed = xor i64 %rest.product, %rest.high
-  br label %finish
 finish:
-  %result = phi i64 [ %hash, %look ], [ %rest.mixed, %last ]
-  ret i64 %result
+  ret i64 %hash
 }
 
 define void @$KERNEL($PARAMETERS) nounwind {
@@ -63,10 +38,11 @@ look:
   %length = load i64, ptr %p.length
   %bytes = getelementptr i8, ptr %object, i64 $STRING_BYTES
   %hash = call i64 @${KERNEL}_hash(ptr %bytes, i64 %length)
+  %first = lshr i64 %hash, $PLACE_SHIFT
   br label %probe
 probe:
   %tried = phi i64 [ 0, %look ], [ %tried.next, %collision ]
-  %sum = add i64 %hash, %tried
+  %sum = add i64 %first, %tried
   %place = and i64 %sum, $PLACE_MASK
   %p.place = getelementptr i32, ptr $PLACES, i64 %place
   %stored = load i32, ptr %p.place
@@ -76,16 +52,20 @@ probe:
   %is.key = icmp ult i64 %number, $KEY_COUNT
   br i1 %is.key, label %compare, label %store
 compare:
-  %p.start = getelementptr i64, ptr $ENDS, i64 %number
+  %p.start = getelementptr { i64, i64 }, ptr $KEYS, i64 %number
   %start = load i64, ptr %p.start
-  %p.end = getelementptr i8, ptr %p.start, i64 8
-  %end.key = load i64, ptr %p.end
-  %length.key = sub i64 %end.key, %start
+  %p.length.key = getelementptr i8, ptr %p.start, i64 8
+  %length.key = load i64, ptr %p.length.key
   %is.long = icmp eq i64 %length.key, %length
-  %is.ordered = icmp ule i64 %start, %end.key
-  %is.inside = icmp ule i64 %end.key, $CHARACTER_COUNT
-  %is.range = and i1 %is.ordered, %is.inside
-  %is.candidate = and i1 %is.long, %is.range
+  ; Keys end where another word begins.
+  %is.start = icmp ule i64 %start, $CHARACTER_COUNT
+  %space = sub i64 $CHARACTER_COUNT, %start
+  %is.inside = icmp ule i64 %length, %space
+  %space.rest = and i64 %space, 7
+  %is.aligned = icmp eq i64 %space.rest, 0
+  %is.range = and i1 %is.start, %is.inside
+  %is.safe = and i1 %is.range, %is.aligned
+  %is.candidate = and i1 %is.long, %is.safe
   br i1 %is.candidate, label %read, label %collision
 read:
   %p.key = getelementptr i8, ptr $CHARACTERS, i64 %start

@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.lowering.machinery.string_table import MULTIPLIER, SHIFT
+from neurald.drivers.compiler.lowering.machinery.string_table import HASH_BITS, KEY_NUMBERS, MULTIPLIER, SHIFT
 from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, pointer_names
 from neurald.drivers.cpu.kernels.common.function import cost_ns
@@ -33,8 +33,9 @@ def equality(kernel: Kernel, node: Procedure) -> Routine:
 def search(kernel: Kernel, node: Procedure) -> Routine:
     """Returns the routine that searches strings in a hash table."""
     names = pointer_names(arguments_of(kernel))
-    strings, places, ends, characters = (names[value] for value in node.inputs)
-    _, place_row, end_row, character_row = node.inputs
+    strings, places, keys, characters = (names[value] for value in node.inputs)
+    _, place_row, key_row, character_row = node.inputs
+    count = key_row.count // KEY_NUMBERS
     text = kernel_text(
         __name__,
         "string_search.ll",
@@ -42,18 +43,19 @@ def search(kernel: Kernel, node: Procedure) -> Routine:
         PARAMETERS=_parameters(kernel),
         STRINGS=strings,
         PLACES=places,
-        ENDS=ends,
+        KEYS=keys,
         CHARACTERS=characters,
         PLACE_COUNT=place_row.count,
         PLACE_MASK=place_row.count - 1,
-        KEY_COUNT=end_row.count - 1,
+        PLACE_SHIFT=HASH_BITS - (place_row.count.bit_length() - 1),
+        KEY_COUNT=count,
         CHARACTER_COUNT=character_row.count,
         MULTIPLIER=MULTIPLIER - (1 << 64),
         SHIFT=SHIFT,
         STRING_LENGTH=STRING_LENGTH,
         STRING_BYTES=STRING_BYTES,
     )
-    return _routine(kernel, text, _SEARCH_CYCLES, f"searches among {end_row.count - 1}")
+    return _routine(kernel, text, _SEARCH_CYCLES, f"searches among {count}")
 
 
 def _parameters(kernel: Kernel) -> str:
