@@ -6,7 +6,6 @@ descriptor. So a session never maps more than it has reserved.
 """
 
 import contextlib
-import mmap
 import os
 import threading
 from collections.abc import Callable
@@ -17,7 +16,11 @@ from msgspec import Struct
 from neurald.hal.accounting.account import Account, Reservation
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.errors import BadData, OutOfMemory, ResourceExhaustedTransient
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous
+
+#: Memory up to this size gets its pages at once: one system call takes less time than a fault for
+#: each page.
+_USED_SOON_BYTES = 1 << 20
 
 
 class SessionAccounts(Struct, frozen=True, kw_only=True):
@@ -80,7 +83,7 @@ class Holdings:
             self._require_room(size_bytes)
             reservation = self._accounts.memory.reserve(size_bytes, "memory")
             try:
-                memory = HostMemory(mmap.mmap(-1, size_bytes))
+                memory = HostMemory(anonymous(size_bytes, is_used_soon=size_bytes <= _USED_SOON_BYTES))
             except (OSError, OverflowError) as error:
                 raise OutOfMemory(f"no memory of {size_bytes} bytes can be mapped: {error}") from None
             self._held[memory] = reservation

@@ -24,7 +24,6 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.sync.cancellation import Cancellation
 
 _POLL_S: Final = 0.02
-_COMPARED_BYTES: Final = 1 << 20
 
 
 class SharedModels:
@@ -189,12 +188,8 @@ def _is_equal(ours: Sequence[Memory], theirs: Sequence[Memory]) -> bool:
     return len(ours) == len(theirs) and all(
         one.size == other.size
         and all(
-            np.array_equal(
-                np.frombuffer(one.view(start, size), np.uint8),
-                np.frombuffer(other.view(start, size), np.uint8),
-            )
-            for start in range(0, one.size, _COMPARED_BYTES)
-            for size in (min(_COMPARED_BYTES, one.size - start),)
+            np.array_equal(np.frombuffer(part, np.uint8), np.frombuffer(other_part, np.uint8))
+            for part, other_part in zip(one.parts(), other.parts(), strict=True)
         )
         for one, other in zip(ours, theirs, strict=True)
     )

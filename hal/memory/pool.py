@@ -283,15 +283,20 @@ class HostMemory(Memory):
         super().__init__(view.cast("B") if view.nbytes else empty)
 
 
-def anonymous(size_bytes: int) -> mmap.mmap:
+def anonymous(size_bytes: int, *, is_used_soon: bool = False) -> mmap.mmap:
     """Allocates zeroed private memory.
 
     A forked child gets a copy; `mmap.mmap(-1, …)` would be shared.
 
+    Args:
+        size_bytes: of the memory.
+        is_used_soon: whether the system is to provide all its pages now.
+
     Raises:
         OSError: there is not enough memory.
     """
-    return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    populate = mmap.MAP_POPULATE if is_used_soon else 0
+    return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | populate)
 
 
 class SharedMemory(Memory):

@@ -28,6 +28,8 @@ _MAX_DISTANCE: Final = 12
 _SIGNIFICANT_BAND: Final = 32
 _MAX_KINDS: Final = 1024
 _MAX_BANDS: Final = 128
+#: The band of 2^128 multiplications.
+_MAX_BAND: Final = 256
 _MAX_SECONDS: Final = 1e6
 
 
@@ -159,10 +161,15 @@ class CostTable(Struct, frozen=True, kw_only=True):
         return replace(self, launch=_averaged(self.launch, seconds))
 
     def check(self) -> None:
-        """Raises BadData unless all figures are positive and finite, where they must be."""
-        figures = [rate.seconds for bands in self.rates.values() for rate in bands.values()]
+        """Raises BadData unless all figures are possible ones."""
+        averages = [rate for bands in self.rates.values() for rate in bands.values()]
         if self.launch is not None:
-            figures.append(self.launch.seconds)
+            averages.append(self.launch)
+        if any(average.measurements < 1 for average in averages):
+            raise BadData("a cost has no measurements")
+        if any(not 0 <= band <= _MAX_BAND for bands in self.rates.values() for band in bands):
+            raise BadData(f"a size is outside of the bands 0 to {_MAX_BAND}")
+        figures = [average.seconds for average in averages]
         if self.link is not None:
             figures += [self.link.input_bytes_per_s, self.link.output_bytes_per_s]
             if not 0 <= self.link.latency_s < _MAX_SECONDS:
@@ -182,7 +189,7 @@ def _averaged(old: Average | None, new: float) -> Average:
 
 def band_of(work: float) -> int:
     """Returns the number of the band of sizes that includes this one."""
-    return round(_BANDS_PER_DOUBLING * math.log2(max(1.0, work)))
+    return min(_MAX_BAND, round(_BANDS_PER_DOUBLING * math.log2(max(1.0, work))))
 
 
 class CostBook:

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
@@ -30,6 +31,10 @@ from neurald.runtime.execution.step_runner import Runner, run_step
 from neurald.runtime.plan.kept_decisions import Decision, keep_decision
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import PreparationReport, Preparer
+
+#: After so many runs beside others the plan stays: a trial keeps the fastest ways of calling from
+#: being used.
+_MAX_UNFAIR_RUNS: Final = 1000
 
 
 class TrialOutcome(Struct, frozen=True, kw_only=True, eq=False):
@@ -79,6 +84,7 @@ class CpuTrial:
         self._comparison = Comparison(predicted_cpu_s)
         self._lock = forkable_lock()
         self._running = 0
+        self._unfair = 0
         self._is_preparing = False
         self._step: ExecutionStep | None = None
         self._report: PreparationReport | None = None
@@ -106,6 +112,10 @@ class CpuTrial:
         # A run beside others, or one in which a device failed or ran a first tier, tells nothing.
         if is_fair and not self._recovery.is_disturbed and result.is_sufficient:
             self._add(side, seconds)
+        elif not self._recovery.is_disturbed:
+            self._unfair += 1
+            if self._unfair >= _MAX_UNFAIR_RUNS:
+                self.stop(f"{self._unfair} runs were beside others, so that their times tell nothing")
         return result
 
     def stop(self, reason: str) -> None:

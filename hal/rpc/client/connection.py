@@ -61,6 +61,9 @@ from neurald.hal.sync.deadline import remaining_s
 from neurald.hal.sync.fence import Fence
 
 _EXECUTE_WITH_DATA: Final = f"/{device_pb2.DESCRIPTOR.services_by_name['Device'].full_name}/ExecuteWithData"
+#: Memory is sent in pieces of this size: a daemon keeps a buffer for as much as a connection receives
+#: at once.
+_PART_BYTES: Final = CHUNK_BYTES // 4
 #: How long a live daemon may take to open a session. A stopped one is noticed sooner.
 CONNECT_TIMEOUT_S = 10.0
 #: How long to wait for the daemon's own error after a deadline.
@@ -431,8 +434,8 @@ class Connection:
             part = device_pb2.WriteMemoryRequest(size_bytes=memory.size)
             self._traffic.sent(part)
             yield part
-            for offset in range(0, memory.size, CHUNK_BYTES):
-                chunk = memory.view(offset, min(CHUNK_BYTES, memory.size - offset))
+            for offset in range(0, memory.size, _PART_BYTES):
+                chunk = memory.view(offset, min(_PART_BYTES, memory.size - offset))
                 part = (
                     device_pb2.WriteMemoryRequest(packed=packer.pack(chunk).message)
                     if self.carries_data

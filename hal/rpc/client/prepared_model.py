@@ -2,6 +2,7 @@
 
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -216,10 +217,13 @@ class RemotePreparedModel:
     def call(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs a request by a call of gRPC; see `execute`."""
         connection = self.connection
+        whole = _whole_inputs(request) if connection.carries_data else frozenset()
         staged = stage(
             request,
             is_passthrough=lambda pool: (
-                isinstance(pool, DeviceBuffer) or (connection.is_local and isinstance(pool, SharedMemory))
+                isinstance(pool, DeviceBuffer)
+                or (connection.is_local and isinstance(pool, SharedMemory))
+                or id(pool) in whole
             ),
             allocate=self._arenas.take if connection.is_local else _host_memory,
             separate_output_arena=not connection.is_local,
@@ -282,6 +286,24 @@ class RemotePreparedModel:
 
 def _host_memory(size_bytes: int) -> Memory:
     return HostMemory(np.zeros(size_bytes, np.uint8))
+
+
+def _whole_inputs(request: Request) -> frozenset[int]:
+    """Returns the identities of memories that are one input and nothing else.
+
+    They are sent from where they are.
+    """
+    pools = dict(enumerate(request.pools))
+    arguments = (*request.inputs, *request.outputs)
+    uses = Counter(id(pools.get(argument.pool)) for argument in arguments if argument.pool is not None)
+    return frozenset(
+        id(pool)
+        for argument in request.inputs
+        if argument.pool is not None
+        and (pool := pools.get(argument.pool)) is not None
+        and uses[id(pool)] == 1
+        and 0 < argument.length == pool.size
+    )
 
 
 def _output_pools(staged: Staged) -> dict[int, Memory]:

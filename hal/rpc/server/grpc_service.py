@@ -134,7 +134,7 @@ class GrpcService:
         for name, answer in unary.items():
             behaviour = _answering(self._reader, GetMessageClass(contract[name].input_type), answer)
             methods[name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
-        at_once = grpc.stream_unary_rpc_method_handler(self._execute_at_once)
+        at_once: grpc.RpcMethodHandler[Any, Any] = grpc.stream_unary_rpc_method_handler(self._execute_at_once)
         return _OneReply("ExecuteWithData", at_once), grpc.method_handlers_generic_handler(SERVICE, methods)
 
     def session(self, context: grpc.ServicerContext) -> Session:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_the_turn_of_a_call_ends_where_the_device_begins() -> None:
     def execution() -> AbstractContextManager[object]:
         return admission.execution(session, ExecuteOptions(), Priority.MEDIUM)
 
-    parts = [
+    parts: list[Callable[[], AbstractContextManager[object]]] = [
         execution,
         lambda: admission.admit(PrepareOptions()),
         admission.track,

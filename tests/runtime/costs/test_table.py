@@ -96,6 +96,10 @@ def test_the_link_of_two_devices_leads_through_the_host() -> None:
         CostTable(link=DeviceLink(latency_s=-1.0)),
         CostTable(link=DeviceLink(input_bytes_per_s=math.nan)),
         CostTable(rates={ADD: {0: Average(seconds=-1.0, measurements=1)}}),
+        CostTable(rates={ADD: {0: Average(seconds=1.0, measurements=0)}}),
+        CostTable(rates={ADD: {-1: Average(seconds=1.0, measurements=1)}}),
+        CostTable(rates={ADD: {257: Average(seconds=1.0, measurements=1)}}),
+        CostTable(launch=Average(seconds=1.0, measurements=-1)),
     ],
 )
 def test_impossible_figures_are_found(table: CostTable) -> None:
@@ -106,6 +110,7 @@ def test_impossible_figures_are_found(table: CostTable) -> None:
 def test_bands() -> None:
     assert band_of(0.0) == band_of(1.0) == 0
     assert band_of(2.0**10) == 20
+    assert band_of(1e300) == 256
 
 
 def test_threads_lose_no_measurement() -> None:

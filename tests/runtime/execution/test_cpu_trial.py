@@ -15,6 +15,7 @@ from neurald.hal.errors import OpFailed
 from neurald.runtime.costs import store
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of
+from neurald.runtime.execution import cpu_trial
 
 #: Large enough for a device that declares half of the CPU device's time to be worth its launch.
 SHAPE = (1024, 1024)
@@ -155,3 +156,16 @@ def test_variables_have_the_same_values_on_both_sides() -> None:
         (result,) = compilation.run(np.ones((2, 3), np.float32))
         expected += 1
         assert np.all(result == expected)
+
+
+def test_runs_beside_others_do_not_decide_but_end_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_trial, "_MAX_UNFAIR_RUNS", 20)
+    small = add_model()
+    compilation = compiled(device("slow", 0.01, small), small)
+    assert [step.device.name for step in compilation.plan.steps] == ["slow"]
+    ones = np.ones((2, 3), np.float32)
+    compilation.executor._running = 1  # type: ignore[attr-defined]
+    for _ in range(20):
+        assert np.all(compilation.run(ones, ones)[0] == 2)
+    assert "20 runs were beside others" in compilation.explain().text()
+    assert [step.device.name for step in compilation.plan.steps] == ["slow"]

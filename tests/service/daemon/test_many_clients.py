@@ -39,13 +39,13 @@ def network() -> Model:
 
 
 def own_memory(process: int) -> int:
-    """Returns the bytes of a process's memory, its share of what it shares with others included.
+    """Returns the bytes of a process's memory, those that it shares with others included.
 
-    The pages of files, such as libraries, do not count: its share of them changes whenever other
-    processes start and end.
+    The pages of files, such as libraries, do not count. Its share of pages (PSS) would change
+    whenever a client or a process that compiles drops them.
     """
-    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
 
 
 def run(prepared: RemotePreparedModel) -> bytes:

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
     UnavailableDevice,
 )
-from neurald.hal.memory.pool import HostMemory, SharedMemory
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import (
     Argument,
     Lifetime,
@@ -300,13 +300,14 @@ def test_an_arena_is_used_again(
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Records the sizes of the copies of constants that are made."""
     made: list[int] = []
-    constant = SharedMemory.constant
+    make = SharedMemory.constants
 
-    def count(content: memoryview) -> SharedMemory:
-        made.append(content.nbytes)
-        return constant(content)
+    def count(ranges: Sequence[tuple[Memory, int, int]]) -> SharedMemory:
+        copied = make(ranges)
+        made.append(copied.size)
+        return copied
 
-    monkeypatch.setattr(SharedMemory, "constant", count)
+    monkeypatch.setattr(SharedMemory, "constants", count)
     return made
 
 

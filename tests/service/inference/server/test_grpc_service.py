@@ -293,7 +293,12 @@ def test_a_killed_worker_costs_no_call(client: Any, serving: Serving) -> None:
 def test_readiness_follows_workers(client: Any, serving: Serving) -> None:
     (worker,) = serving.model("finding").processes
     os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: not client.is_model_ready("finding"))
+    # On a busy machine the next worker may be there before anybody has asked.
+    wait_until(
+        lambda: (
+            not client.is_model_ready("finding") or serving.model("finding").processes not in ((worker,), ())
+        )
+    )
     wait_until(lambda: client.is_model_ready("finding"))
     wait_until(client.is_server_ready)
 

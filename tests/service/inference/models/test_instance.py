@@ -1,0 +1,61 @@
+"""A worker that dies, as the model's own state shows it."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+from support.inference import zoo
+
+from neurald.service.inference.models.instance import ModelInstance
+from neurald.service.inference.models.model_worker import WorkerOptions
+from neurald.service.inference.models.statistics import Statistics
+from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.worker.orders import LoadOrder
+from neurald.service.sandbox.mode import SandboxMode
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_dead_worker_is_not_ready_at_once_and_is_replaced(number: int) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        file = os.memfd_create("model")
+        os.write(file, zoo.dense())
+        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+        seen: list[tuple[bool, float]] = []
+
+        def changed() -> None:
+            seen.append((instance.is_ready, loop.time()))
+
+        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
+        instance = ModelInstance(
+            pool,
+            LoadOrder(name="dense"),
+            file,
+            lanes=1,
+            load_s=60,
+            statistics=Statistics(),
+            output_bytes=lambda rows: 1024,
+            changed=changed,
+            returned=nothing,
+            ran=nothing,
+        )
+        await instance.start()
+        first = instance.pid
+        assert first is not None
+        seen.clear()
+        os.kill(first, number)
+        async with asyncio.timeout(60):
+            while not any(ready for ready, _ in seen):
+                await asyncio.sleep(0.01)
+        # Whoever asks between the death and the start of the next worker is told so.
+        assert not seen[0][0]
+        assert instance.is_ready
+        assert instance.pid != first
+        await instance.close()
+        assert not instance.is_ready
+        pool.close()
+        os.close(file)
+
+    asyncio.run(run())
