@@ -513,6 +513,11 @@ class Compilation:
         """Drops what earlier runs have kept, since optimised code may have faster ways to run."""
         self._quick_runs = QuickRuns()
 
+    def forget_fast_paths(self) -> None:
+        """Drops what earlier runs have kept, so that the next one goes through all layers."""
+        self._forget_runs()
+        self._array_runs = ArrayRuns()
+
     @property
     def status(self) -> CompilationStatus:
         """Which code the steps run, the progress of better code, and why a step has none."""
