@@ -513,6 +513,11 @@ class Compilation:
         """Drops what earlier runs have kept, since optimised code may have faster ways to run."""
         self._quick_runs = QuickRuns()
 
+    def forget_fast_paths(self) -> None:
+        """Drops what earlier runs have kept, so that the next one goes through all layers."""
+        self._forget_runs()
+        self._array_runs = ArrayRuns()
+
     @property
     def status(self) -> CompilationStatus:
         """Which code the steps run, the progress of better code, and why a step has none."""
@@ -650,9 +655,7 @@ class Compilation:
             outputs = self._quick_runs.run(arrays)
         return self._run(arrays) if outputs is None else outputs
 
-    def stream(
-        self, inputs: Iterable[Sequence[Any]], depth: int = 4
-    ) -> Generator[list[np.ndarray[Any, Any]], None, None]:
+    def stream(self, inputs: Iterable[Sequence[Any]], depth: int = 4) -> Generator[list[Array], None, None]:
         """Yields the outputs for a sequence of inputs, in order, with several runs at once.
 
         Steps on different devices then work at the same time, each for another run. Inputs are

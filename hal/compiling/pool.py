@@ -365,7 +365,9 @@ class _ForkServerProcess:
                     stdout=subprocess.DEVNULL,
                     # The process must have only one thread, since it forks.
                     env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-                    start_new_session=True,
+                    # Ctrl-C does not reach it. It stays in the session, since Linux may schedule sessions
+                    # as groups of equal rights, and niceness then counts only within a session.
+                    process_group=0,
                 )
             except OSError as error:
                 self._control.close()

@@ -66,7 +66,9 @@ def main(control_fd: int, driver: str, *, niceness: int, lasts: bool) -> None:
         niceness: see `neurald.hal.compiling.pool.CompilePool`.
         lasts: True if many models will follow, False if the first one is waiting.
     """
-    _yield_to_others(niceness, lasts=lasts)
+    os.nice(niceness)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     control = socket.socket(fileno=os.dup(control_fd))
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), control_fd)
@@ -83,19 +85,6 @@ def main(control_fd: int, driver: str, *, niceness: int, lasts: bool) -> None:
     _ForkServer(control, compile_job).serve()
     # To take down the interpreter and all its modules takes 20 ms.
     os._exit(0)
-
-
-def _yield_to_others(niceness: int, *, lasts: bool) -> None:
-    """Lowers the priority of this process and its children."""
-    os.nice(niceness)
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    if not lasts and os.getsid(0) == os.getpid():
-        # Where sessions are groups for the scheduler, niceness counts only within a session, and a
-        # session gets as much as an application's unless its group has a niceness of its own. The
-        # clients of a daemon wait for what it compiles.
-        with contextlib.suppress(OSError):
-            Path("/proc/self/autogroup").write_text(str(niceness), "ascii")
 
 
 #: Compiles the model of a job, given the memories of its constants.

@@ -317,6 +317,11 @@ class Execution:
         self._state = _COMPLETED
         return True
 
+    def forget_fast_paths(self) -> None:
+        """Drops what earlier computations have kept, so that the next one goes through all layers."""
+        with self._lock:
+            self._short = self._fast_path = self._burst_fast_path = None
+
     def _cache_fast_path(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """Caches a fast path for the next computation, after a successful one."""
         computation = self._computation

@@ -58,6 +58,8 @@ class Recorder:
     def __init__(self, process: int) -> None:
         self.process = process
         self.thread = _Thread()
+        #: Compilations and executions that were called.
+        self.callers: weakref.WeakSet[Any] = weakref.WeakSet()
         #: Rings whose daemons note when they do what.
         self.stamped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._spans: deque[Span] = deque(maxlen=MAX_SPANS)

@@ -75,6 +75,24 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Rep
     return replace
 
 
+def _through_all_layers(replace: Replace) -> Replace:
+    """Has a compilation or an execution forget its fast paths, which were made before the trace."""
+
+    def outer(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+        traced = replace(recorder, method)
+
+        @wraps(method)
+        def call(owner: Any, *arguments: Any, **named: Any) -> Any:
+            if owner not in recorder.callers:
+                recorder.callers.add(owner)
+                owner.forget_fast_paths()
+            return traced(owner, *arguments, **named)
+
+        return call
+
+    return outer
+
+
 def _native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]:
     """Replaces a method that returns a function, so that the calls of that function are recorded."""
 
@@ -199,13 +217,13 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             _COMPILATION,
             "Compilation",
             "run",
-            recorded("call", _model_of("run"), is_call=True),
+            _through_all_layers(recorded("call", _model_of("run"), is_call=True)),
         ),
         (
             "neurald.runtime.execution.execution",
             "Execution",
             "compute",
-            recorded("call", _computed, is_call=True),
+            _through_all_layers(recorded("call", _computed, is_call=True)),
         ),
         ("neurald.runtime.execution.execution", "Execution", "_start", recorded("step", _named("bind"))),
         (_PREPARER, "Preparer", "prepare", recorded("compile", _prepared)),
@@ -242,6 +260,9 @@ def install(recorder: Recorder) -> Callable[[], None]:
     def uninstall() -> None:
         for each in undo:
             each()
+        # Fast paths that were made in the meantime would go on recording.
+        for caller in list(recorder.callers):
+            caller.forget_fast_paths()
         for peer in list(recorder.stamped):
             peer.want_stamps(0)
 

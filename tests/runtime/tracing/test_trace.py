@@ -222,3 +222,27 @@ def test_a_file_for_opentelemetry(tmp_path: Path) -> None:
 def test_wrong_identities_of_traces(wrong: str) -> None:
     with pytest.raises(BadData, match="32 hexadecimal digits"):
         nd.trace(trace_id=wrong)
+
+
+def test_calls_that_were_made_before_have_all_layers() -> None:
+    compilation = compiled(nd.open_device("cpu"))
+    execution = nd.Execution(compilation, reusable=True)
+    result = np.zeros((1, 10), np.uint8)
+    execution.set_input(0, IMAGE)
+    execution.set_output(0, result)
+    for _ in range(3):
+        compilation.run(IMAGE)
+        execution.compute()
+    with nd.trace() as trace:
+        for _ in range(3):
+            compilation.run(IMAGE)
+            execution.compute()
+    recorder = trace._recorder
+    calls = {span.call for span in trace.spans if span.name == "step on cpu"}
+    assert len(calls) == 6
+    assert trace.coverage() > 0
+    before = len(recorder.spans())
+    for _ in range(3):
+        compilation.run(IMAGE)
+        execution.compute()
+    assert len(recorder.spans()) == before

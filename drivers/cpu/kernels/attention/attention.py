@@ -47,7 +47,7 @@ def fits(kernel: Kernel, target: Target) -> bool:
     node = kernel.contraction
     if not isinstance(node, Attention):
         return False
-    types = {each.type for each in (*node.roots, node.scores, kernel.output)}
+    types = {node.scores.type, kernel.output.type, *(each.type for each in node.roots)}
     return types == {Scalar.FLOAT32} and bool(plans_of(kernel, node, target))
 
 

@@ -163,7 +163,9 @@ def _base(name: str, operand: AttentionOperand, batch: Axis) -> str:
 
 def _known(names: Mapping[Axis, str], *roots: Expression) -> dict[Expression, str]:
     sums = [each for each in walk(*roots) if isinstance(each, AccumulatorRef)]
-    return {**names, **dict.fromkeys(sums, "sum")}
+    found: dict[Expression, str] = dict.fromkeys(sums, "sum")
+    found.update(names.items())
+    return found
 
 
 def _head(name: str, kind: str, last: str, arguments: KernelArguments) -> str:

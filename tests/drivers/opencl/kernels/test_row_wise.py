@@ -19,6 +19,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels import row_wise
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
@@ -113,7 +114,7 @@ def test_rows_of_warps_and_of_groups(name: str) -> None:
     for source in found:
         is_emulated = not FACTS.is_nvidia and not source.has_barriers
 
-        def text(each: sources.Source, is_emulated: bool = is_emulated) -> str:
+        def text(each: Source, is_emulated: bool = is_emulated) -> str:
             program = program_of(each)
             return without_warps(program) if is_emulated else program
 
