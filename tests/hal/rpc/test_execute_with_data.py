@@ -22,10 +22,12 @@ from neurald.hal.errors import (
     OpFailed,
     ResourceExhaustedPersistent,
 )
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import RemoteDevice
-from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel, _whole_inputs
 from neurald.hal.rpc.server.execution_handler import ExecutionHandler
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import ONE_REPLY
@@ -64,6 +66,24 @@ def test_sizes(remote: RemoteDevice, count: int, rate: float) -> None:
     chunks = -(-count * 4 // (1 << 20))
     assert remote.traffic.messages_sent - calls == 3 * (1 if chunks == 1 else 1 + chunks)
     assert remote.status().memories <= 1
+
+
+def test_inputs_that_are_a_whole_memory_are_sent_from_there() -> None:
+    whole, part, twice, both, empty = (HostMemory(bytearray(size)) for size in (64, 64, 64, 64, 0))
+    arguments = [
+        Argument(pool=0, length=64),
+        Argument(pool=1, length=60),
+        Argument(pool=2, length=64),
+        Argument(pool=2, offset=4, length=8),
+        Argument(pool=3, length=64),
+        Argument(pool=4),
+        Argument(),
+        Argument(pool=9, length=64),
+    ]
+    outputs = (Argument(pool=5, length=64),)
+    pools = (whole, part, twice, both, empty, both)
+    sent = _whole_inputs(Request(inputs=tuple(arguments), outputs=outputs, pools=pools))
+    assert sent == {id(whole)}
 
 
 def test_slow_links_get_compressed_data(remote: RemoteDevice) -> None:
