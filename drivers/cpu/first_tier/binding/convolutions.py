@@ -22,7 +22,7 @@ from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, axes_of, 
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.layout import is_nchw
 
 
@@ -62,7 +62,7 @@ def transposed(
     filter_: Array,
     strides: Sequence[int],
     before: Sequence[int],
-    shape: Sequence[int],
+    shape: Shape,
 ) -> list[BoundCall]:
     """Binds a transposed convolution: a convolution for each phase of the output's positions.
 

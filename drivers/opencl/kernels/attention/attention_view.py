@@ -163,9 +163,7 @@ def _base(name: str, operand: AttentionOperand, batch: Axis) -> str:
 
 def _known(names: Mapping[Axis, str], *roots: Expression) -> dict[Expression, str]:
     sums = [each for each in walk(*roots) if isinstance(each, AccumulatorRef)]
-    found: dict[Expression, str] = dict.fromkeys(sums, "sum")
-    found.update(names.items())
-    return found
+    return dict[Expression, str]((*((each, "sum") for each in sums), *names.items()))
 
 
 def _head(name: str, kind: str, last: str, arguments: KernelArguments) -> str:
