@@ -74,6 +74,7 @@ class HandleTable(Generic[_Handle, _T]):
 
         Raises:
             BadData: the table has no such handle.
+            DeadObject: the table is closed.
         """
         with self._lock:
             return self._objects[self._known(handle)]
@@ -87,6 +88,7 @@ class HandleTable(Generic[_Handle, _T]):
 
         Raises:
             BadData: the table has no such handle.
+            DeadObject: the table is closed.
             Error: what `check` raises.
         """
         with self._lock:
@@ -114,6 +116,9 @@ class HandleTable(Generic[_Handle, _T]):
             )
 
     def _known(self, handle: _Handle) -> _Handle:
+        # A call that found its session open may arrive here after the session's end.
+        if not self._is_open:
+            raise DeadObject(SESSION_OVER)
         if handle not in self._objects:
             # Tokens are secrets, so only numbers are shown.
             shown = f" {handle}" if isinstance(handle, int) else ""

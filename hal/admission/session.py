@@ -212,6 +212,7 @@ class Session:
 
         Raises:
             BadData: the session has no such token.
+            DeadObject: the session is over.
         """
         return self._memories.take(token).memory
 
@@ -250,6 +251,7 @@ class Session:
 
         Raises:
             BadData: the session has no such token.
+            DeadObject: the session is over.
         """
         return self._fences.take(token)
 
@@ -274,6 +276,7 @@ class Session:
         Raises:
             BadData: the session has no such handle.
             BadState: it is not over yet.
+            DeadObject: the session is over.
         """
 
         def require_over(execution: FencedRun) -> None:
@@ -340,6 +343,7 @@ class Session:
 
         Raises:
             BadData: the session has no such handle.
+            DeadObject: the session is over.
         """
         return self._models.find(handle)
 
@@ -348,6 +352,7 @@ class Session:
 
         Raises:
             BadData: the session has no such handle.
+            DeadObject: the session is over.
         """
         self._models.take(handle)
 

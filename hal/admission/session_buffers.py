@@ -110,6 +110,7 @@ class SessionBuffers:
 
         Raises:
             BadData: the session has no such buffer.
+            DeadObject: the session is over.
         """
         return self._buffers.find(token)
 
@@ -118,6 +119,7 @@ class SessionBuffers:
 
         Raises:
             BadData: the session has no such buffer.
+            DeadObject: the session is over.
         """
         self._buffers.take(token)
 

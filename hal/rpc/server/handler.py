@@ -148,6 +148,7 @@ class DeviceHandler:
 
         Raises:
             BadData: the token is not known.
+            DeadObject: the session is over.
         """
         with self.admission.track():
             memory = session.take_memory(message.memory)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from neurald.hal.admission.handle_table import HandleTable
-from neurald.hal.errors import BadData, BadState, DeadObject, ResourceExhaustedTransient
+from neurald.hal.errors import SESSION_OVER, BadData, BadState, DeadObject, ResourceExhaustedTransient
 
 
 @pytest.fixture
@@ -60,12 +60,15 @@ def test_an_object_that_fails_the_check_stays(table: HandleTable[int, str]) -> N
     assert table.take(handle) == "a"
 
 
-def test_a_closed_table_takes_nothing_more(table: HandleTable[int, str]) -> None:
+def test_a_closed_table_takes_nothing_more_and_says_that_it_is_closed(table: HandleTable[int, str]) -> None:
     handle = table.add(lambda: "a")
     assert table.close() == ("a",)
     assert table.close() == ()
-    with pytest.raises(BadData):
-        table.find(handle)
+    for each in (handle, handle + 1):
+        for use in (table.find, table.take):
+            with pytest.raises(DeadObject, match=f"^{SESSION_OVER}$"):
+                use(each)
+    table.discard(handle)
     with pytest.raises(DeadObject):
         table.add(lambda: pytest.fail("called for a closed table"))
 

@@ -109,9 +109,9 @@ def test_nothing_is_added_to_a_session_that_is_over(session: Session) -> None:
     session.close()
     gc.collect()
     assert (session.memories, session.prepared_models) == (0, 0)
-    with pytest.raises(BadData):
+    with pytest.raises(DeadObject):
         session.take_memory(token)
-    with pytest.raises(BadData):
+    with pytest.raises(DeadObject):
         session.model(handle)
     with pytest.raises(DeadObject):
         session.add_memory(SharedMemory.create(10))

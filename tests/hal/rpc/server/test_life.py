@@ -3,18 +3,24 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
-from support.daemon.peer import CONSTANT, RESULTS, Peer, execution, pool, read
+from support.daemon.peer import CONSTANT, OPTIONS, RESULTS, Peer, execution, pool, read
 from support.models.addition import AddingDevice
 
-from neurald._proto import device_pb2
-from neurald.hal.errors import BadData, BadState, Error, ResultCode
+from neurald._proto import device_pb2, types_pb2
+from neurald.hal.admission.serving_turns import ServingPlace
+from neurald.hal.errors import SESSION_OVER, BadData, BadState, Error, ResultCode, Withdrawn
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.status import ONE_REPLY, error_of_status
+
+_MODEL = types_pb2.Model(pools=[b"token"])
+_ARTIFACT = device_pb2.Artifact(model_cache=[b"token"], seal=b"seal")
 
 
 @pytest.fixture
@@ -36,6 +42,21 @@ def peer(server: DeviceServer) -> Iterator[Peer]:
     peer = Peer(server)
     yield peer
     peer.close()
+
+
+@pytest.fixture
+def session_ends_meanwhile(server: DeviceServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends the session of each call while the call, which has found its session, waits for a turn."""
+    turns, sessions = server.handler.admission.turns, server.handler.sessions
+    wait = turns.place
+
+    def place(user: Hashable, token: Hashable) -> ServingPlace:
+        for session in sessions.all():
+            if session.token == token:
+                sessions.close(session)
+        return wait(user, token)
+
+    monkeypatch.setattr(turns, "place", place)
 
 
 def test_nothing_is_replaced(tmp_path: Path, device: AddingDevice) -> None:
@@ -104,6 +125,55 @@ def test_a_drain_waits_for_calls_and_their_results(
     read(peer, replies[0].results[0])
     drain.join()
     assert drained == [True]
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("GetSupportedOperations", device_pb2.GetSupportedOperationsRequest(model=_MODEL)),
+        ("PrepareModel", device_pb2.PrepareModelRequest(model=_MODEL, options=OPTIONS)),
+        (
+            "PrepareModelFromCache",
+            device_pb2.PrepareModelFromCacheRequest(options=OPTIONS, artifact=_ARTIFACT),
+        ),
+        ("GetArtifact", device_pb2.GetArtifactRequest(prepared_model=1)),
+        ("ReleasePreparedModel", device_pb2.ReleasePreparedModelRequest(prepared_model=1)),
+        ("Profile", device_pb2.ProfileRequest(prepared_model=1)),
+        ("Execute", execution(1, RESULTS)),
+        ("Execute", execution(1, pool(b"token"))),
+        ("Execute", execution(1, types_pb2.RequestPool(buffer=1))),
+        ("ExecuteFenced", device_pb2.ExecuteFencedRequest(prepared_model=1, fence=b"token")),
+        ("GetFencedExecutionInfo", device_pb2.GetFencedExecutionInfoRequest(execution=1)),
+        ("Allocate", device_pb2.AllocateRequest(inputs=[device_pb2.BufferRole(prepared_model=1)])),
+        ("CopyToBuffer", device_pb2.CopyToBufferRequest(buffer=1, memory=b"token")),
+        ("CopyFromBuffer", device_pb2.CopyFromBufferRequest(buffer=1)),
+        ("ReleaseBuffer", device_pb2.ReleaseBufferRequest(buffer=1)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_calls_that_wait_at_the_end_of_their_session_were_not_begun(
+    peer: Peer, session_ends_meanwhile: None, method: str, message: Any
+) -> None:
+    with pytest.raises(Withdrawn, match=f"^{SESSION_OVER}$"):
+        peer.call(method, message)
+
+
+@pytest.mark.parametrize("how", ["read", "execute", "execute at once"])
+def test_streams_that_wait_at_the_end_of_their_session_were_not_begun(
+    peer: Peer, session_ends_meanwhile: None, how: str
+) -> None:
+    request = device_pb2.ExecuteWithDataRequest(request=execution(1, RESULTS))
+    if how == "read":
+        message = device_pb2.ReadMemoryRequest(memory=b"token")
+        stream = peer.stub.ReadMemory(message, metadata=peer.metadata, timeout=20)
+    else:
+        metadata = (*peer.metadata, ONE_REPLY) if how == "execute at once" else peer.metadata
+        stream = peer.stub.ExecuteWithData(iter([request]), metadata=metadata, timeout=20)
+    with pytest.raises(grpc.RpcError) as caught:
+        next(stream)
+    error = error_of_status(caught.value)
+    assert isinstance(error, Withdrawn)
+    assert str(error) == SESSION_OVER
 
 
 @pytest.mark.timed
