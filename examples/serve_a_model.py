@@ -15,6 +15,8 @@ import numpy as np
 import neurald.service.demo
 
 DEMO = Path(neurald.service.demo.__file__).parent
+#: How long the service may take to start and to end.
+LIMIT_S = 60
 
 
 def ask(place: str, path: str, document: object = None) -> Any:
@@ -31,12 +33,15 @@ def ask(place: str, path: str, document: object = None) -> Any:
 
 def address(service: "subprocess.Popen[bytes]") -> str:
     """Waits until the service is ready, and returns its address."""
+    end = time.monotonic() + LIMIT_S
     while service.poll() is None:
         command = [sys.executable, "-m", "neurald", "status", "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         found = json.loads(done.stdout)["service"] if done.returncode == 0 else None
         if found is not None and found["is_ready"]:
             return str(found["addresses"]["http"])
+        if time.monotonic() > end:
+            raise SystemExit(f"the service is not ready after {LIMIT_S} s: {found or done.stderr}")
         time.sleep(0.1)
     raise SystemExit("the service has ended; HTTP needs the extra neurald[serve]")
 
@@ -66,7 +71,11 @@ def main() -> None:
             print("the last one ran on", json.loads(answer["parameters"]["receipt"])["devices"][0])
         finally:
             service.terminate()
-            service.wait(60)
+            try:
+                service.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                service.kill()
+                raise
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 Each such event also has a line in the log, which says what happened; a metric says how often.
 """
 
-import threading
 from collections import Counter
 from enum import StrEnum
 from typing import Final
@@ -17,6 +16,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     UnavailableDevice,
 )
+from neurald.hal.process.fork import forkable_lock
 
 #: Most reasons of one event that are counted on their own; further ones count as `other`. Reasons may
 #: have names in them, and metrics keep every one for ever.
@@ -39,7 +39,7 @@ class CountedEvent(StrEnum):
     HANG = "hang"
 
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 _counts: Counter[tuple[CountedEvent, str]] = Counter()
 
 _DEADLINES = (MissedDeadlineTransient, MissedDeadlinePersistent)

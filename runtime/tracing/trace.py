@@ -3,13 +3,13 @@
 import os
 import re
 import secrets
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 from neurald.hal.errors import BadData, BadState, Error
+from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.runtime.tracing.kernel_spans import with_kernels
 from neurald.runtime.tracing.otlp import otlp_document
@@ -21,7 +21,7 @@ from neurald.runtime.tracing.trace_points import install
 OTLP_SUFFIX: Final = ".otlp.json"
 _TRACE_ID: Final = re.compile("(?!0{32})[0-9a-f]{32}")
 
-_lock: Final = threading.Lock()
+_lock: Final = forkable_lock()
 _under_way: list["Trace"] = []
 
 

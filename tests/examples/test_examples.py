@@ -1,6 +1,7 @@
 """Runs the programs in `examples/`, and checks their output."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+LIMIT_S = 200
 #: A part of the expected output of each.
 EXPECTED = {
     "build_a_model": "5 rows: the largest difference is",
@@ -47,13 +49,28 @@ def test_an_example(name: str, tmp_path: Path, tmp_path_factory: pytest.TempPath
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "XDG_RUNTIME_DIR": str(runtime),
     }
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, EXAMPLES / f"{name}.py"],
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=200,
-        check=False,
+        start_new_session=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert EXPECTED[name] in done.stdout
+    try:
+        output, errors = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        output, errors = ended(process)
+        pytest.fail(f"{name}.py has not ended after {LIMIT_S} s:\n{output}\n{errors}")
+    assert process.returncode == 0, errors
+    assert EXPECTED[name] in output
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """Ends a program and the processes that it has started; returns their output."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        return process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()

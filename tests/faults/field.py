@@ -124,13 +124,17 @@ class Field:
 
 
 def child_environment(folder: Path) -> dict[str, str]:
-    """Returns the environment for finding the daemons of a field, without user settings."""
+    """Returns the environment for finding the daemons of a field, without user settings.
+
+    Devices are chosen by Android's rule, so that small models run on drivers.
+    """
     return {
         **os.environ,
         "PYTHONPATH": python_path(),
         "OPENBLAS_NUM_THREADS": "1",
         "XDG_RUNTIME_DIR": str(folder),
         "XDG_CACHE_HOME": str(folder / "caches"),
+        "NEURALD_POLICY": "android",
     }
 
 

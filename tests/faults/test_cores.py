@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from faults.cores import busy_cores, cores_of_attackers, end_idle_priority
 from support.processes import children
+from support.waiting import wait_until
 
 
 def test_few_cores_are_shared() -> None:
@@ -19,10 +20,15 @@ def test_attackers_have_a_quarter() -> None:
     assert cores_of_attackers(range(16)) == {12, 13, 14, 15}
 
 
+#: A part of the program that keeps a core busy.
+_COMPUTES = "os.getppid() == int(sys.argv[1])"
+
+
 def test_shared_cores_are_kept_busy() -> None:
     with busy_cores():
-        started = children("os.getppid() == int(sys.argv[1])")
-        assert len(started) == len(os.sched_getaffinity(0))
+        # The command line of a process is set a moment after it has begun.
+        wait_until(lambda: len(children(_COMPUTES)) == len(os.sched_getaffinity(0)))
+        started = children(_COMPUTES)
         assert {os.sched_getscheduler(each) for each in started} == {os.SCHED_OTHER}
     assert not started.intersection(children(""))
 

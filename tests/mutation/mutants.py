@@ -213,7 +213,7 @@ _PARTITIONING = (
     Mutant(
         name="partitioning-checks-groups",
         file="runtime/partitioning/partitioner.py",
-        text="    check_groups(model, groups)\n",
+        text="    check_groups(model, found.groups)\n",
         replacement="",
         breaks="Groups that cannot run in their order are not refused.",
         tests=("tests/runtime/partitioning/test_partitioner.py",),

@@ -25,6 +25,7 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
     OpFailed,
     ResourceExhaustedPersistent,
+    UnavailableDevice,
 )
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.process.activation import activate
@@ -114,8 +115,8 @@ class Connection:
         has_token = tls is None and not (is_of_machine and token_file is None)
         token = client_token(address, token_file) if has_token else None
         self._access = token_metadata(token)
-        # Users whom a daemon admits without a token get a session over the side channel first.
-        has_session_first = address.path is not None and token is None
+        # A daemon may admit its users without a token; it recognizes them by the side channel.
+        may_be_admitted = address.path is not None and token is None
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
         self._traffic = traffic
@@ -135,10 +136,14 @@ class Connection:
             # A stream of one message is a message, which needs no thread here.
             self._execute_at_once: Any = channel.unary_unary(_EXECUTE_WITH_DATA)
             self._execute_in_parts: Any = channel.stream_stream(_EXECUTE_WITH_DATA)
-            if not has_session_first:
-                # gRPC finds out whether the daemon answers, before the side channel waits for its
-                # greeting.
-                self.description: device_pb2.DescribeReply = self._first_call(limit_s)
+            # gRPC finds out whether the daemon answers, before the side channel waits for its
+            # greeting. A refusal is an answer as well.
+            description: device_pb2.DescribeReply | None = None
+            try:
+                description = self._first_call(limit_s)
+            except UnavailableDevice:
+                if not may_be_admitted:
+                    raise
             if address.path is None:
                 session = self._open_session(cleanup, limit_s)
             else:
@@ -148,8 +153,7 @@ class Connection:
                 life.call_at_end(self._side_channel.shut_down)
                 session = self._side_channel.session
             self._metadata = (*self._access, (SESSION_KEY, session.hex()))
-            if has_session_first:
-                self.description = self._first_call(limit_s)
+            self.description = self._first_call(limit_s) if description is None else description
             watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
             cleanup.callback(watch.cancel)
             life.watch(watch)
@@ -175,11 +179,14 @@ class Connection:
         self._end.atexit = False
         keep_in_children(self)  # for the objects of gRPC; in a child the connection is over
 
-    def _first_call(self, limit_s: float) -> Any:
+    def _first_call(self, limit_s: float) -> device_pb2.DescribeReply:
         with self._failures("Describe"):
             message = device_pb2.DescribeRequest()
             metadata = self._metadata or self._access
-            return self._stub.Describe(message, timeout=_timeout(limit_s), metadata=metadata)
+            reply: device_pb2.DescribeReply = self._stub.Describe(
+                message, timeout=_timeout(limit_s), metadata=metadata
+            )
+        return reply
 
     def _open_session(self, cleanup: contextlib.ExitStack, end_s: float) -> bytes:
         stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest(), metadata=self._access)

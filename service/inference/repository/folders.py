@@ -7,6 +7,8 @@
             1/model.tflite
             2/model.tflite
 
+A folder with neither a version nor a configuration is no model, as `__pycache__` is none.
+
 Names come from clients. Every file is opened relative to the repository's own descriptor, and the
 kernel refuses whatever would leave it (RESOLVE_BENEATH), symbolic links included.
 """
@@ -106,18 +108,22 @@ class Repository:
                 Status.INVALID,
                 f"{quoted(name)} is not a name of a model: up to 128 letters, digits, '_', '-' and '.'",
             )
+        reason = ""
         for root in self._roots:
             with contextlib.suppress(OSError):
                 descriptor = open_beneath(root, name, os.O_RDONLY | os.O_DIRECTORY)
                 try:
-                    versions = sorted(int(each) for each in _entries(descriptor) if _VERSION.fullmatch(each))
+                    names = list(_entries(descriptor))
                 finally:
                     os.close(descriptor)
-                return Found(name=name, root=root, is_folder=True, versions=tuple(versions))
+                versions = sorted(int(each) for each in names if _VERSION.fullmatch(each))
+                if versions or CONFIG_FILE in names:
+                    return Found(name=name, root=root, is_folder=True, versions=tuple(versions))
+                reason = f": its folder has neither a version, such as 1/{DEFAULT_FILE}, nor {CONFIG_FILE}"
             with contextlib.suppress(OSError):
                 os.close(open_beneath(root, name + _SUFFIX, os.O_RDONLY))
                 return Found(name=name, root=root, is_folder=False, versions=(1,))
-        raise ServiceError(Status.NOT_FOUND, f"there is no model {quoted(name)} in the repository")
+        raise ServiceError(Status.NOT_FOUND, f"there is no model {quoted(name)} in the repository{reason}")
 
     def config_text(self, found: Found) -> str:
         """Returns the text of a model's configuration; empty if it has none.

@@ -38,6 +38,10 @@ _CODES: Final = {
 }
 _HEADER_LENGTH: Final = b"inference-header-content-length"
 _BODY_S: Final = 60.0
+#: How much of a body that is too large is received, and for how long: a client that is still sending
+#: when its connection is closed may not see the answer.
+_MAX_DISCARDED_BYTES: Final = 8 << 20
+_DISCARD_S: Final = 1.0
 #: The largest body of a call other than an inference.
 _SMALL_BODY_BYTES: Final = 1 << 20
 _ENCODER: Final = msgspec.json.Encoder()
@@ -295,6 +299,18 @@ class _Body:
         #: True if everything was read, so that the connection can be used again.
         self.is_complete = scope["method"] in ("GET", "HEAD")
 
+    async def _discard(self) -> None:
+        """Receives some of what is left, which a client may send before it reads the answer."""
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_S):
+                while not self.is_complete and size < _MAX_DISCARDED_BYTES:
+                    event = await self._receive()
+                    if event["type"] == "http.disconnect":
+                        raise _Gone
+                    size += len(event.get("body", b""))
+                    self.is_complete = not event.get("more_body", False)
+
     async def read(self, limit_bytes: int) -> bytes:
         """Reads the body.
 
@@ -304,6 +320,7 @@ class _Body:
         """
         announced = self.headers.get(b"content-length")
         if announced is not None and _number(announced) > limit_bytes:
+            await self._discard()
             raise _too_large(limit_bytes)
         parts: list[bytes] = []
         size = 0
@@ -318,6 +335,8 @@ class _Body:
             part = event.get("body", b"")
             size += len(part)
             if size > limit_bytes:
+                self.is_complete = not event.get("more_body", False)
+                await self._discard()
                 raise _too_large(limit_bytes)
             self._hold(len(part))
             parts.append(part)

@@ -57,12 +57,6 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
         yield Host(server, link)
 
 
-@pytest.fixture(autouse=True)
-def slow_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes this host so slow that every link is worth it."""
-    monkeypatch.setattr("neurald.runtime.partitioning.links.multiplications_per_s", lambda: 1.0)
-
-
 class Application:
     """Makes calls with devices that neurald chooses, and checks every result."""
 

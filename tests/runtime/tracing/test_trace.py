@@ -30,6 +30,7 @@ def names(spans: Any, category: str) -> Counter[str]:
     return Counter(span.name for span in spans if span.category == category)
 
 
+@pytest.mark.timed
 def test_calls_of_this_process(tmp_path: Path) -> None:
     with nd.trace(tmp_path / "t.json") as trace:
         compilation = compiled(nd.open_device("reference"))
@@ -43,7 +44,7 @@ def test_calls_of_this_process(tmp_path: Path) -> None:
     assert names(trace.spans, "compile")["prepare on reference"] == 1
     assert {span.process for span in trace.spans} == {os.getpid()}
     # References take so long that what is between spans does not matter.
-    assert trace.coverage() > 0.9
+    assert trace.coverage() > 0.7
     runs = [span for span in trace.spans if span.name == "run"]
     assert len({span.call for span in runs}) == 3
     for span in trace.spans:

@@ -506,6 +506,20 @@ def test_somebody_else_listens(tmp_path: Path) -> None:
         assert time.monotonic() < started + 10
 
 
+@pytest.mark.timed
+@pytest.mark.slow
+def test_a_silent_process_without_a_token_is_noticed_soon(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("s") / "m.sock"
+    with socket.socket(socket.AF_UNIX) as mute, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as side:
+        for listener, place in ((mute, str(path)), (side, f"{path}.memory")):
+            listener.bind(place)
+            listener.listen()
+        started = time.monotonic()
+        with pytest.raises(UnavailableDevice, match="stopped answering"):
+            connect(f"unix://{path}")
+        assert time.monotonic() < started + 6, "it was not waited for until the limit of live daemons"
+
+
 def test_answers_that_do_not_fit_are_refused(
     server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

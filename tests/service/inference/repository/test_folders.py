@@ -47,6 +47,25 @@ def test_models_are_folders_and_files(repository: Repository) -> None:
     assert repository.config_text(found["b"]) == repository.config_text(found["plain"]) == ""
 
 
+def test_folders_without_versions_and_configuration_are_no_models(repository: Repository, root: Path) -> None:
+    (root / "__pycache__").mkdir()
+    (root / "__pycache__/a.pyc").write_bytes(b"code")
+    (root / "plain/data").mkdir(parents=True)
+    (root / "coming").mkdir()
+    (root / "coming/config.pbtxt").write_text("max_batch_size: 1")
+    found = repository.models()
+    assert {name: each.versions for name, each in found.items()} == {
+        "a": (1, 3),
+        "b": (2,),
+        "coming": (),
+        "plain": (1,),
+    }
+    assert not found["plain"].is_folder
+    with pytest.raises(ServiceError, match="neither a version") as caught:
+        repository.find("__pycache__")
+    assert caught.value.status is Status.NOT_FOUND
+
+
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../secret", "/etc/passwd", "a/1", "a\0b", "ü", "x" * 129, ".hidden", "a\n"]
 )

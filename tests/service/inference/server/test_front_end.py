@@ -37,6 +37,13 @@ def infer(client: Any, **named: Any) -> Any:
     return client.infer("same", [tensor], **named).as_numpy("y").tolist()
 
 
+def test_a_folder_that_is_no_model_keeps_the_service_from_nothing(repository: Path) -> None:
+    (repository / "__pycache__").mkdir()
+    with Serving(repository) as service:
+        service.wait_ready()
+        assert [each.name for each in service.status.models] == ["same"]
+
+
 def test_the_service_ends_with_its_workers(repository: Path) -> None:
     with Serving(repository) as service:
         service.wait_ready()

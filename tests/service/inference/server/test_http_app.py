@@ -1,5 +1,6 @@
 """The V2 protocol over HTTP, as tritonclient and plain clients speak it."""
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -52,7 +53,9 @@ def ask(
     host, port = serving.http.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
     content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    connection.request(method, path, content, headers or {})
+    # A server may refuse a request that is too large before it has received all of it.
+    with contextlib.suppress(BrokenPipeError):
+        connection.request(method, path, content, headers or {})
     answer = connection.getresponse()
     text = answer.read()
     connection.close()
