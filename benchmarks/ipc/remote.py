@@ -125,10 +125,12 @@ def execution(prepared: PreparedModel, size: int) -> Callable[[], object]:
     return lambda: prepared.execute(request, options)
 
 
-def measure(ways: dict[str, RemoteDevice], sizes: list[int], rounds: int) -> list[dict[str, Any]]:
+def measure(
+    ways: dict[str, RemoteDevice], bare: BareSocket, sizes: list[int], rounds: int
+) -> list[dict[str, Any]]:
     """Returns the figures of each way and size."""
     here = nd.open_device("cpu")
-    trip_us, bytes_per_s = BareSocket().measured()
+    trip_us, bytes_per_s = bare.measured()
     models = {
         (name, size): prepared_identity(device, size)
         for size in sizes
@@ -209,6 +211,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     arguments = parser.parse_args()
     with_one_thread()
+    # It forks, which a process with connections of gRPC must not.
+    bare = BareSocket()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ipc")))
         authority = Authority(folder / "authority")
@@ -221,7 +225,7 @@ def main() -> None:
             "plain": connect(f"127.0.0.1:{ports[0]}"),
             "TLS": connect(f"127.0.0.1:{ports[1]}", tls=TlsFiles.in_folder(client)),
         }
-        rows = measure(ways, arguments.bytes, arguments.rounds)
+        rows = measure(ways, bare, arguments.bytes, arguments.rounds)
     if arguments.json:
         write(arguments.json, result_of(rows, arguments.rounds))
 
