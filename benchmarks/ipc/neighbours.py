@@ -71,7 +71,7 @@ serve("cpu", address, sharing=Sharing(users=frozenset(users), socket_mode=0o666)
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How the victim and the hogs use the daemon.
+    """A way in which the victim and the hogs use the daemon.
 
     Attributes:
         name: in tables.
@@ -110,7 +110,7 @@ SETTINGS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the daemon is.
+    """The addresses of the daemon, and the certificates of its clients.
 
     Attributes:
         address: its UNIX socket.

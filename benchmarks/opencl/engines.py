@@ -1,4 +1,4 @@
-"""What the programs of this folder share: a device whose models can be measured alone, and medians."""
+"""Shared by the programs of this folder: a device whose models can be measured alone, and medians."""
 
 import time
 from collections.abc import Callable

@@ -25,7 +25,7 @@ _MAX_REASON_LENGTH: Final = 80
 
 
 class CountedEvent(StrEnum):
-    """What is counted.
+    """A kind of event that is counted.
 
     FALLBACK: the CPU device ran a step instead of a device that failed; by device. CACHE_MISS: a step
     was compiled although there is a cache; by reason. DEADLINE: a daemon did not finish in time, and

@@ -1,4 +1,4 @@
-"""How a client on the same host opens a lane to a served model.
+"""Opens a lane from a client on the same host to a served model.
 
 It connects to the SEQPACKET socket of the execution service and sends `OpenRequest`. The answer is
 `Opened`, with the client's end of the lane's socket attached, or `Refused`. From then on the client

@@ -92,7 +92,7 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag="run"):
 
 
 class Receipt(msgspec.Struct, frozen=True, array_like=True):
-    """Where and how long the model ran.
+    """The place and the duration of a run of the model.
 
     Attributes:
         devices: that ran it, in the order of the steps.

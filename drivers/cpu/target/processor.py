@@ -1,4 +1,4 @@
-"""What the processor of this machine can do: its architecture, and the names of its features."""
+"""The processor of this machine: its architecture, and the names of its features."""
 
 import ctypes
 import platform
