@@ -154,6 +154,10 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    until_exit_of: Annotated[
+        int | None,
+        typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
+    ] = None,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -175,8 +179,11 @@ def serve(
     KServe and others.
     """
     import asyncio
+    import os
+    import signal
     from functools import partial
 
+    from neurald.hal.process.parent import stop_with
     from neurald.hal.process.runtime_directory import serve_machine
     from neurald.service.logs.setup import notice, start_log
     from neurald.service.manager.configuration import Flags, load_for_this_machine
@@ -220,6 +227,8 @@ def serve(
         notice(f"supervising {names} in {directory}")
 
     async def run() -> None:
+        if until_exit_of is not None:
+            stop_with(until_exit_of, partial(os.kill, os.getpid(), signal.SIGTERM))
         manager = Manager(configuration, load, exit_when_idle_s=exit_when_idle, service=service)
         if metrics is None:
             await manager.run(ready)

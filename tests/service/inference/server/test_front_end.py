@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 import subprocess
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -51,6 +52,17 @@ def test_the_service_ends_with_its_workers(repository: Path) -> None:
         assert workers
         assert service.stop() == 0
     wait_until(lambda: all(map(is_gone, workers)))
+
+
+def test_temporary_files_of_workers_end_with_the_service(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        with Serving(repository) as service:
+            service.wait_ready()
+            wait_until(lambda: list(Path(folder).iterdir()))
+        assert list(Path(folder).iterdir()) == []
 
 
 def test_a_killed_front_end_takes_its_workers_along(repository: Path) -> None:
