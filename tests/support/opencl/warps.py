@@ -5,6 +5,7 @@ import re
 from support.opencl.adding import without_ptx
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.retargeting import HIDDEN
 from neurald.hal.records import replace
 
 #: Local memory after that of the kernels: six words of each work-item.
@@ -94,6 +95,27 @@ _COPY = re.compile(
 _COPY_OR_ZERO = re.compile(
     r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], 16, %2;" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\), "r"\(bytes\) : "memory"\);'
 )
+_COPIED_OR_ZERO = (
+    "for (int i = 0; i < 8; ++i) ((__local ushort *)to)[i] = bytes ? ((__global const ushort *)from)[i] : 0;"
+)
+#: Function that multiplies a step from local memory, with the instruction's columns and left type.
+_WARPGROUP_MULTIPLYING = re.compile(
+    r"static inline void (\w+)_multiply\((\w+) \*sums, __local const uchar \*left, __local const uchar \*right\) \{\n"
+    r"  asm volatile\((?P<lines>[^:]*?m64n(\d+)k\d+\.\w+\.(\w+)\..*?)\n               : .*?\);\n\}\n",
+    re.DOTALL,
+)
+_WARPGROUP_MULTIPLY = """\
+static inline void NAME_multiply(KIND *sums, __local const uchar *left, __local const uchar *right) {
+  const int lid = get_local_id(0) % 128;
+  for (int j = 0; j < COLUMNS / 2; ++j) {
+    const int row = lid / 32 * 16 + lid % 32 / 4 + j % 4 / 2 * 8, column = j / 4 * 8 + lid % 4 * 2 + j % 2;
+    for (int word = 0; word < BYTES / 4; ++word)
+      sums[j] += warp_products_TYPE(*(const __local uint *)(left + NAME_place(row, word / 4) + word % 4 * 4),
+                                    *(const __local uint *)(right + NAME_place(column, word / 4) + word % 4 * 4));
+  }
+}
+"""
+_WARP_BARRIER = 'asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");'
 #: Functions of other instructions, with their names: `..._read`, `..._read_turned`, `..._other`.
 _WARP_FUNCTION = re.compile(
     r"static inline void (\w+)_(read|read_turned|other)\((?:uint4|float) \*found, [^{]*\{\n  asm volatile.*?\n\}\n",
@@ -110,6 +132,27 @@ def _as_macro(found: "re.Match[str]") -> str:
     return f"#define {found[1]}_{found[2]}({parameters}) WARP_{found[2].upper()}({parameters})\n"
 
 
+def _warpgroup_function(found: "re.Match[str]") -> str:
+    names = {
+        "NAME": found[1],
+        "KIND": found[2],
+        "COLUMNS": found[4],
+        "BYTES": str(32 * found["lines"].count("mma_async")),
+        "TYPE": found[5],
+    }
+    return re.sub("|".join(names), lambda name: names[name[0]], _WARPGROUP_MULTIPLY)
+
+
+def without_warpgroups(text: str) -> str:
+    """Returns a text without PTX whose only instructions of warps multiply steps in local memory."""
+    text, count = _WARPGROUP_MULTIPLYING.subn(_warpgroup_function, text)
+    assert count
+    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text).replace(_WARP_BARRIER, "barrier(CLK_LOCAL_MEM_FENCE);")
+    text = re.sub(r"(neurald_local_(\d+))\[\d+\]", r"\1[\2]", text)
+    text = text.replace("#pragma unroll\n", "#pragma unroll 1\n").replace(HIDDEN, "")
+    return _MULTIPLY + without_ptx(text)
+
+
 def without_warps(text: str) -> str:
     """Returns a text without PTX, for work-groups of 256 whose warps run in lockstep."""
     text, count = _MULTIPLYING.subn(
@@ -122,10 +165,7 @@ def without_warps(text: str) -> str:
     text = _REST.sub(r"rest = as_uint(\1);\n", text)
     text = _ASKED.sub("found = *from;\n", text)
     text = _COPY.sub(r"for (int i = 0; i < \1; ++i) to[i] = from[i];", text)
-    text = _COPY_OR_ZERO.sub(
-        "for (int i = 0; i < 8; ++i) ((__local ushort *)to)[i] = bytes ? ((__global const ushort *)from)[i] : 0;",
-        text,
-    )
+    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text)
     text = _PAIR.sub("*found = warp_pair(low, high);\n", text)
     text = _COUNT.sub("others = atomic_inc(count);", text)
     # Unrolled, the values that work-items keep across the barriers do not fit a thread's stack.

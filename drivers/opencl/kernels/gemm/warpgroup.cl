@@ -1,0 +1,115 @@
+//: Matrix products by instructions of whole warpgroups, see warpgroup.py.
+//:
+//: BM, BN: rows and columns of a tile. BYTES: bytes of each row in a step. CHUNKS: the same in units
+//: of 16 bytes. STEP: bytes of a step of both matrices. STAGES: steps in local memory. SIZE: bytes of
+//: an element. ITEMS: work-items of a group. NA, NB: chunks of the left and right matrix that a
+//: work-item copies in a step. COUNT: accumulators of a work-item. BLOCKS: times 64 rows of a
+//: warpgroup. WIDE: columns that a warp stores at a time.
+
+//: [function]
+//: The whole function, and those that it calls.
+static inline int ${KERNEL}_place(const int row, const int chunk) {
+  return row * $BYTES + ((chunk ^ $SWIZZLE) << 4);
+}
+static inline void ${KERNEL}_copy(__local uchar *to, __global const void *from, const int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"((uint)(ulong)to), "l"((ulong)from), "r"(bytes) : "memory");
+}
+static inline ulong ${KERNEL}_matrix(__local const uchar *at) {
+  return $DESCRIPTOR | ((uint)(ulong)at & 0x3ffff) >> 4;
+}
+static inline void ${KERNEL}_multiply($T *sums, __local const uchar *left, __local const uchar *right) {
+  asm volatile($INSTRUCTIONS
+               : $OPERANDS
+               : "l"(${KERNEL}_matrix(left)), "l"(${KERNEL}_matrix(right)) : "memory");
+}
+static inline void ${KERNEL}_wait($T *sums) {
+  asm volatile("//@ wgmma.wait_group.sync.aligned 0;\n" : $OPERANDS :: "memory");
+}
+$FUNCTION {
+  $SHARE
+  const int line = tile / $across, m0 = line * $BM, n0 = (tile - line * $across) * $BN, base = $BASE;
+  const int lane = lid & 31, down = lid / 128 * (64 * $BLOCKS) + lid / 32 % 4 * 16;
+  const int chunk = lid % $CHUNKS, place = lid / $CHUNKS;
+  ${KERNEL}_row rows[$NA];
+#pragma unroll
+  for (int i = 0; i < $NA; ++i) rows[i] = ${KERNEL}_row_of(batch, m0 + place + i * ($ITEMS / $CHUNKS)$SIZE_ARGUMENTS);
+  $T sums[$BLOCKS][$COUNT];
+#pragma unroll
+  for (int i = 0; i < $BLOCKS; ++i)
+#pragma unroll
+    for (int j = 0; j < $COUNT; ++j) sums[i][j] = 0;
+#define NEURALD_COPY(step, stage) { \
+    if ((step) < $steps) { \
+      const int k = (step) * ($BYTES / $SIZE) + chunk * $EACH_CHUNK; \
+      __local uchar *to = scratch + (stage) * $STEP; \
+      _Pragma("unroll") for (int i = 0; i < $NA; ++i) { \
+        const int row = place + i * ($ITEMS / $CHUNKS); \
+        if ($BM * $CHUNKS % $ITEMS == 0 || row < $BM) { \
+$COPY_LEFT
+        } \
+      } \
+      _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \
+        const int row = place + i * ($ITEMS / $CHUNKS), seen = k < $depth && n0 + row < $columns; \
+        if ($BN * $CHUNKS % $ITEMS == 0 || row < $BN) \
+          ${KERNEL}_copy(to + $BM * $BYTES + ${KERNEL}_place(row, chunk), \
+                         a2 + (seen ? base + (n0 + row) * $pitch + k : 0), seen ? 16 : 0); \
+      } \
+    } }
+#define NEURALD_COPIED asm volatile("cp.async.commit_group;" ::: "memory");
+#pragma unroll 1
+  for (int stage = 0; stage < $STAGES - 1; ++stage) {
+    NEURALD_COPY(stage, stage)
+    NEURALD_COPIED
+  }
+  int stage = 0;
+#pragma unroll 1
+  for (int step = 0; step < $steps; ++step) {
+    asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    barrier(CLK_LOCAL_MEM_FENCE);
+    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
+    NEURALD_COPIED
+#pragma unroll
+    for (int i = 0; i < $BLOCKS; ++i)
+      ${KERNEL}_multiply(sums[i], scratch + stage * $STEP + (lid / 128 * $BLOCKS + i) * (64 * $BYTES), scratch + stage * $STEP + $BM * $BYTES);
+#pragma unroll
+    for (int i = 0; i < $BLOCKS; ++i) ${KERNEL}_wait(sums[i]);
+    stage = stage + 1 == $STAGES ? 0 : stage + 1;
+  }
+#undef NEURALD_COPY
+#undef NEURALD_COPIED
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  barrier(CLK_LOCAL_MEM_FENCE);
+  __local $T *slab = (__local $T *)scratch + lid / 32 * (16 * ($WIDE + 4));
+#pragma unroll
+  for (int part = 0; part < $BLOCKS * ($BN / $WIDE); ++part) {
+    const int block = part / ($BN / $WIDE), first = part % ($BN / $WIDE) * $WIDE;
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+#pragma unroll
+    for (int j = 0; j < $WIDE / 8; ++j) {
+      __local $T *to = slab + (lane >> 2) * ($WIDE + 4) + j * 8 + 2 * (lane & 3);
+      $T *from = sums[block] + (first / 8 + j) * 4;
+      *(__local ${T}2 *)to = (${T}2)(from[0], from[1]);
+      *(__local ${T}2 *)(to + 8 * ($WIDE + 4)) = (${T}2)(from[2], from[3]);
+    }
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+#pragma unroll 2
+    for (int e = lane; e < 16 * $WIDE / 4; e += 32) {
+      const int row = e / ($WIDE / 4), column = e % ($WIDE / 4) * 4;
+      const int m = m0 + down + block * 64 + row, n = n0 + first + column;
+      const ${T}4 sum = *(__local const ${T}4 *)(slab + row * ($WIDE + 4) + column);
+      if (m < $rows && n < $columns) { $STORE }
+    }
+  }
+}
+
+//: [copy_left]
+//: Copies sixteen contiguous bytes of the left matrix.
+          const int at = ${KERNEL}_left(rows[i], k$SIZE_ARGUMENTS); \
+          ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), a1 + max(at, 0), at < 0 ? 0 : 16); \
+
+//: [copy_left_or_zero]
+//: The same where missing elements have a zero point; the next fence and barrier make it visible.
+          const int at = ${KERNEL}_left(rows[i], k$SIZE_ARGUMENTS); \
+          if (at < 0) *(__local uint4 *)(to + ${KERNEL}_place(row, chunk)) = (uint4)((uint)$zeros); \
+          else ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), a1 + at, 16); \

@@ -1,0 +1,231 @@
+"""Large matrix products by instructions of whole warpgroups (`wgmma`) of NVIDIA's Hopper GPUs, in PTX.
+
+Both matrices are copied to local memory 16 bytes at a time (`cp.async`), several steps ahead, with
+the chunks of a row swizzled as the instruction expects them. It reads both from there, and its four
+warps have the accumulators of 64 rows in registers. The operands are FLOAT16, FLOAT32 rounded to
+TF32, or 8-bit integers; zero points as in `tensor_core`.
+
+NVIDIA's OpenCL compiler knows neither the instruction nor groups with more than 48 KB of local
+memory, so that these functions need `platform.retargeting`.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
+from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
+from neurald.drivers.opencl.kernels.gemm.accumulate import share_text, store_text
+from neurald.drivers.opencl.kernels.gemm.correction import corrected
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
+from neurald.drivers.opencl.kernels.gemm.tensor_core import by_column
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+
+_TEMPLATES = templates(__name__, "warpgroup.cl")
+_CAPABILITY = (9, 0)
+#: Products of fewer multiplications have too few tiles.
+_MIN_MULTIPLICATIONS = 1 << 28
+#: Work-items of a warpgroup, and the rows that an instruction multiplies.
+_WARPGROUP, _ROWS = 128, 64
+#: Bytes of each row that an instruction multiplies.
+_PART_BYTES = 32
+#: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2 cache.
+_UNIT_LOCAL_BYTES, _UNIT_REGISTERS, _UNIT_BYTES = 227 * 1024, 1 << 16, 24
+
+#: The end of the instruction for the type of the left matrix, and its operands after the matrices.
+_MULTIPLY = {
+    Scalar.FLOAT16: ("k16.f32.f16.f16", "p, 1, 1, 0, 0"),
+    Scalar.FLOAT32: ("k8.f32.tf32.tf32", "p, 1, 1"),
+    Scalar.INT8: ("k32.s32.s8.s8", "p"),
+    Scalar.UINT8: ("k32.s32.u8.s8", "p"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tiling:
+    """Tiling of a product.
+
+    Attributes:
+        rows, columns: of the tile of a group.
+        blocks: the number of times that a warpgroup has 64 rows.
+        bytes: of each row in a step.
+        stages: the number of steps in local memory.
+    """
+
+    rows: int
+    columns: int
+    blocks: int = 1
+    bytes: int = 128
+    stages: int = 4
+
+    @property
+    def items(self) -> int:
+        return self.rows // (_ROWS * self.blocks) * _WARPGROUP
+
+    @property
+    def step_bytes(self) -> int:
+        return (self.rows + self.columns) * self.bytes
+
+    @property
+    def wide(self) -> int:
+        """Columns that a warp stores at a time."""
+        return 32 if self.columns % 64 else 64
+
+    @property
+    def scratch_bytes(self) -> int:
+        return max(self.step_bytes * self.stages, self.items // 32 * 16 * (self.wide + 4) * 4)
+
+    @property
+    def resident(self) -> int:
+        """Groups that a compute unit holds together."""
+        registers = self.columns // 2 * self.blocks + 56
+        by_registers = _UNIT_REGISTERS // (self.items * registers)
+        return max(1, min(_UNIT_LOCAL_BYTES // (self.scratch_bytes + 1024), by_registers))
+
+    def tiles(self, product: GemmView) -> int:
+        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
+
+
+_TILINGS = (
+    _Tiling(rows=128, columns=256),
+    _Tiling(rows=256, columns=128, blocks=2),
+    _Tiling(rows=128, columns=192),
+    _Tiling(rows=128, columns=128, stages=3),
+    _Tiling(rows=64, columns=256, stages=2),
+    _Tiling(rows=64, columns=128, stages=3),
+    _Tiling(rows=128, columns=64, stages=4),
+    _Tiling(rows=64, columns=64, stages=4),
+)
+
+
+def fits(product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> bool:
+    """Returns True if there are candidates for a product, unless its weights have too wide a range."""
+    kind = product.left.type
+    return (
+        facts.is_nvidia
+        and facts.compute_capability == _CAPABILITY
+        and product.multiplications >= _MIN_MULTIPLICATIONS
+        and product.is_left_by_row
+        and product.run % (16 // kind.size_bytes) == 0
+        and (relaxed or kind is not Scalar.FLOAT32)
+    )
+
+
+def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> Iterator[Source]:
+    """Yields every suitable tiling, the best first.
+
+    There are none for small products, and for FLOAT32 that must not be rounded.
+    """
+    right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
+    if right is None:
+        return
+    for tiling in sorted(_TILINGS, key=lambda each: _cost(each, product, facts)):
+        yield _source(kernel, product, right, tiling)
+
+
+def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
+    """Estimates the time in cycles of a compute unit."""
+    groups = tiling.tiles(product) * product.batches
+    resident = min(tiling.resident, -(-groups // facts.compute_units))
+    waves = math.ceil(groups / (facts.compute_units * resident))
+    steps = math.ceil(product.depth * product.left.type.size_bytes / tiling.bytes)
+    multiplied = tiling.rows * tiling.columns * tiling.bytes / 8192
+    latency = 800 / ((tiling.stages - 1) * resident)
+    step = max(multiplied, tiling.step_bytes / _UNIT_BYTES, latency)
+    stored = tiling.rows * tiling.columns / 16
+    return waves * resident * (steps * step + stored) + waves * 1500
+
+
+def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) -> Source:
+    operands = [product.left, right]
+    zero = product.left_zero
+    if zero:
+        kernel = corrected(kernel, product, right)
+    values = kernel_arguments(kernel.output, operands, used_values(kernel))
+    after = epilogue(kernel, values, is_vector=product.column_step == 0 or product.columns % 4 == 0)
+    size = product.left.type.size_bytes
+    is_shared = right.constant is not None and right.shape[0] == 1
+    base = "0" if is_shared else f"batch * {right.shape[-1] * product.columns}"
+    items, chunks = tiling.items, tiling.bytes // 16
+    names: dict[str, object] = {
+        "T": "int" if product.is_integer else "float",
+        "BM": tiling.rows,
+        "BN": tiling.columns,
+        "BYTES": tiling.bytes,
+        "CHUNKS": chunks,
+        "SWIZZLE": "(row & 7)" if tiling.bytes == 128 else "((row >> 1) & 3)",
+        "STEP": tiling.step_bytes,
+        "STAGES": tiling.stages,
+        "SIZE": size,
+        "EACH_CHUNK": 16 // size,
+        "ITEMS": items,
+        "NA": -(-tiling.rows * chunks // items),
+        "NB": -(-tiling.columns * chunks // items),
+        "COUNT": tiling.columns // 2,
+        "BLOCKS": tiling.blocks,
+        "WIDE": tiling.wide,
+        "DESCRIPTOR": f"{_descriptor(tiling):#x}UL",
+        "INSTRUCTIONS": _instructions(product, tiling),
+        "OPERANDS": _operands(product, tiling),
+        "SHARE": share_text(product, split=1),
+        "BASE": base if right.constant is not None else product.right_base,
+        "COPY_LEFT": _TEMPLATES["copy_left_or_zero" if zero else "copy_left"],
+        "STORE": store_text(product, after),
+    }
+    tiles = tiling.tiles(product)
+    sizes = {
+        **product.sizes,
+        **after.sizes,
+        "pitch": right.shape[-1] if right.constant is not None else product.depth,
+        "tiles": tiles,
+        "across": -(-product.columns // tiling.columns),
+        "steps": -(-product.depth * size // tiling.bytes),
+        "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
+    }
+    text = product.text + after.text + fill(_TEMPLATES["function"], **names)
+    return Source(
+        text=resolved(text, values.parameters, sizes, is_shared=False),
+        arguments=values.values,
+        groups=tiles * product.batches,
+        local_size=items,
+        scratch_bytes=tiling.scratch_bytes,
+        has_barriers=True,
+        is_retargeted=True,
+        label=f"warpgroups, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, {tiling.stages} stages",
+        operations=kernel.operations,
+    )
+
+
+def _descriptor(tiling: _Tiling) -> int:
+    """Returns the description of a matrix in local memory, without its address.
+
+    It has the swizzling, and the distance of eight rows.
+    """
+    swizzle = 1 if tiling.bytes == 128 else 2
+    return swizzle << 62 | (8 * tiling.bytes >> 4) << 32 | 1 << 16
+
+
+def _instructions(product: GemmView, tiling: _Tiling) -> str:
+    """Returns C strings with the instructions that multiply a step, hidden as comments."""
+    count = tiling.columns // 2
+    sums = ", ".join(f"%{number}" for number in range(count))
+    kind, rest = _MULTIPLY[product.left.type]
+    lines = ["{ .reg .pred p; .reg .b64 left, right;", "setp.eq.u32 p, 0, 0;", "wgmma.fence.sync.aligned;"]
+    for part in range(tiling.bytes // _PART_BYTES):
+        # Addresses in a description count 16 bytes.
+        at = part * _PART_BYTES // 16
+        lines += [f"add.u64 left, %{count}, {at};", f"add.u64 right, %{count + 1}, {at};"]
+        lines.append(
+            f"wgmma.mma_async.sync.aligned.m64n{tiling.columns}{kind} {{{sums}}}, left, right, {rest};"
+        )
+    lines += ["wgmma.commit_group.sync.aligned;", "}"]
+    return "\n               ".join(f'"//@ {line}\\n"' for line in lines)
+
+
+def _operands(product: GemmView, tiling: _Tiling) -> str:
+    hold = "r" if product.is_integer else "f"
+    return ", ".join(f'"+{hold}"(sums[{number}])' for number in range(tiling.columns // 2))
