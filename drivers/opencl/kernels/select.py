@@ -24,9 +24,14 @@ _MOST_WARPGROUPS = 4
 def is_large_step(kernels: Iterable[Kernel]) -> bool:
     """Returns True if a step with these kernels is best run as separate kernels."""
     products = (each.contraction for each in kernels)
-    return sum(
-        each.depth * each.output.count for each in products if isinstance(each, Convolution | MatrixProduct)
-    ) >= _LARGE_STEP
+    return (
+        sum(
+            each.depth * each.output.count
+            for each in products
+            if isinstance(each, Convolution | MatrixProduct)
+        )
+        >= _LARGE_STEP
+    )
 
 
 def candidates(

@@ -115,6 +115,13 @@ static inline void NAME_multiply(KIND *sums, __local const uchar *left, __local 
   }
 }
 """
+_FETCH = re.compile(r"static inline void (\w+)_(fetch|expect|await)\([^{]*\{\n.*?\n\}\n", re.DOTALL)
+_FETCHING = {
+    "fetch": "#define {}_fetch(to, from, arrived) for (int z = 0; z < 8192; ++z) "
+    "(to)[z] = ((__global const uchar *)(from))[z];\n",
+    "expect": "#define {}_expect(arrived, bytes)\n",
+    "await": "#define {}_await(arrived, phase)\n",
+}
 _WARP_BARRIER = 'asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");'
 #: Functions of other instructions, with their names: `..._read`, `..._read_turned`, `..._other`.
 _WARP_FUNCTION = re.compile(
@@ -147,6 +154,7 @@ def without_warpgroups(text: str) -> str:
     """Returns a text without PTX whose only instructions of warps multiply steps in local memory."""
     text, count = _WARPGROUP_MULTIPLYING.subn(_warpgroup_function, text)
     assert count
+    text = _FETCH.sub(lambda found: _FETCHING[found[2]].format(found[1]), text)
     text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text).replace(_WARP_BARRIER, "barrier(CLK_LOCAL_MEM_FENCE);")
     text = re.sub(r"(neurald_local_(\d+))\[\d+\]", r"\1[\2]", text)
     text = text.replace("#pragma unroll\n", "#pragma unroll 1\n").replace(HIDDEN, "")

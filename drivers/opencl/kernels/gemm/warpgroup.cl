@@ -4,7 +4,7 @@
 //: of 16 bytes. STEP: bytes of a step of both matrices. STAGES: steps in local memory. SIZE: bytes of
 //: an element. ITEMS: work-items of a group. NA, NB: chunks of the left and right matrix that a
 //: work-item copies in a step. COUNT: accumulators of a work-item. BLOCKS: times 64 rows of a
-//: warpgroup. WIDE: columns that a warp stores at a time.
+//: warpgroup. BLOCK_BYTES: of 64 columns in a step. WIDE: columns that a warp stores at a time.
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -25,6 +25,17 @@ static inline void ${KERNEL}_multiply($T *sums, __local const uchar *left, __loc
 static inline void ${KERNEL}_wait($T *sums) {
   asm volatile("//@ wgmma.wait_group.sync.aligned 0;\n" : $OPERANDS :: "memory");
 }
+static inline void ${KERNEL}_fetch(__local uchar *to, __global const void *from, __local ulong *arrived) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((uint)(ulong)to), "l"((ulong)from), "r"($BLOCK_BYTES), "r"((uint)(ulong)arrived) : "memory");
+}
+static inline void ${KERNEL}_expect(__local ulong *arrived, const int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" :: "r"((uint)(ulong)arrived), "r"(bytes) : "memory");
+}
+static inline void ${KERNEL}_await(__local ulong *arrived, const uint phase) {
+  uint done = 0;
+  while (!done)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"((uint)(ulong)arrived), "r"(phase) : "memory");
+}
 $FUNCTION {
   $SHARE
   const int line = tile / $across, m0 = line * $BM, n0 = (tile - line * $across) * $BN, base = $BASE;
@@ -38,6 +49,7 @@ $FUNCTION {
   for (int i = 0; i < $BLOCKS; ++i)
 #pragma unroll
     for (int j = 0; j < $COUNT; ++j) sums[i][j] = 0;
+$BEGIN
 #define NEURALD_COPY(step, stage) { \
     if ((step) < $steps) { \
       const int k = (step) * ($BYTES / $SIZE) + chunk * $EACH_CHUNK; \
@@ -48,12 +60,7 @@ $FUNCTION {
 $COPY_LEFT
         } \
       } \
-      _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \
-        const int row = place + i * ($ITEMS / $CHUNKS), seen = k < $depth && n0 + row < $columns; \
-        if ($BN * $CHUNKS % $ITEMS == 0 || row < $BN) \
-          ${KERNEL}_copy(to + $BM * $BYTES + ${KERNEL}_place(row, chunk), \
-                         a2 + (seen ? base + (n0 + row) * $pitch + k : 0), seen ? 16 : 0); \
-      } \
+$COPY_RIGHT
     } }
 #define NEURALD_COPIED asm volatile("cp.async.commit_group;" ::: "memory");
 #pragma unroll 1
@@ -66,15 +73,18 @@ $COPY_LEFT
   for (int step = 0; step < $steps; ++step) {
     asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+$AWAIT
     barrier(CLK_LOCAL_MEM_FENCE);
-    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
-    NEURALD_COPIED
 #pragma unroll
     for (int i = 0; i < $BLOCKS; ++i)
       ${KERNEL}_multiply(sums[i], scratch + stage * $STEP + (lid / 128 * $BLOCKS + i) * (64 * $BYTES), scratch + stage * $STEP + $BM * $BYTES);
+    // The next copies are requested while the step is multiplied.
+    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
+    NEURALD_COPIED
 #pragma unroll
     for (int i = 0; i < $BLOCKS; ++i) ${KERNEL}_wait(sums[i]);
     stage = stage + 1 == $STAGES ? 0 : stage + 1;
+$NEXT
   }
 #undef NEURALD_COPY
 #undef NEURALD_COPIED
@@ -113,3 +123,42 @@ $COPY_LEFT
           const int at = ${KERNEL}_left(rows[i], k$SIZE_ARGUMENTS); \
           if (at < 0) *(__local uint4 *)(to + ${KERNEL}_place(row, chunk)) = (uint4)((uint)$zeros); \
           else ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), a1 + at, 16); \
+
+//: [copy_right]
+//: Copies the columns of the right matrix, 16 bytes at a time.
+      _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \
+        const int row = place + i * ($ITEMS / $CHUNKS), seen = k < $depth && n0 + row < $columns; \
+        if ($BN * $CHUNKS % $ITEMS == 0 || row < $BN) \
+          ${KERNEL}_copy(to + $BM * $BYTES + ${KERNEL}_place(row, chunk), \
+                         a2 + (seen ? base + (n0 + row) * $pitch + k : 0), seen ? 16 : 0); \
+      } \
+
+//: [begin_blocks]
+//: Prepares counters of the bytes that have arrived in each stage.
+  __local ulong *arrived = (__local ulong *)(scratch + $STAGES * $STEP);
+  uint phase = 0;
+  if (lid == 0) {
+    for (int i = 0; i < $STAGES; ++i) {
+      asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"((uint)(ulong)(arrived + i)) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const int blocks = min($BN / 64, $column_blocks - n0 / 64);
+  __global const $RIGHT *from = a2 + base + n0 / 64 * $block_pitch;
+
+//: [copy_blocks]
+//: Copies blocks of 64 columns of the right matrix, which lie in order of local memory.
+      if (lid == 0) { \
+        ${KERNEL}_expect(arrived + (stage), blocks * $BLOCK_BYTES); \
+        for (int i = 0; i < blocks; ++i) \
+          ${KERNEL}_fetch(to + $BM * $BYTES + i * $BLOCK_BYTES, from + i * $block_pitch + (step) * ($BLOCK_BYTES / $SIZE), arrived + (stage)); \
+      } \
+
+//: [await_blocks]
+//: Waits for the blocks of a step.
+    ${KERNEL}_await(arrived + stage, phase);
+
+//: [next_blocks]
+//: Follows a step: `phase` is that of the next one's counter.
+    phase ^= stage == 0;

@@ -1,8 +1,10 @@
 """Large matrix products by instructions of whole warpgroups (`wgmma`) of NVIDIA's Hopper GPUs, in PTX.
 
-Both matrices are copied to local memory 16 bytes at a time (`cp.async`), several steps ahead, with
-the chunks of a row swizzled as the instruction expects them. It reads both from there, and its four
-warps have the accumulators of 64 rows in registers. The operands are FLOAT16, FLOAT32 rounded to
+Both matrices are copied to local memory several steps ahead, with the chunks of a row swizzled as
+the instruction expects them. It reads both from there, and its four warps have the accumulators of 64
+rows in registers. The left matrix, which may be windows of images, is copied 16 bytes at a time
+(`cp.async`). A constant right matrix is packed in blocks as they lie in local memory, so that one
+work-item copies 64 columns at a time (`cp.async.bulk`). The operands are FLOAT16, FLOAT32 rounded to
 TF32, or 8-bit integers; zero points as in `tensor_core`.
 
 NVIDIA's OpenCL compiler knows neither the instruction nor groups with more than 48 KB of local
@@ -13,15 +15,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text, store_text
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
+from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.kernels.gemm.tensor_core import by_column
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -31,11 +37,18 @@ _CAPABILITY = (9, 0)
 _MIN_MULTIPLICATIONS = 1 << 28
 #: Work-items of a warpgroup, and the rows that an instruction multiplies.
 _WARPGROUP, _ROWS = 128, 64
-#: Bytes of each row that an instruction multiplies.
-_PART_BYTES = 32
+#: Bytes of each row in a step, and those that an instruction multiplies.
+_STEP_BYTES, _PART_BYTES = 128, 32
+#: Columns of a block of a packed matrix.
+_BLOCK = 64
+#: Bytes behind the steps in local memory, for counters.
+_COUNTER_BYTES = 64
 #: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2 cache.
 _UNIT_LOCAL_BYTES, _UNIT_REGISTERS, _UNIT_BYTES = 227 * 1024, 1 << 16, 24
 
+#: Description of a matrix in local memory without its address: swizzling by 128 bytes, and the
+#: distance of eight rows.
+_DESCRIPTOR = 1 << 62 | (8 * _STEP_BYTES >> 4) << 32 | 1 << 16
 #: The end of the instruction for the type of the left matrix, and its operands after the matrices.
 _MULTIPLY = {
     Scalar.FLOAT16: ("k16.f32.f16.f16", "p, 1, 1, 0, 0"),
@@ -52,14 +65,12 @@ class _Tiling:
     Attributes:
         rows, columns: of the tile of a group.
         blocks: the number of times that a warpgroup has 64 rows.
-        bytes: of each row in a step.
         stages: the number of steps in local memory.
     """
 
     rows: int
     columns: int
     blocks: int = 1
-    bytes: int = 128
     stages: int = 4
 
     @property
@@ -68,7 +79,7 @@ class _Tiling:
 
     @property
     def step_bytes(self) -> int:
-        return (self.rows + self.columns) * self.bytes
+        return (self.rows + self.columns) * _STEP_BYTES
 
     @property
     def wide(self) -> int:
@@ -77,7 +88,9 @@ class _Tiling:
 
     @property
     def scratch_bytes(self) -> int:
-        return max(self.step_bytes * self.stages, self.items // 32 * 16 * (self.wide + 4) * 4)
+        return max(
+            self.step_bytes * self.stages + _COUNTER_BYTES, self.items // 32 * 16 * (self.wide + 4) * 4
+        )
 
     @property
     def resident(self) -> int:
@@ -132,8 +145,8 @@ def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
     groups = tiling.tiles(product) * product.batches
     resident = min(tiling.resident, -(-groups // facts.compute_units))
     waves = math.ceil(groups / (facts.compute_units * resident))
-    steps = math.ceil(product.depth * product.left.type.size_bytes / tiling.bytes)
-    multiplied = tiling.rows * tiling.columns * tiling.bytes / 8192
+    steps = math.ceil(product.depth * product.left.type.size_bytes / _STEP_BYTES)
+    multiplied = tiling.rows * tiling.columns * _STEP_BYTES / 8192
     latency = 800 / ((tiling.stages - 1) * resident)
     step = max(multiplied, tiling.step_bytes / _UNIT_BYTES, latency)
     stored = tiling.rows * tiling.columns / 16
@@ -141,23 +154,27 @@ def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
 
 
 def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) -> Source:
-    operands = [product.left, right]
+    is_packed = right.constant is not None
     zero = product.left_zero
     if zero:
         kernel = corrected(kernel, product, right)
+    operands = [product.left, _packed(right) if is_packed else right]
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
     after = epilogue(kernel, values, is_vector=product.column_step == 0 or product.columns % 4 == 0)
     size = product.left.type.size_bytes
-    is_shared = right.constant is not None and right.shape[0] == 1
-    base = "0" if is_shared else f"batch * {right.shape[-1] * product.columns}"
-    items, chunks = tiling.items, tiling.bytes // 16
+    blocks, steps = -(-product.columns // _BLOCK), -(-product.depth * size // _STEP_BYTES)
+    block_pitch = steps * _BLOCK * _STEP_BYTES // size
+    base = product.right_base
+    if is_packed:
+        base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
+    items, chunks = tiling.items, _STEP_BYTES // 16
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
         "BM": tiling.rows,
         "BN": tiling.columns,
-        "BYTES": tiling.bytes,
+        "BYTES": _STEP_BYTES,
         "CHUNKS": chunks,
-        "SWIZZLE": "(row & 7)" if tiling.bytes == 128 else "((row >> 1) & 3)",
+        "SWIZZLE": "(row & 7)",
         "STEP": tiling.step_bytes,
         "STAGES": tiling.stages,
         "SIZE": size,
@@ -168,22 +185,30 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "COUNT": tiling.columns // 2,
         "BLOCKS": tiling.blocks,
         "WIDE": tiling.wide,
-        "DESCRIPTOR": f"{_descriptor(tiling):#x}UL",
+        "BLOCK_BYTES": _BLOCK * _STEP_BYTES,
+        "RIGHT": memory_type(right.type),
+        "DESCRIPTOR": f"{_DESCRIPTOR:#x}UL",
         "INSTRUCTIONS": _instructions(product, tiling),
         "OPERANDS": _operands(product, tiling),
         "SHARE": share_text(product, split=1),
-        "BASE": base if right.constant is not None else product.right_base,
+        "BASE": base,
         "COPY_LEFT": _TEMPLATES["copy_left_or_zero" if zero else "copy_left"],
+        "COPY_RIGHT": _TEMPLATES["copy_blocks" if is_packed else "copy_right"],
+        "BEGIN": _TEMPLATES["begin_blocks"] if is_packed else "",
+        "AWAIT": _TEMPLATES["await_blocks"] if is_packed else "",
+        "NEXT": _TEMPLATES["next_blocks"] if is_packed else "",
         "STORE": store_text(product, after),
     }
     tiles = tiling.tiles(product)
     sizes = {
         **product.sizes,
         **after.sizes,
-        "pitch": right.shape[-1] if right.constant is not None else product.depth,
+        "pitch": product.depth,
+        "column_blocks": blocks,
+        "block_pitch": block_pitch,
         "tiles": tiles,
         "across": -(-product.columns // tiling.columns),
-        "steps": -(-product.depth * size // tiling.bytes),
+        "steps": steps,
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
     text = product.text + after.text + fill(_TEMPLATES["function"], **names)
@@ -195,18 +220,25 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         scratch_bytes=tiling.scratch_bytes,
         has_barriers=True,
         is_retargeted=True,
-        label=f"warpgroups, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, {tiling.stages} stages",
+        label=f"warpgroups, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages",
         operations=kernel.operations,
     )
 
 
-def _descriptor(tiling: _Tiling) -> int:
-    """Returns the description of a matrix in local memory, without its address.
+def _packed(right: Value) -> Value:
+    """Returns a matrix of (batch, column, depth) in blocks as they lie in local memory."""
 
-    It has the swizzling, and the distance of eight rows.
-    """
-    swizzle = 1 if tiling.bytes == 128 else 2
-    return swizzle << 62 | (8 * tiling.bytes >> 4) << 32 | 1 << 16
+    def pack(array: np.ndarray) -> np.ndarray:
+        each = _STEP_BYTES // array.itemsize
+        whole = padded(padded(array, 1, _BLOCK, 0), 2, each, 0)
+        batches, columns, depth = whole.shape
+        # Chunks of 16 bytes as elements.
+        chunks = whole.view(np.complex128).reshape(batches, columns // _BLOCK, _BLOCK, depth // each, -1)
+        row, chunk = np.ogrid[:_BLOCK, : chunks.shape[-1]]
+        swizzled = chunks.transpose(0, 1, 3, 2, 4)[:, :, :, row, chunk ^ (row & 7)]
+        return np.ascontiguousarray(swizzled).view(array.dtype).reshape(whole.shape)
+
+    return packed(right, "blocks", pack)
 
 
 def _instructions(product: GemmView, tiling: _Tiling) -> str:
@@ -215,7 +247,7 @@ def _instructions(product: GemmView, tiling: _Tiling) -> str:
     sums = ", ".join(f"%{number}" for number in range(count))
     kind, rest = _MULTIPLY[product.left.type]
     lines = ["{ .reg .pred p; .reg .b64 left, right;", "setp.eq.u32 p, 0, 0;", "wgmma.fence.sync.aligned;"]
-    for part in range(tiling.bytes // _PART_BYTES):
+    for part in range(_STEP_BYTES // _PART_BYTES):
         # Addresses in a description count 16 bytes.
         at = part * _PART_BYTES // 16
         lines += [f"add.u64 left, %{count}, {at};", f"add.u64 right, %{count + 1}, {at};"]
