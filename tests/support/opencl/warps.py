@@ -115,6 +115,33 @@ static inline void NAME_multiply(KIND *sums, __local const uchar *left, __local 
   }
 }
 """
+#: Function with the whole loop over steps.
+_WARPGROUP_RUNNING = re.compile(
+    r"static inline void (\w+)_run\((\w+) \(\*sums\)\[(\d+)\], .*?\) \{\n  asm volatile\((?P<lines>.*?)\n               : .*?\);\n\}\n",
+    re.DOTALL,
+)
+_WARPGROUP_RUN = """\
+static inline void NAME_run(KIND (*sums)[COUNT], const ulong *left, const int *sizes, __local uchar *scratch,
+    __local uchar *to, __local uchar *rows, __local ulong *arrived, const int steps, const int row_bytes,
+    const ulong right, const ulong pitch, const int blocks) {
+  for (int step = 0; step < steps; ++step) {
+    __local uchar *at = scratch + step % STAGES * STEP_BYTES;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < BLOCKS; ++i)
+      NAME_multiply(sums[i], at + (rows - scratch) + i * 8192, at + LEFT_BYTES);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (step + AHEAD >= steps) continue;
+    __local uchar *next = scratch + (step + AHEAD) % STAGES * STEP_BYTES;
+    for (int i = 0; i < COPIES; ++i)
+      for (int z = 0; z < 16; ++z)
+        next[to - scratch + i * PITCH + z] =
+          sizes[i] && (step + AHEAD) * 128 < row_bytes ? ((__global const uchar *)left[i])[step * 128 + z] : 0;
+    for (int i = 0; i < blocks; ++i)
+      for (int z = 0; z < 8192; ++z)
+        next[LEFT_BYTES + i * 8192 + z] = ((__global const uchar *)right)[i * pitch + step * 8192 + z];
+  }
+}
+"""
 _FETCH = re.compile(r"static inline void (\w+)_(fetch|expect|await)\([^{]*\{\n.*?\n\}\n", re.DOTALL)
 _FETCHING = {
     "fetch": "#define {}_fetch(to, from, arrived) for (int z = 0; z < 8192; ++z) "
@@ -150,10 +177,42 @@ def _warpgroup_function(found: "re.Match[str]") -> str:
     return re.sub("|".join(names), lambda name: names[name[0]], _WARPGROUP_MULTIPLY)
 
 
+def _warpgroup_loop(found: "re.Match[str]") -> str:
+    lines = found["lines"]
+
+    def number(pattern: str) -> int:
+        return int(re.findall(pattern, lines)[-1])
+
+    multiply = re.search(r"m64n(\d+)k\d+\.\w+\.(\w+)\.", lines)
+    assert multiply
+    copies = re.findall(r"cp\.async\.ca\.shared\.global \[to\+(\d+)\]", lines)
+    names: dict[str, object] = {
+        "NAME": found[1],
+        "KIND": found[2],
+        "COUNT": found[3],
+        "COLUMNS": multiply[1],
+        "TYPE": multiply[2],
+        "STAGES": number(r"setp\.ge\.u32 p, next, (\d+);"),
+        "STEP_BYTES": number(r"mul\.lo\.u32 at, stage, (\d+);"),
+        "LEFT_BYTES": number(r"add\.u32 size, rows, (\d+);"),
+        "AHEAD": number(r"add\.u32 next, step, (\d+);"),
+        "BLOCKS": lines.count("mma_async") // 4,
+        "COPIES": len(copies),
+        "PITCH": int((copies * 2)[1]),
+        "BYTES": 128,
+    }
+    return re.sub(
+        rf"({'|'.join(names)})(?=[^A-Z]|$)",
+        lambda name: str(names[name[0]]),
+        _WARPGROUP_MULTIPLY + _WARPGROUP_RUN,
+    )
+
+
 def without_warpgroups(text: str) -> str:
     """Returns a text without PTX whose only instructions of warps multiply steps in local memory."""
-    text, count = _WARPGROUP_MULTIPLYING.subn(_warpgroup_function, text)
-    assert count
+    text, single = _WARPGROUP_MULTIPLYING.subn(_warpgroup_function, text)
+    text, whole = _WARPGROUP_RUNNING.subn(_warpgroup_loop, text)
+    assert single + whole == 1
     text = _FETCH.sub(lambda found: _FETCHING[found[2]].format(found[1]), text)
     text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text).replace(_WARP_BARRIER, "barrier(CLK_LOCAL_MEM_FENCE);")
     text = re.sub(r"(neurald_local_(\d+))\[\d+\]", r"\1[\2]", text)

@@ -17,14 +17,7 @@ static inline void ${KERNEL}_copy(__local uchar *to, __global const void *from, 
 static inline ulong ${KERNEL}_matrix(__local const uchar *at) {
   return $DESCRIPTOR | ((uint)(ulong)at & 0x3ffff) >> 4;
 }
-static inline void ${KERNEL}_multiply($T *sums, __local const uchar *left, __local const uchar *right) {
-  asm volatile($INSTRUCTIONS
-               : $OPERANDS
-               : "l"(${KERNEL}_matrix(left)), "l"(${KERNEL}_matrix(right)) : "memory");
-}
-static inline void ${KERNEL}_wait($T *sums) {
-  asm volatile("//@ wgmma.wait_group.sync.aligned 0;\n" : $OPERANDS :: "memory");
-}
+$MULTIPLYING
 static inline void ${KERNEL}_fetch(__local uchar *to, __global const void *from, __local ulong *arrived) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((uint)(ulong)to), "l"((ulong)from), "r"($BLOCK_BYTES), "r"((uint)(ulong)arrived) : "memory");
 }
@@ -64,28 +57,11 @@ $COPY_RIGHT
     } }
 #define NEURALD_COPIED asm volatile("cp.async.commit_group;" ::: "memory");
 #pragma unroll 1
-  for (int stage = 0; stage < $STAGES - 1; ++stage) {
+  for (int stage = 0; stage < $AHEAD; ++stage) {
     NEURALD_COPY(stage, stage)
     NEURALD_COPIED
   }
-  int stage = 0;
-#pragma unroll 1
-  for (int step = 0; step < $steps; ++step) {
-    asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-$AWAIT
-    barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (int i = 0; i < $BLOCKS; ++i)
-      ${KERNEL}_multiply(sums[i], scratch + stage * $STEP + (lid / 128 * $BLOCKS + i) * (64 * $BYTES), scratch + stage * $STEP + $BM * $BYTES);
-    // The next copies are requested while the step is multiplied.
-    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
-    NEURALD_COPIED
-#pragma unroll
-    for (int i = 0; i < $BLOCKS; ++i) ${KERNEL}_wait(sums[i]);
-    stage = stage + 1 == $STAGES ? 0 : stage + 1;
-$NEXT
-  }
+$LOOP
 #undef NEURALD_COPY
 #undef NEURALD_COPIED
   asm volatile("cp.async.wait_all;" ::: "memory");
@@ -162,3 +138,55 @@ $NEXT
 //: [next_blocks]
 //: Follows a step: `phase` is that of the next one's counter.
     phase ^= stage == 0;
+
+//: [multiplying]
+//: Functions that begin to multiply a step, and wait until it is multiplied.
+static inline void ${KERNEL}_multiply($T *sums, __local const uchar *left, __local const uchar *right) {
+  asm volatile($INSTRUCTIONS
+               : $OPERANDS
+               : "l"(${KERNEL}_matrix(left)), "l"(${KERNEL}_matrix(right)) : "memory");
+}
+static inline void ${KERNEL}_wait($T *sums) {
+  asm volatile("//@ wgmma.wait_group.sync.aligned 0;\n" : $OPERANDS :: "memory");
+}
+
+//: [loop]
+//: The loop over steps.
+  int stage = 0;
+#pragma unroll 1
+  for (int step = 0; step < $steps; ++step) {
+    asm volatile("cp.async.wait_group %0;" :: "n"($AHEAD - 1) : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+$AWAIT
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (int i = 0; i < $BLOCKS; ++i)
+      ${KERNEL}_multiply(sums[i], scratch + stage * $STEP + (lid / 128 * $BLOCKS + i) * (64 * $BYTES), scratch + stage * $STEP + $BM * $BYTES);
+    // The next copies are requested while the step is multiplied.
+    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
+    NEURALD_COPIED
+#pragma unroll
+    for (int i = 0; i < $BLOCKS; ++i) ${KERNEL}_wait(sums[i]);
+    stage = stage + 1 == $STAGES ? 0 : stage + 1;
+$NEXT
+  }
+
+//: [running]
+//: Function with the whole loop over steps, see warpgroup_loop.py.
+static inline void ${KERNEL}_run($T (*sums)[$COUNT], const ulong *left, const int *sizes, __local uchar *scratch, __local uchar *to, __local uchar *rows, __local ulong *arrived, const int steps, const int row_bytes, const ulong right, const ulong pitch, const int blocks) {
+  asm volatile($INSTRUCTIONS
+               : $OPERANDS
+               : $ADDRESSES, "r"((uint)(ulong)scratch), "r"((uint)(ulong)to), "r"((uint)(ulong)rows), "r"((uint)(ulong)arrived), "r"(steps), "r"(row_bytes), "l"(right), "l"(pitch), "r"(blocks) : "memory");
+}
+
+//: [run]
+//: Calls that function; a row that is missing has chunks of no bytes.
+  ulong lefts[$NA];
+  int sizes[$NA];
+#pragma unroll
+  for (int i = 0; i < $NA; ++i) {
+    const int at = ${KERNEL}_left(rows[i], 0$SIZE_ARGUMENTS);
+    sizes[i] = at < 0 ? 0 : 16;
+    lefts[i] = (ulong)(a1 + max(at, 0)) + (at < 0 ? 0 : $AHEAD * $BYTES + chunk * 16);
+  }
+  ${KERNEL}_run(sums, lefts, sizes, scratch, scratch + ${KERNEL}_place(place, chunk), scratch + lid / 128 * (64 * $BLOCKS * $BYTES), arrived, $steps, $depth * $SIZE - chunk * 16, (ulong)from + $AHEAD * $BLOCK_BYTES, $block_pitch * $SIZE, lid == 0 ? blocks : 0);

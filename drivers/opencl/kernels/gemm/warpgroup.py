@@ -29,7 +29,9 @@ from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.kernels.gemm.tensor_core import by_column
+from neurald.drivers.opencl.kernels.gemm.warpgroup_loop import LoopShape, loop_lines
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.retargeting import HIDDEN
 
 _TEMPLATES = templates(__name__, "warpgroup.cl")
 _CAPABILITY = (9, 0)
@@ -66,12 +68,14 @@ class _Tiling:
         rows, columns: of the tile of a group.
         blocks: the number of times that a warpgroup has 64 rows.
         stages: the number of steps in local memory.
+        overlaps: whether a step is multiplied while the one before it still is.
     """
 
     rows: int
     columns: int
     blocks: int = 1
     stages: int = 4
+    overlaps: bool = False
 
     @property
     def items(self) -> int:
@@ -93,19 +97,33 @@ class _Tiling:
         )
 
     @property
+    def copies(self) -> int:
+        """Chunks of the left matrix that a work-item copies in a step."""
+        return -(-self.rows * _STEP_BYTES // 16 // self.items)
+
+    @property
     def resident(self) -> int:
         """Groups that a compute unit holds together."""
         registers = self.columns // 2 * self.blocks + 56
         by_registers = _UNIT_REGISTERS // (self.items * registers)
         return max(1, min(_UNIT_LOCAL_BYTES // (self.scratch_bytes + 1024), by_registers))
 
+    @property
+    def ahead(self) -> int:
+        """Steps that are copied ahead."""
+        return self.stages - (2 if self.overlaps else 1)
+
     def tiles(self, product: GemmView) -> int:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
 _TILINGS = (
+    _Tiling(rows=128, columns=256, overlaps=True),
     _Tiling(rows=128, columns=256),
+    _Tiling(rows=256, columns=128, blocks=2, overlaps=True),
     _Tiling(rows=256, columns=128, blocks=2),
+    _Tiling(rows=128, columns=192, overlaps=True),
+    _Tiling(rows=128, columns=128, overlaps=True, stages=3),
     _Tiling(rows=128, columns=192),
     _Tiling(rows=128, columns=128, stages=3),
     _Tiling(rows=64, columns=256, stages=2),
@@ -136,7 +154,9 @@ def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed
     right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
     if right is None:
         return
-    for tiling in sorted(_TILINGS, key=lambda each: _cost(each, product, facts)):
+    can_overlap = right.constant is not None and not product.is_windowed
+    found = [each for each in _TILINGS if can_overlap or not each.overlaps]
+    for tiling in sorted(found, key=lambda each: _cost(each, product, facts)):
         yield _source(kernel, product, right, tiling)
 
 
@@ -147,8 +167,10 @@ def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
     waves = math.ceil(groups / (facts.compute_units * resident))
     steps = math.ceil(product.depth * product.left.type.size_bytes / _STEP_BYTES)
     multiplied = tiling.rows * tiling.columns * _STEP_BYTES / 8192
-    latency = 800 / ((tiling.stages - 1) * resident)
-    step = max(multiplied, tiling.step_bytes / _UNIT_BYTES, latency)
+    latency = 800 / (tiling.ahead * resident)
+    # The time between the end of a step and the next one, unless other groups use it.
+    between = 0 if tiling.overlaps or resident > 1 else 100
+    step = max(multiplied + between, tiling.step_bytes / _UNIT_BYTES, latency)
     stored = tiling.rows * tiling.columns / 16
     return waves * resident * (steps * step + stored) + waves * 1500
 
@@ -180,7 +202,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "SIZE": size,
         "EACH_CHUNK": 16 // size,
         "ITEMS": items,
-        "NA": -(-tiling.rows * chunks // items),
+        "NA": tiling.copies,
         "NB": -(-tiling.columns * chunks // items),
         "COUNT": tiling.columns // 2,
         "BLOCKS": tiling.blocks,
@@ -188,8 +210,12 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "BLOCK_BYTES": _BLOCK * _STEP_BYTES,
         "RIGHT": memory_type(right.type),
         "DESCRIPTOR": f"{_DESCRIPTOR:#x}UL",
+        "AHEAD": tiling.ahead,
         "INSTRUCTIONS": _instructions(product, tiling),
         "OPERANDS": _operands(product, tiling),
+        "ADDRESSES": _addresses(tiling),
+        "MULTIPLYING": _TEMPLATES["running" if tiling.overlaps else "multiplying"],
+        "LOOP": _TEMPLATES["run" if tiling.overlaps else "loop"],
         "SHARE": share_text(product, split=1),
         "BASE": base,
         "COPY_LEFT": _TEMPLATES["copy_left_or_zero" if zero else "copy_left"],
@@ -220,7 +246,8 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         scratch_bytes=tiling.scratch_bytes,
         has_barriers=True,
         is_retargeted=True,
-        label=f"warpgroups, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages",
+        label=f"warpgroups, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages"
+        f"{', steps overlap' if tiling.overlaps else ''}",
         operations=kernel.operations,
     )
 
@@ -242,22 +269,55 @@ def _packed(right: Value) -> Value:
 
 
 def _instructions(product: GemmView, tiling: _Tiling) -> str:
-    """Returns C strings with the instructions that multiply a step, hidden as comments."""
-    count = tiling.columns // 2
-    sums = ", ".join(f"%{number}" for number in range(count))
+    """Returns C strings with the instructions that multiply a step, or all steps."""
     kind, rest = _MULTIPLY[product.left.type]
-    lines = ["{ .reg .pred p; .reg .b64 left, right;", "setp.eq.u32 p, 0, 0;", "wgmma.fence.sync.aligned;"]
-    for part in range(_STEP_BYTES // _PART_BYTES):
-        # Addresses in a description count 16 bytes.
-        at = part * _PART_BYTES // 16
-        lines += [f"add.u64 left, %{count}, {at};", f"add.u64 right, %{count + 1}, {at};"]
-        lines.append(
-            f"wgmma.mma_async.sync.aligned.m64n{tiling.columns}{kind} {{{sums}}}, left, right, {rest};"
+    multiply = (
+        f"wgmma.mma_async.sync.aligned.m64n{tiling.columns}{kind} {{sums}}, {{left}}, {{right}}, {rest};"
+    )
+    count = tiling.columns // 2
+    if tiling.overlaps:
+        lines = loop_lines(
+            LoopShape(
+                multiply=multiply,
+                count=count,
+                blocks=tiling.blocks,
+                copies=tiling.copies,
+                copy_pitch=tiling.items * 16,
+                left_bytes=tiling.rows * _STEP_BYTES,
+                step_bytes=tiling.step_bytes,
+                row_bytes=_STEP_BYTES,
+                part_bytes=_PART_BYTES,
+                column_blocks=tiling.columns // _BLOCK,
+                block_bytes=_BLOCK * _STEP_BYTES,
+                stages=tiling.stages,
+                descriptor=_DESCRIPTOR,
+            )
         )
-    lines += ["wgmma.commit_group.sync.aligned;", "}"]
-    return "\n               ".join(f'"//@ {line}\\n"' for line in lines)
+    else:
+        sums = ", ".join(f"%{number}" for number in range(count))
+        lines = ["{ .reg .pred p; .reg .b64 left, right;", "setp.eq.u32 p, 0, 0;"]
+        lines.append(f"{HIDDEN} wgmma.fence.sync.aligned;")
+        for part in range(_STEP_BYTES // _PART_BYTES):
+            # Addresses in a description count 16 bytes.
+            at = part * _PART_BYTES // 16
+            lines += [f"add.u64 left, %{count}, {at};", f"add.u64 right, %{count + 1}, {at};"]
+            lines.append(f"{HIDDEN} {multiply.format(sums=f'{{{sums}}}', left='left', right='right')}")
+        lines += [f"{HIDDEN} wgmma.commit_group.sync.aligned;", "}"]
+    return "\n               ".join(f'"{line}\\n"' for line in lines)
 
 
 def _operands(product: GemmView, tiling: _Tiling) -> str:
-    hold = "r" if product.is_integer else "f"
-    return ", ".join(f'"+{hold}"(sums[{number}])' for number in range(tiling.columns // 2))
+    hold, count = "r" if product.is_integer else "f", tiling.columns // 2
+    names = (
+        [f"sums[{block}][{number}]" for block in range(tiling.blocks) for number in range(count)]
+        if tiling.overlaps
+        else [f"sums[{number}]" for number in range(count)]
+    )
+    return ", ".join(f'"+{hold}"({name})' for name in names)
+
+
+def _addresses(tiling: _Tiling) -> str:
+    numbers = range(tiling.copies)
+    return ", ".join(
+        [f'"l"(left[{number}])' for number in numbers] + [f'"r"(sizes[{number}])' for number in numbers]
+    )

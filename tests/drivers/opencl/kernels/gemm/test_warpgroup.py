@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from support.compiler.contractions import Case, Cases
 from support.compiler.graphs import GraphBuilder
@@ -11,6 +12,7 @@ from support.opencl.sources import Bench, opencl_facts, program_of
 from support.opencl.warps import without_warpgroups
 from support.tiers import one_in
 
+from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
@@ -28,7 +30,7 @@ FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 
 _KINDS = (Scalar.FLOAT16, Scalar.INT8, Scalar.UINT8)
-_TILINGS = 8
+_TILINGS = 12
 
 
 def facts() -> DeviceFacts:
@@ -73,12 +75,30 @@ def test_every_tiling_gives_the_same_result(form: str, kind: Scalar, tiling: int
     assert FACTS is not None
     case = cases(kind, form, seed=1000 * tiling)
     found = sources_of(case)
+    source = found[tiling % len(found)]
+    emulated = (lambda text: text) if has_instruction() else without_warpgroups
+    with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
+        result, status = Bench(FACTS.handle).run(source, case.arrays)
+    case.assert_equal(result, source.label)
+    assert status == 0
+
+
+@pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
+def test_many_steps(tiling: int) -> None:
+    """So many that each place in local memory is used several times."""
+    assert FACTS is not None
+    graph = _graph(130, 200, 1000 if has_instruction() else 680)
+    (left,), generator = graph.inputs, np.random.default_rng(tiling)
+    given = generator.standard_normal(left.shape).astype(np.float16)
+    (expected,) = evaluate(graph, [given])
+    (kernel,) = fuse(graph).kernels
+    case = Case(kernels=(kernel,), arrays={left: given}, expected=expected, label="many steps")
+    found = sources_of(case)
     assert len(found) == _TILINGS
     emulated = (lambda text: text) if has_instruction() else without_warpgroups
     with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
-        result, status = Bench(FACTS.handle).run(found[tiling], case.arrays)
-    case.assert_equal(result, found[tiling].label)
-    assert status == 0
+        result, _ = Bench(FACTS.handle).run(found[tiling], case.arrays)
+    np.testing.assert_allclose(result, expected, rtol=2e-3, atol=2e-2, err_msg=found[tiling].label)
 
 
 def test_only_large_aligned_products_of_this_gpu_have_candidates() -> None:
