@@ -207,6 +207,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/opencl/kernels/gemm/packing.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/split_k.py": "tests/drivers/opencl/kernels/fused/test_bottleneck.py",
     "drivers/opencl/kernels/gemm/tensor_core.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
+    "drivers/opencl/kernels/gemm/warpgroup_loop.py": "tests/drivers/opencl/kernels/gemm/test_warpgroup.py",
     "drivers/opencl/kernels/gemm/tile.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/select.py": "tests/drivers/opencl/kernels/test_kernel_set.py",
     "drivers/opencl/platform/device_facts.py": "tests/drivers/opencl/platform/test_discovery.py",

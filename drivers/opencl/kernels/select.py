@@ -18,7 +18,7 @@ _MIN_MULTIPLICATIONS = 1 << 25
 #: Above this many multiplications in matrix products, the time between kernels of a step is little.
 _LARGE_STEP = 1 << 35
 #: How many products of warpgroups are candidates.
-_MOST_WARPGROUPS = 4
+_MAX_WARPGROUPS = 4
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:
@@ -83,7 +83,7 @@ def _candidates(
     yield from gemv.candidates(kernel, product, facts)
     if is_large:
         # The estimate of the first ones is good enough.
-        yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MOST_WARPGROUPS)
+        yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)
     tensor_cores = tensor_core.candidates(
         kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
     )
