@@ -12,7 +12,7 @@ import neurald as nd
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import DeadObject
 from neurald.runtime.compilation import Compilation
-from neurald.runtime.execution.profile import StepProfile
+from neurald.runtime.execution.measurement.profile import StepProfile
 from neurald.service.console.measurement import BoundExecution
 from neurald.service.demo.digits import MODEL
 
@@ -203,7 +203,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> FailingDevice:
     """A fast device that fails. The command uses it by default; the CPU device may take over."""
     device = FailingDevice()
     cpu = nd.devices()[0]
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu, device))
     return device
 
 
