@@ -440,7 +440,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/cli/log_options.py": "tests/service/cli/test_driver.py",
     "service/cli/manager_options.py": "tests/service/manager/test_manager.py",
     "service/diagnosis/finding.py": "tests/service/diagnosis/test_diagnosis.py",
-    "service/cli/service_options.py": "tests/service/inference/server/test_front_end.py",
+    "service/cli/service_options.py": "tests/service/manager/test_service_configuration.py",
     "service/inference/models/job.py": "tests/service/inference/models/test_job_queue.py",
     "service/inference/models/lane.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/models/registry.py": "tests/service/inference/server/test_grpc_service.py",
