@@ -36,7 +36,7 @@ _SHOWN: Final = 4
 Prepare = Callable[[Device, Model], PreparedModel]
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class WrongOperations(Struct, frozen=True, kw_only=True):
     """The outcome of an investigation.
 
     Attributes:
@@ -86,7 +86,7 @@ class Investigation:
         self._trials = 0
         self._values: dict[int, Array | None] = {}
 
-    def search(self) -> Finding:
+    def search(self) -> WrongOperations:
         """Returns what is found."""
         graph = self._model.main
         count = len(graph.operations)
@@ -107,10 +107,10 @@ class Investigation:
         self._differs(found)  # for its difference
         return self._finding(found, text)
 
-    def _finding(self, operations: range, narrowing: str) -> Finding:
+    def _finding(self, operations: range, narrowing: str) -> WrongOperations:
         is_whole = len(operations) == len(self._model.main.operations)
         part = self._model if is_whole else self._part(operations)[0]
-        return Finding(
+        return WrongOperations(
             pattern=ModelSignatures(part).pattern(),
             difference=self._difference,
             narrowing=narrowing,

@@ -32,7 +32,7 @@ from neurald.runtime.execution.verification.captured_run import (
     outputs_of,
     write_outputs,
 )
-from neurald.runtime.execution.verification.investigation import Finding, Investigation, Prepare
+from neurald.runtime.execution.verification.investigation import Investigation, Prepare, WrongOperations
 from neurald.runtime.execution.verification.sampling import Sampler
 from neurald.runtime.execution.verification.step_comparison import Difference, StepComparison, may_be_compared
 from neurald.runtime.plan.plan import ExecutionStep
@@ -244,7 +244,7 @@ class StepVerification:
             self._is_investigating = False
             self._is_idle.set()
 
-    def _conclude(self, found: Finding) -> None:
+    def _conclude(self, found: WrongOperations) -> None:
         if not found.is_certain and not self.is_refuted:
             self.finding = f"results differ by rounding: {found.difference}"
             return
@@ -253,7 +253,7 @@ class StepVerification:
         logger.warning("%s computes operations wrong: %s; %s", device, found.difference, found.narrowing)
         self._keep(found)
 
-    def _keep(self, found: Finding) -> None:
+    def _keep(self, found: WrongOperations) -> None:
         device = self._step.device
         records = WrongResults.of_user()
         if records is None:

@@ -14,7 +14,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.verification.captured_run import CapturedRun
-from neurald.runtime.execution.verification.investigation import Finding, Investigation
+from neurald.runtime.execution.verification.investigation import Investigation, WrongOperations
 
 KINDS = ["ADD", "TANH", "ADD", "LOGISTIC", "SUB", "MUL", "ADD", "TANH", "SUB"]
 
@@ -23,7 +23,7 @@ def prepare(device: Device, model: Model) -> PreparedModel:
     return device.prepare_model(model, PrepareOptions())
 
 
-def search(model: Model, device: Device, cancellation: Cancellation | None = None) -> Finding:
+def search(model: Model, device: Device, cancellation: Cancellation | None = None) -> WrongOperations:
     run = CapturedRun.on_arrays(model, [ramp()])
     cpu = nd.devices()[0]
     return Investigation(run, "given", device, cpu, prepare, cancellation or Cancellation()).search()
