@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeGuard
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
@@ -25,7 +26,7 @@ from neurald.runtime.execution.device_memory import (
     has_device_memory,
     recover_device_memories,
 )
-from neurald.runtime.execution.executor import SimpleExecutor
+from neurald.runtime.execution.executor import PlanExecutor, SimpleExecutor
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.execution.stateful import StatefulRuns
 from neurald.runtime.execution.step_runner import checked_step_result
@@ -110,7 +111,7 @@ class Computation:
                 it raises an error other than Cancelled, call `run`, which handles failures.
         """
         executor = self._compilation.executor
-        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+        if not self._may_repeat(executor):
             return None
         create = self._compilation.recovery.step(executor.step).create_reusable_execution
         if self._stateful is not None:
@@ -125,12 +126,21 @@ class Computation:
                 `run`. None if only `run` is possible.
         """
         executor = self._compilation.executor
-        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+        if not self._may_repeat(executor):
             return None
         create = self._compilation.recovery.step(executor.step).create_short_execution
         if self._stateful is not None:
             return self._stateful.create_short_execution(self._request, create)
         return create(self._request)
+
+    def _may_repeat(self, executor: PlanExecutor) -> TypeGuard[SimpleExecutor]:
+        """Returns True if a device may run the request again by itself.
+
+        Only devices in this process write strings to the arrays of the application.
+        """
+        if self._has_device_memory or not isinstance(executor, SimpleExecutor):
+            return False
+        return not (self._has_strings and executor.step.device.is_remote)
 
     def create_reusable_execution_in(
         self, burst: Burst, result: ExecutionResult
