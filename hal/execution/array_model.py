@@ -263,9 +263,7 @@ class OutputArrays:
 
     def write(self, results: Sequence[Array]) -> bool:
         """Writes the results of an execution, and returns True, if all have the expected shapes."""
-        if any(
-            result.shape != target.shape for result, target in zip(results, self.targets, strict=True)
-        ):
+        if any(result.shape != target.shape for result, target in zip(results, self.targets, strict=True)):
             return False
         for result, target in zip(results, self.targets, strict=True):
             target[...] = result

@@ -18,19 +18,19 @@ from neurald.hal.errors import (
 from neurald.hal.model.types import Request
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.request_rules import merge_dimensions
-from neurald.runtime.execution.arguments import ExecutionArguments
-from neurald.runtime.execution.burst import Burst
-from neurald.runtime.execution.compiled_model import CompiledModel
-from neurald.runtime.execution.device_memory import (
+from neurald.runtime.execution.binding.arguments import ExecutionArguments
+from neurald.runtime.execution.binding.device_memory import (
     device_memories_in_use,
     has_device_memory,
     recover_device_memories,
 )
-from neurald.runtime.execution.executor import PlanExecutor, SimpleExecutor
-from neurald.runtime.execution.fallback import Recovery
-from neurald.runtime.execution.stateful import StatefulRuns
-from neurald.runtime.execution.step_runner import checked_step_result
-from neurald.runtime.execution.string_output import checked_result, grow_outputs
+from neurald.runtime.execution.binding.string_output import checked_result, grow_outputs
+from neurald.runtime.execution.burst import Burst
+from neurald.runtime.execution.compiled_model import CompiledModel
+from neurald.runtime.execution.program.executor import PlanExecutor, SimpleExecutor
+from neurald.runtime.execution.program.step_runner import checked_step_result
+from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.execution.variables.stateful import StatefulRuns
 from neurald.runtime.plan.plan import ExecutionStep
 
 
@@ -211,7 +211,7 @@ class Computation:
 def _run_in_burst(
     recovery: Recovery, burst: Burst, step: ExecutionStep, request: Request, options: ExecuteOptions
 ) -> ExecutionResult:
-    """Implements `neurald.runtime.execution.step_runner.Runner` with a burst."""
+    """Implements `neurald.runtime.execution.program.step_runner.Runner` with a burst."""
 
     def call(prepared_model: PreparedModel) -> ExecutionResult:
         return burst.execute(step, prepared_model, request, options)

@@ -167,7 +167,7 @@ app.command(
     "pages. This is not possible for a daemon; the report says so."
 )(conformance)
 app.command("new-driver", help="Write the package of a new driver, with tests.")(new_driver)
-app.command(help="Classify handwritten digits in this process and in a daemon.")(demo)
+app.command(help="Classify handwritten digits in this process, in a daemon and by a service.")(demo)
 
 
 def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:

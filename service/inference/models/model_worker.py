@@ -168,6 +168,11 @@ class ModelWorker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
+    def end(self) -> None:
+        """Ends the process, and waits until it has ended."""
+        self.kill()
+        self._process.wait()
+
     def _send_ping(self) -> None:
         if self.has_ended:
             return

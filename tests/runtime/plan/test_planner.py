@@ -50,7 +50,7 @@ class Refusing(SampleDevice):
 def available(monkeypatch: pytest.MonkeyPatch) -> list[nd.Device]:
     """Returns the list of available devices, to which a test adds its own."""
     found = [cpu()]
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: tuple(found))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: tuple(found))
     return found
 
 
