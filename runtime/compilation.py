@@ -1,5 +1,6 @@
 """Compilation: a model with an executable plan, which runs it and explains it."""
 
+import math
 import weakref
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from neurald.runtime.execution.burst import Burst
     from neurald.runtime.execution.measurement.profile import StepProfile
     from neurald.runtime.execution.trials.cpu_trial import CpuTrial, TrialOutcome
+    from neurald.runtime.execution.verification.step_verification import VerificationStatus
     from neurald.runtime.explain.explanation import Explanation
 
 from neurald.runtime.execution.binding.arrays import (
@@ -202,6 +204,30 @@ class Compilation:
         return self._optimization.wait(timeout)
 
     @property
+    def verifications(self) -> "tuple[VerificationStatus, ...]":
+        """How many executions of each step were verified, and what was found.
+
+        See `CompilationBuilder.set_verification`. Empty if nothing is verified.
+        """
+        return self.recovery.verifications
+
+    def wait_until_investigated(self, timeout: float | None = None) -> bool:
+        """Waits until no difference that verification found is investigated any more.
+
+        Args:
+            timeout: how long to wait, in seconds; None for no limit.
+
+        Returns:
+            False if the time is over.
+
+        Raises:
+            BadData: the time is negative.
+        """
+        if timeout is not None and not number(timeout, "the timeout") >= 0:
+            raise BadData(f"the timeout is {shown(timeout)}; it must not be negative")
+        return self.recovery.wait_until_investigated(timeout)
+
+    @property
     def has_explicit_devices(self) -> bool:
         """True if the application chose the devices, so that no other device may replace them."""
         return self._explicit_devices is not None
@@ -238,12 +264,14 @@ class Compilation:
         notes = [
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
             for state in self.recovery.fallbacks
+            if state.retry_in_s < math.inf
         ]
         notes += [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
         if self._trial is not None:
             notes.append("runs of the CPU device alternate with those of the plan, until the faster is known")
         if self._verdict:
             notes.append(self._verdict)
+        notes += [str(each) for each in self.verifications]
         return self._partitioned.explain(self.model, self._report.fallback, notes)
 
     def profile(self) -> "tuple[StepProfile, ...]":

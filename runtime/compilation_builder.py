@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neurald.hal.api_arguments import file_path, instance, integer, member, shown, time_limit
+from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
 from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.model.extension import AttributeUse
@@ -88,6 +88,7 @@ class CompilationBuilder:
         self._shared: State | None = None
         self._startup: Startup | None = None
         self._monitor: ProgressMonitor | None = None
+        self._verified_share = 0.0
         self._finished = False
 
     def set_preference(self, preference: Preference) -> None:
@@ -202,6 +203,37 @@ class CompilationBuilder:
             )
         self._startup = startup
 
+    def set_verification(self, sample: float | None) -> None:
+        """Sets which share of the executions is verified on the CPU device.
+
+        The steps of other devices are then executed by the CPU device, too, in that share of the
+        executions at most, and so that this takes no larger share of the time. The first execution
+        is verified if the CPU device has prepared the step by then, and later ones at random
+        distances. With 1 every execution is verified.
+
+        Integers must be equal, quantised values may differ by one step of the scale, and
+        floating-point values by the bounds of the conformance suite; the bounds are wider for steps
+        of several operations and for relaxed models. If results differ by more, the execution has
+        those of the CPU device, which runs the step from then on, also with an explicit list of
+        devices. In the background, the operations are found that the device computes wrong. They
+        are no longer given to this version of its driver by any application of the user, until
+        `neurald forgive`. `Compilation.explain` and `neurald status` show what was found.
+
+        Args:
+            sample: from 0 to 1; 0 or None to verify nothing, which is the default.
+
+        Raises:
+            BadData: the share is not in 0 to 1.
+            BadState: the compilation is finished.
+        """
+        self._require_open()
+        share = 0.0 if sample is None else number(sample, "the share of verified executions")
+        if not 0 <= share <= 1:
+            raise BadData(
+                f"the share of verified executions is {shown(sample)}; a number from 0 to 1 is expected"
+            )
+        self._verified_share = share
+
     def set_progress_callback(self, callback: ProgressCallback | None) -> None:
         """Sets a function that is called while a step is prepared for longer than a second.
 
@@ -311,7 +343,10 @@ class CompilationBuilder:
             preparer.without_deadline(),
             may_fall_back=may_fall_back,
             watches_drift=policy == MIN_COST and self._preference is not Preference.LOW_POWER,
+            verified_share=self._verified_share,
         )
+        if startup is Startup.OPTIMIZED and self._timeout_s is None:
+            recovery.get_ready_to_verify()
         compilation = Compilation(
             self._model,
             planned,

@@ -170,6 +170,10 @@ class Preparer:
         """Returns a preparer without a deadline, for steps that are prepared again later."""
         return Preparer(replace(self._options, deadline_s=None), self._caching, lock_wait_s=self._lock_wait_s)
 
+    def without_cache(self) -> "Preparer":
+        """Returns a preparer that keeps nothing on disk, and has no deadline."""
+        return Preparer(replace(self._options, deadline_s=None), None, lock_wait_s=self._lock_wait_s)
+
     def in_background(self, cancellation: Cancellation) -> "Preparer":
         """Returns a preparer for work beside executions, which have precedence.
 

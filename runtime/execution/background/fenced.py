@@ -245,6 +245,7 @@ class _DeviceLaunch(Struct, frozen=True, kw_only=True):
             if any(event.was_redone for event in dependencies):
                 return None
         self.computation.require_shapes(result)
+        self.step.ran()
         after = result.timing
         if self.execution is not None:
             with convert_driver_faults(self.device):

@@ -11,7 +11,7 @@ class Fallback(Struct, frozen=True, kw_only=True):
         device: name of the device that the step was planned for.
         failures: number of consecutive failures.
         reason: message of the last failure.
-        retry_in_s: seconds until the device is retried.
+        retry_in_s: seconds until the device is retried; infinity if it computed wrong values.
     """
 
     step: int

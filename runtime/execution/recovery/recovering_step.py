@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
@@ -53,6 +53,9 @@ from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
 from neurald.runtime.plan.report import StepFailure
 
+if TYPE_CHECKING:
+    from neurald.runtime.execution.verification.step_verification import StepVerification, VerificationStatus
+
 logger = logging.getLogger(__name__)
 
 _Options = TypeVar("_Options")
@@ -76,6 +79,8 @@ class RecoveringStep:
         preparer: prepares it again.
         may_fall_back: whether the CPU may take over from the device.
         watches_drift: whether the CPU takes over from a device that has become slow.
+        verified_share: share of the executions that the CPU verifies; 0 for none. If it finds the
+            device wrong it takes over, whether or not it may after a failure.
     """
 
     def __init__(
@@ -85,13 +90,16 @@ class RecoveringStep:
         *,
         may_fall_back: bool,
         watches_drift: bool = False,
+        verified_share: float = 0.0,
     ) -> None:
         self._step = step
         self._preparer = preparer
         is_other = step.device is not cpu_device()
         # The CPU device does not implement operations of vendor extensions.
-        self._may_fall_back = may_fall_back and is_other and not refused_operations(step.model, cpu_device())
+        is_on_both = is_other and not refused_operations(step.model, cpu_device())
+        self._may_fall_back = may_fall_back and is_on_both
         self._lock = forkable_lock()
+        self._cpu_lock = forkable_lock()
         #: What runs until the device has compiled the step. Used like a fallback, apart from counts.
         self._first = step.prepared_model if step.is_first_tier else None
         self._prepared: PreparedModel | None = None if step.is_first_tier else step.prepared_model
@@ -105,6 +113,24 @@ class RecoveringStep:
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
         self._drift = DriftWatch(step.device.name) if is_watched else None
         self._validated_results: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
+        self._verification = self._create_verification(verified_share) if is_on_both else None
+
+    def _create_verification(self, share: float) -> "StepVerification | None":
+        """Creates the verification of the step, unless nothing is to be or can be verified."""
+        if not share:
+            return None
+        from neurald.runtime.execution.verification.step_verification import verification_of  # imports much
+
+        step = weakref.ref(self)
+
+        def cpu_model() -> PreparedModel:
+            found = step()
+            if found is None:
+                raise OpFailed("the compilation is gone")
+            return found._cpu_model()
+
+        health = self._health
+        return verification_of(self._step, share, cpu_model, self._preparer, health.record_wrong)
 
     def execute(
         self,
@@ -127,6 +153,8 @@ class RecoveringStep:
         first = self._first
         if first is not None:
             return self._execute_first(first, request, options)
+        if self._is_refuted:
+            return self._execute_on_cpu(request, options)
         if not self._may_fall_back:
             return self._execute_without_fallback(request, options, call)
         prepared = self._usable()
@@ -146,6 +174,10 @@ class RecoveringStep:
             else:
                 self._record_success()
                 return result
+        return self._execute_on_cpu(request, options)
+
+    def _execute_on_cpu(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """Executes the step on the CPU in place of its device."""
         try:
             cpu = self._cpu_model()
             started = time.perf_counter()
@@ -262,6 +294,9 @@ class RecoveringStep:
         call: Callable[[PreparedModel], ExecutionResult] | None,
     ) -> ExecutionResult:
         """Executes the step on its device. Any exception of an in-process driver is a failure."""
+        verification = self._verification
+        begun = time.perf_counter()
+        captured = None if verification is None else verification.begin(request)
         is_retry = self._health.failures > 0
         started = time.perf_counter()
         with self._noted(self._step.device), convert_driver_faults(self._step.device.name):
@@ -270,7 +305,13 @@ class RecoveringStep:
         self._times.add(seconds)
         if self._drift is not None:
             self._watch(self._drift, seconds, is_retry=is_retry)
-        return result
+        if verification is None:
+            return result
+        if captured is None:
+            verification.ran(seconds)
+            return result
+        self._check(request, result)
+        return verification.end(captured, request, options, result, seconds, begun)
 
     def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
         """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
@@ -308,14 +349,38 @@ class RecoveringStep:
             self._health.record_slowness(self._drift.reason)
 
     @property
+    def _is_refuted(self) -> bool:
+        """True if the device was found to compute wrong values."""
+        return self._verification is not None and self._verification.is_refuted
+
+    @property
+    def _is_watched(self) -> bool:
+        """True if the times of fast paths are noted."""
+        return self._drift is not None or self._verification is not None
+
+    @property
     def _is_passed_over(self) -> bool:
         """True if a fast path of the device must not be used now."""
+        verification = self._verification
+        if verification is not None and (verification.is_refuted or verification.is_due):
+            return True
         return self._drift is not None and self._health.failures > 0
 
+    def _ran_fast(self, seconds: float) -> None:
+        """Notes how long a fast path took."""
+        if self._drift is not None:
+            self._watch(self._drift, seconds)
+        if self._verification is not None:
+            self._verification.ran(seconds)
+
+    def ran(self) -> None:
+        """Notes an execution that the device began by itself, and whose time is not known."""
+        if self._verification is not None:
+            self._verification.ran(None)
+
     def watched(self, run: Callable[[_Options], None] | None) -> Callable[[_Options], None] | None:
-        """Returns a fast path that notes its times, and fails while the CPU stands in."""
-        drift = self._drift
-        if run is None or drift is None:
+        """Returns a fast path that notes its times, and fails while it must not be used."""
+        if run is None or not self._is_watched:
             return run
 
         def timed(options: _Options) -> None:
@@ -323,7 +388,7 @@ class RecoveringStep:
                 raise OpFailed(f"{self._step.device.name}: {self._health.reason}")
             started = time.perf_counter()
             run(options)
-            self._watch(drift, time.perf_counter() - started)
+            self._ran_fast(time.perf_counter() - started)
 
         return timed
 
@@ -350,7 +415,7 @@ class RecoveringStep:
         first = self._first
         if first is not None:
             return cpu_device().name, first.profile()
-        prepared = self._usable()
+        prepared = None if self._is_refuted else self._usable()
         if prepared is None:
             return cpu_device().name, self._cpu_model().profile()
         return self._step.device.name, prepared.profile()
@@ -360,6 +425,9 @@ class RecoveringStep:
 
         Does not prepare anything.
         """
+        verification = self._verification
+        if verification is not None and (verification.is_refuted or verification.is_due):
+            return None
         with self._lock:
             return self._prepared if not self._health.failures else None
 
@@ -378,8 +446,7 @@ class RecoveringStep:
         See `CallsDirectly.create_short_execution`.
         """
         run = short_execution(self.usable(), request)
-        drift = self._drift
-        if run is None or drift is None:
+        if run is None or not self._is_watched:
             return run
 
         def timed() -> bool:
@@ -387,7 +454,7 @@ class RecoveringStep:
                 return False
             started = time.perf_counter()
             is_right = run()
-            self._watch(drift, time.perf_counter() - started)
+            self._ran_fast(time.perf_counter() - started)
             return is_right
 
         return timed
@@ -400,8 +467,7 @@ class RecoveringStep:
         See `CallsDirectly.create_array_function`.
         """
         run = array_function(self.usable(), shapes, variables)
-        drift = self._drift
-        if run is None or drift is None:
+        if run is None or not self._is_watched:
             return run
 
         def timed(*arrays: Any) -> Any:
@@ -409,7 +475,7 @@ class RecoveringStep:
                 return None
             started = time.perf_counter()
             outputs = run(*arrays)
-            self._watch(drift, time.perf_counter() - started)
+            self._ran_fast(time.perf_counter() - started)
             return outputs
 
         return timed
@@ -476,7 +542,7 @@ class RecoveringStep:
                 self._is_preparing = False
 
     def _cpu_model(self) -> PreparedModel:
-        with self._lock:
+        with self._cpu_lock:
             if self._on_cpu is None:
                 self._on_cpu = self._preparer.prepare(cpu_device(), self._step.model).prepared_model
             return self._on_cpu
@@ -504,7 +570,24 @@ class RecoveringStep:
 
     def fallback(self, number: int) -> Fallback | None:
         """Returns the current fallback; None if the device works or the CPU may not take over."""
-        return self._health.fallback(number) if self._may_fall_back else None
+        return self._health.fallback(number) if self._may_fall_back or self._is_refuted else None
+
+    def get_ready_to_verify(self) -> None:
+        """Waits until the CPU has prepared the step, if it verifies it."""
+        if self._verification is not None:
+            self._verification.get_ready()
+
+    def wait_until_investigated(self, timeout_s: float | None) -> bool:
+        """Waits until no difference is investigated; returns False if that takes longer."""
+        return self._verification is None or self._verification.wait(timeout_s)
+
+    def verification(self, number: int) -> "VerificationStatus | None":
+        """Returns what is verified of the step; None if nothing is.
+
+        Args:
+            number: position of the step in the plan.
+        """
+        return None if self._verification is None else self._verification.status(number)
 
     def count_substitution(self, reason: str = "") -> None:
         """Counts one execution that ran on the CPU device instead of the step's device.

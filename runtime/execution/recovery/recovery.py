@@ -1,6 +1,8 @@
 """Recovery: the steps of a compilation with the health of their devices, and the last resort."""
 
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import (
@@ -17,6 +19,9 @@ from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import StepFailure
 
+if TYPE_CHECKING:
+    from neurald.runtime.execution.verification.step_verification import VerificationStatus
+
 
 class Recovery:
     """Recovers the steps of one compilation from failures of their devices. Thread-safe.
@@ -27,6 +32,7 @@ class Recovery:
         preparer: prepares steps again.
         may_fall_back: whether the CPU may take over from devices.
         watches_drift: whether it also takes over from devices that have become slow.
+        verified_share: share of the executions of each step that the CPU verifies; 0 for none.
     """
 
     def __init__(
@@ -37,10 +43,17 @@ class Recovery:
         *,
         may_fall_back: bool,
         watches_drift: bool = False,
+        verified_share: float = 0.0,
     ) -> None:
         self._preparer = preparer
         self._steps = {
-            id(step): RecoveringStep(step, preparer, may_fall_back=may_fall_back, watches_drift=watches_drift)
+            id(step): RecoveringStep(
+                step,
+                preparer,
+                may_fall_back=may_fall_back,
+                watches_drift=watches_drift,
+                verified_share=verified_share,
+            )
             for step in steps
         }
         has_other_device = any(step.device is not cpu_device() for step in steps)
@@ -110,4 +123,23 @@ class Recovery:
     def fallbacks(self) -> tuple[Fallback, ...]:
         """The steps that do not currently run on their devices."""
         states = (state.fallback(number) for number, state in enumerate(self._steps.values()))
+        return tuple(state for state in states if state is not None)
+
+    def get_ready_to_verify(self) -> None:
+        """Waits until the CPU has prepared what it verifies."""
+        for state in self._steps.values():
+            state.get_ready_to_verify()
+
+    def wait_until_investigated(self, timeout_s: float | None) -> bool:
+        """Waits until no difference is investigated; returns False if that takes longer."""
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        return all(
+            state.wait_until_investigated(None if end_s is None else max(0.0, end_s - time.monotonic()))
+            for state in tuple(self._steps.values())
+        )
+
+    @property
+    def verifications(self) -> "tuple[VerificationStatus, ...]":
+        """What is verified of each step, for those of which anything is."""
+        states = (state.verification(number) for number, state in enumerate(self._steps.values()))
         return tuple(state for state in states if state is not None)

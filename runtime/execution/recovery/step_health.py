@@ -1,5 +1,6 @@
 """The failures of a step's device, which decide when it is retried."""
 
+import math
 import time
 
 from neurald.hal.errors import Error, ResultCode
@@ -49,6 +50,14 @@ class StepHealth:
         """Records that the device is too slow, which begins a pause."""
         with self._lock:
             self._begin_pause(reason, None)
+
+    def record_wrong(self, reason: str) -> None:
+        """Records that the device computes wrong values, so that it is not used again."""
+        with self._lock:
+            self.failures += 1
+            self.reason = reason
+            self._code = ResultCode.NO_ERROR
+            self._retry_at = math.inf
 
     def _begin_pause(self, reason: str, error: Error | None) -> None:
         self.failures += 1

@@ -318,6 +318,19 @@ def test_what_is_required_does_not_hold() -> None:
     assert "of clients" in invoke("benchmark", MODEL, "--clients", "x").stderr
 
 
+def test_runs_are_verified() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK, "--device", "reference", "--verify", "0.5")
+    (found,) = document["verification"]
+    assert 0 < found["verified"] <= found["runs"]
+    assert (
+        "were verified: all were right"
+        in invoke("benchmark", MODEL, *QUICK, "--device", "reference", "--verify", "1").stdout
+    )
+    assert invoke("benchmark", MODEL, *QUICK, "--require", "cpu").exit_code == 0
+    result = invoke("benchmark", MODEL, *QUICK, "--require", "gpu=1")
+    assert (result.exit_code, "1 % of the operations must run on gpu" in result.stderr) == (1, True)
+
+
 def test_other_runtimes_are_reported() -> None:
     document = invoke_json("benchmark", MODEL, *QUICK, "--peers")
     assert [each["engine"] for each in document["peers"]] == ["litert", "openvino"]
