@@ -318,7 +318,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/execution/string_output.py": "tests/runtime/execution/test_strings.py",
     "runtime/execution/temporaries.py": "tests/runtime/execution/test_loop_interpreter.py",
     "runtime/execution/variables_in_place.py": "tests/runtime/execution/test_state.py",
-    "runtime/explain/html.py": "tests/runtime/explain/test_explanation.py",
+    "runtime/explain/graph_records.py": "tests/runtime/explain/test_graph_description.py",
     "runtime/explain/records.py": "tests/runtime/explain/test_explanation.py",
     "runtime/memory_desc.py": "tests/runtime/execution/test_memory_domains.py",
     "runtime/model/boundary.py": "tests/runtime/model/test_step_model.py",
