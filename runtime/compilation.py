@@ -111,6 +111,7 @@ class Compilation:
         self._quick_runs = QuickRuns()
         self._trial: CpuTrial | None = None
         self._verdict = ""
+        self._notes: list[str] = []
         optimization.call_when_replaced(weakref.WeakMethod(self._forget_runs))
 
     def __repr__(self) -> str:
@@ -149,6 +150,15 @@ class Compilation:
             decide,
         )
         self.executor = self._trial
+
+    def add_note(self, note: str) -> None:
+        """Adds a note to explanations."""
+        self._notes.append(note)
+
+    @property
+    def partitioned(self) -> PartitionedModel:
+        """The devices that were considered, and how the model was split."""
+        return self._partitioned
 
     def keep_plan(self, reason: str) -> None:
         """Ends the comparison with the CPU device, so that the plan stays."""
@@ -271,7 +281,7 @@ class Compilation:
             notes.append("runs of the CPU device alternate with those of the plan, until the faster is known")
         if self._verdict:
             notes.append(self._verdict)
-        notes += [str(each) for each in self.verifications]
+        notes += [*map(str, self.verifications), *self._notes]
         return self._partitioned.explain(self.model, self._report.fallback, notes)
 
     def profile(self) -> "tuple[StepProfile, ...]":
