@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeGuard
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
@@ -26,7 +27,7 @@ from neurald.runtime.execution.binding.device_memory import (
 from neurald.runtime.execution.binding.string_output import checked_result, grow_outputs
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel
-from neurald.runtime.execution.program.executor import SimpleExecutor
+from neurald.runtime.execution.program.executor import PlanExecutor, SimpleExecutor
 from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.stateful import StatefulRuns
@@ -110,7 +111,7 @@ class Computation:
                 it raises an error other than Cancelled, call `run`, which handles failures.
         """
         executor = self._compilation.executor
-        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+        if not self._may_repeat(executor):
             return None
         create = self._compilation.recovery.step(executor.step).create_reusable_execution
         if self._stateful is not None:
@@ -125,12 +126,21 @@ class Computation:
                 `run`. None if only `run` is possible.
         """
         executor = self._compilation.executor
-        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+        if not self._may_repeat(executor):
             return None
         create = self._compilation.recovery.step(executor.step).create_short_execution
         if self._stateful is not None:
             return self._stateful.create_short_execution(self._request, create)
         return create(self._request)
+
+    def _may_repeat(self, executor: PlanExecutor) -> TypeGuard[SimpleExecutor]:
+        """Returns True if a device may run the request again by itself.
+
+        Only devices in this process write strings to the arrays of the application.
+        """
+        if self._has_device_memory or not isinstance(executor, SimpleExecutor):
+            return False
+        return not (self._has_strings and executor.step.device.is_remote)
 
     def create_reusable_execution_in(
         self, burst: Burst, result: ExecutionResult

@@ -452,7 +452,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/models/served_version.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/models/statistics.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/models/worker_pool.py": "tests/service/inference/server/test_front_end.py",
-    "service/inference/models/model_worker.py": "tests/service/inference/server/test_front_end.py",
     "service/inference/protocol/element_types.py": "tests/service/inference/protocol/test_grpc_encoding.py",
     "service/inference/protocol/errors.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/protocol/json_encoding.py": "tests/service/inference/server/test_http_app.py",

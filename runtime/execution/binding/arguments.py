@@ -11,6 +11,7 @@ from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.memory.string_memory import StringMemory
 from neurald.hal.model.strings import as_strings, encode_strings
 from neurald.hal.model.types import (
     Argument,
@@ -288,7 +289,8 @@ def _checked_range(
 
 def _array_memory(array: Array, operand: Operand, what: str) -> HostMemory:
     if operand.type is OperandType.TENSOR_STRING and isinstance(array, np.ndarray):
-        return HostMemory(encode_strings(as_strings(array, what)))
+        strings = as_strings(array, what)
+        return StringMemory(encode_strings(strings), strings)
     array = as_elements(array, operand.type)
     _check_array(array, operand, what)
     return HostMemory(array)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.memory.pool import HostMemory
+from neurald.hal.memory.string_memory import StringMemory
 from neurald.hal.model.strings import decode_strings, least_bytes
 from neurald.hal.model.types import OperandType
 from neurald.hal.records import replace
@@ -28,7 +28,7 @@ class StringOutput:
 
     def __init__(self, array: Array) -> None:
         self._array = array
-        self.memory = _memory(least_bytes(array.size) + _FIRST_BYTES * array.size)
+        self.memory = self._memory(least_bytes(array.size) + _FIRST_BYTES * array.size)
 
     def holds(self, dimensions: tuple[int, ...] | None) -> bool:
         """Returns True if the array has an element for each string of an output of that shape."""
@@ -36,10 +36,10 @@ class StringOutput:
 
     def grow(self, size_bytes: int) -> None:
         """Replaces the buffer by one of at least that many bytes."""
-        self.memory = _memory(size_bytes)
+        self.memory = self._memory(size_bytes)
 
     def fill(self, dimensions: tuple[int, ...]) -> None:
-        """Decodes the strings that a device has written into the array.
+        """Decodes the strings that a device has written to the buffer.
 
         Raises:
             OpFailed: the bytes are not valid strings of that shape.
@@ -48,7 +48,10 @@ class StringOutput:
             strings = decode_strings(self.memory.view(), dimensions)
         except BadData as error:
             raise OpFailed(f"the device wrote invalid strings: {error}") from None
-        self._array.reshape(-1)[: strings.size] = strings.reshape(-1)
+        self.memory.strings[: strings.size] = strings.reshape(-1)
+
+    def _memory(self, size_bytes: int) -> StringMemory:
+        return StringMemory(np.zeros(size_bytes, np.uint8), self._array)
 
 
 def checked_result(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -> ExecutionResult:
@@ -82,7 +85,3 @@ def grow_outputs(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -
         size_bytes = result.output_shapes[position].size_bytes(OperandType.TENSOR_STRING)
         outputs[position].grow(size_bytes or 0)
     return True
-
-
-def _memory(size_bytes: int) -> HostMemory:
-    return HostMemory(np.zeros(size_bytes, np.uint8))
