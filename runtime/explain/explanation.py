@@ -43,7 +43,7 @@ PLAN_NAME = "the plan"
 
 
 class ProfiledStep(Protocol):
-    """The parts of `neurald.runtime.execution.profile.StepProfile` that an explanation shows."""
+    """The parts of `neurald.runtime.execution.measurement.profile.StepProfile` that an explanation shows."""
 
     @property
     def step(self) -> int:
