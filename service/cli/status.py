@@ -118,7 +118,7 @@ def _show_service(service: "ServiceStatus") -> None:
     rows = [
         (
             printable(each.name),
-            each.version,
+            each.version or "-",
             "READY" if each.is_ready else "UNAVAILABLE",
             ", ".join(map(str, each.processes)) or "-",
             ", ".join(dict.fromkeys(each.devices)) or "-",

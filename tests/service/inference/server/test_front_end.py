@@ -165,6 +165,10 @@ def test_a_model_that_is_none_leaves_the_others_alone(repository: Path) -> None:
 
             wait_until(lambda: states()["damaged"][0] == "UNAVAILABLE")
             assert str(repository) not in states()["damaged"][1]
+            service.wait_for(lambda status: any(each.name == "damaged" for each in status.models))
+            damaged = service.model("damaged")
+            assert (damaged.version, damaged.is_ready) == ("", False)
+            assert damaged.reason == states()["damaged"][1]
             # It was asked for at the start, so the service is not ready.
             assert not client.is_server_ready()
             zoo.write_plain(repository, "damaged", zoo.reshaping())
