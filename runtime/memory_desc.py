@@ -15,7 +15,7 @@ from neurald.hal.model.types import Dimensions, Operand, value_size
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
-from neurald.runtime.execution.device_memory import DeviceMemory
+from neurald.runtime.execution.binding.device_memory import DeviceMemory
 from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, IfStep, StepRole, WhileStep
 
 _LOGGER = logging.getLogger(__name__)

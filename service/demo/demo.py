@@ -80,12 +80,12 @@ def run(*, quiet: bool = False) -> Demo:
         results.append(_classify(model, nd.connect(where), digits))
     http: HttpAnswer | None = None
     missing = [name for name in ("httptools", "uvicorn") if importlib.util.find_spec(name) is None]
+    notes: tuple[str, ...] = ()
     if missing:
         notes = (
             f"Not served: {' and '.join(missing)} are not installed; pip install 'neurald[serve]' does.",
         )
         return Demo(digits=digits, results=tuple(results), http=None, notes=notes)
-    notes = ()
     with status("classifying digits through an execution service", quiet=quiet), served_model() as places:
         http = ask_over_http(places.http, digits.images[0])
         try:

@@ -122,7 +122,7 @@ class FrontEnd:
                 process=os.getpid(),
                 addresses=dict(self._addresses),
                 is_ready=calls.is_ready,
-                models=tuple(each.status() for each in registry.served()),
+                models=registry.statuses(),
             )
             if status != last:
                 report(status)

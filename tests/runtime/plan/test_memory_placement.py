@@ -14,7 +14,7 @@ from support.models.small import FLOAT
 import neurald as nd
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.rpc.client.device import connect
-from neurald.runtime.execution.device_memory import DeviceMemory
+from neurald.runtime.execution.binding.device_memory import DeviceMemory
 
 SHAPE = (2, 3)
 VALUE = np.arange(6, dtype=np.float32).reshape(SHAPE)
@@ -167,7 +167,7 @@ def test_other_memory_in_place_of_what_died_with_its_driver(
 ) -> None:
     with daemon_process("support.devices.buffers:create") as (process, address):
         remote = connect(address)
-        monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], remote))
+        monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (nd.devices()[0], remote))
         model = two_step_model()
         compilation = nd.CompilationBuilder(model, [remote] if explicit else None).finish()
         assert [step.device for step in compilation.plan.steps] == [remote]

@@ -38,7 +38,7 @@ class FakeOpenCL:
             name: ctypes.cast(function, ctypes.c_void_p).value or 0
             for name, function in self._functions.items()
         }
-        self.run, self.copy, self._engine = native_loop._compile(addresses)
+        self.run, self.copy, self.write, self.read, self._engine = native_loop._compile(addresses)
 
     def of(self, kinds: str, *, flush_every: int = 0, finish: bool = True) -> tuple[int, int]:
         """Runs a kernel for each k, a write for each w, and a read for each r; returns the position
@@ -95,3 +95,28 @@ def test_exactly_the_given_bytes_are_copied(size: int) -> None:
     np.testing.assert_array_equal(target[3 : 3 + size], source[5 : 5 + size])
     assert (target[:3] == 255).all()
     assert (target[3 + size :] == 255).all()
+
+
+def test_pieces_are_copied_and_transferred() -> None:
+    """Every second one of five pieces, of which the last is shorter."""
+    fake = FakeOpenCL()
+    content = np.arange(90, dtype=np.uint8)
+    pinned, host = np.zeros_like(content), content.copy()
+    expected = np.where(np.arange(90) // 20 % 2 == 1, content, 0)
+    assert fake.write(77, 5, 1000, pinned.ctypes.data, host.ctypes.data, 90, 20, 1, 2) == 0
+    np.testing.assert_array_equal(pinned, expected)
+    assert fake.calls == ["WriteBuffer 5", "Flush", "WriteBuffer 5", "Flush"]
+    fake.calls.clear()
+    host[:] = 0
+    assert fake.read(77, 5, 1000, pinned.ctypes.data, host.ctypes.data, 90, 20, 0, 1) == 0
+    np.testing.assert_array_equal(host, pinned)
+    assert fake.calls == ["ReadBuffer 5"] * 5
+
+
+def test_pieces_end_with_a_failure() -> None:
+    fake = FakeOpenCL(clEnqueueWriteBuffer=-5, clEnqueueReadBuffer=-6)
+    content, target = np.ones(90, np.uint8), np.zeros(90, np.uint8)
+    assert fake.write(77, 5, 0, target.ctypes.data, content.ctypes.data, 90, 20, 0, 1) == -5
+    assert fake.read(77, 5, 0, content.ctypes.data, target.ctypes.data, 90, 20, 0, 1) == -6
+    assert fake.calls == ["WriteBuffer 5", "ReadBuffer 5"]
+    assert target.sum() == 20
