@@ -33,6 +33,7 @@ from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.settings import process_settings
+from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.opencl.tuning.calibration import calibrated
 from neurald.drivers.opencl.tuning.choices import Choices
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
@@ -267,7 +268,7 @@ class OpenClDevice:
                 raise
             except Error as error:
                 _LOG.info("%s: the persistent kernel cannot be used: %s", self.name, error)
-        return compiled.executable, BuiltProgram.of_kernels(self.context, compiled.kernels)
+        return compiled.executable, build_kernels(self.context, compiled.kernels)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""

@@ -8,7 +8,7 @@ creates a new one on every access.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
@@ -85,16 +85,18 @@ class BuiltProgram:
             OpFailed: compilation failed; the message has the relevant lines of the log.
             Error: the device failed.
         """
-        options = device.facts.build_options
-        keys = {name: source_key(text, options) for name, text in kernels.alone().items()}
-        found = {name: device.programs.find(key) for name, key in keys.items()}
-        known = {name: program for name, program in found.items() if program is not None}
-        missing = keys.keys() - known.keys()
+        known = _built_kernels(device, kernels)
+        missing = kernels.alone().keys() - known.keys()
         if known and not missing:
             return cls(device, next(iter(known.values())), known)
-        built = _built_from(device, kernels.together(missing), options)
-        device.programs.add([keys[name] for name in missing], built)
-        return cls(device, built, known)
+        built = cls(device, _built_from(device, kernels.together(missing), device.facts.build_options), known)
+        built.share(kernels, missing)
+        return built
+
+    def share(self, kernels: KernelTexts, names: Collection[str]) -> None:
+        """Makes kernels of this program available to `of_kernels` for the same texts."""
+        texts, options = kernels.alone(), self._device.facts.build_options
+        self._device.programs.add([source_key(texts[name], options) for name in names], self._program)
 
     @classmethod
     def from_binary(cls, device: DeviceContext, binary: bytes, options: Sequence[str] = ()) -> Self:
@@ -163,6 +165,17 @@ class BuiltProgram:
             return kernel.get_work_group_info(
                 cl.kernel_work_group_info.WORK_GROUP_SIZE, self._device.facts.handle
             )
+
+
+def missing_kernels(device: DeviceContext, kernels: KernelTexts) -> set[str]:
+    """Returns the names of the kernels that the device has not built for other steps."""
+    return kernels.alone().keys() - _built_kernels(device, kernels).keys()
+
+
+def _built_kernels(device: DeviceContext, kernels: KernelTexts) -> dict[str, cl.Program]:
+    options = device.facts.build_options
+    found = {name: device.programs.find(source_key(text, options)) for name, text in kernels.alone().items()}
+    return {name: program for name, program in found.items() if program is not None}
 
 
 def _built_from(device: DeviceContext, source: str, options: Sequence[str]) -> cl.Program:

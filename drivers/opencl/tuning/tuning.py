@@ -24,7 +24,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
 )
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
-from neurald.drivers.opencl.tuning.build_helper import build_in_helper
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper, build_kernels
 from neurald.drivers.opencl.tuning.choices import SEPARATE, Choices, class_of, class_of_step
 from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.sharding import functions_of
@@ -329,7 +329,7 @@ def select_faster(
     key = class_of_step(single.calls)
     known = choices.label(key)
     if known == SEPARATE:
-        return single, BuiltProgram.of_kernels(device, compiled.kernels)
+        return single, build_kernels(device, compiled.kernels)
     charge(single.constants_bytes, "constants of a step to be measured")
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)

@@ -50,7 +50,8 @@ from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.step_health import StepHealth
 from neurald.runtime.plan.plan import ExecutionStep
-from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
+from neurald.runtime.plan.prepared_step import PreparationReport, PreparedStep
+from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import StepFailure
 
 if TYPE_CHECKING:
