@@ -3,7 +3,6 @@
 import http.client
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,11 @@ def test_raw_requests(serving: Serving) -> None:
 @sweep(
     ("model", "body", "message"),
     [
-        ("pair", b"\0" * 32, "Raw request must only have 1 input (found 1) to be deduced but got 2 inputs in"),
+        (
+            "pair",
+            b"\0" * 32,
+            "Raw request must only have 1 input (found 1) to be deduced but got 2 inputs in",
+        ),
         ("texts", b"427", "For BYTE datatype raw input 'x', the model must have input shape [1]"),
         ("same", b"\0" * 8, "input byte size mismatch for input 'x' for model 'same'. Expected 16, got 8"),
         ("open", b"\0" * 10, "input byte size mismatch for input 'x' for model 'open'. Expected 0, got 10"),
@@ -85,7 +88,7 @@ def test_raw_requests_that_fit_no_model(serving: Serving, model: str, body: byte
 def test_requests_that_are_refused(
     serving: Serving, shape: list[int], parameters: dict[str, Any], message: str
 ) -> None:
-    tensor = {"name": "x", "shape": shape, "datatype": "FP32", "data": [1.0]}
+    tensor = {"name": "x", "shape": shape, "datatype": "FP32", "data": X.tolist()}
     body = json.dumps({"inputs": [tensor], "parameters": parameters}).encode()
     status, document, _ = ask(serving, "same", body, {})
     assert status == 400
@@ -119,9 +122,11 @@ def test_classes_of_strings(serving: Serving) -> None:
     for module, place in ((triton_grpc, serving.grpc), (triton_http, serving.http)):
         tensor = module.InferInput("x", [1, 4], "BYTES")
         tensor.set_data_from_numpy(np.array([[b"a"] * 4], object))
-        with module.InferenceServerClient(place) as client:
-            with pytest.raises(InferenceServerException, match="unsupported type 'BYTES'"):
-                client.infer("texts", [tensor], outputs=[module.InferRequestedOutput("y", class_count=2)])
+        with (
+            module.InferenceServerClient(place) as client,
+            pytest.raises(InferenceServerException, match="unsupported type 'BYTES'"),
+        ):
+            client.infer("texts", [tensor], outputs=[module.InferRequestedOutput("y", class_count=2)])
 
 
 def test_regions_that_do_not_fit(serving: Serving) -> None:
@@ -131,7 +136,8 @@ def test_regions_that_do_not_fit(serving: Serving) -> None:
             with module.InferenceServerClient(place) as client:
                 for size, offset in ((65, 0), (64, 1), (1, 64), (0, 65)):
                     with pytest.raises(
-                        InferenceServerException, match="failed to register shared memory region.*invalid args"
+                        InferenceServerException,
+                        match=r"failed to register shared memory region.*invalid args",
                     ):
                         client.register_system_shared_memory("r", "/nd_regions", size, offset)
                 for key in ("/", "///"):
