@@ -254,7 +254,9 @@ class Compilation:
         (device,) = require_one_device(self._explicit_devices, "an attribute of an extension")
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
-    def explain(self, pin: Override | Sequence[Override] | None = None) -> "Explanation":
+    def explain(
+        self, pin: Override | Sequence[Override] | None = None, *, kernels: bool = False
+    ) -> "Explanation":
         """Explains the device choice for every operation.
 
         The notes list steps that currently run on the CPU device. `str()` formats the explanation
@@ -264,6 +266,8 @@ class Compilation:
             pin: a what-if: rules, such as `neurald.pin("gpu", range(4))`, in addition to those of the
                 compilation. The explanation is then that of the plan with these rules, with the
                 operations that would move and what is predicted. Nothing is changed.
+            kernels: also measure the kernels, as `profile` does, with the operations that each fuses.
+                Execute the compilation first. A what-if has none.
 
         Raises:
             BadData: the rules of a what-if contradict each other or the devices.
@@ -282,7 +286,8 @@ class Compilation:
         if self._verdict:
             notes.append(self._verdict)
         notes += [*map(str, self.verifications), *self._notes]
-        return self._partitioned.explain(self.model, self._report.fallback, notes)
+        found = self._partitioned.explain(self.model, self._report.fallback, notes)
+        return found.with_kernels(self.profile()) if kernels else found
 
     def profile(self) -> "tuple[StepProfile, ...]":
         """Measures the time of each kernel, and returns it with the operations that it computes.
