@@ -206,7 +206,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/opencl/kernels/gemm/gemm_view.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/packing.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/split_k.py": "tests/drivers/opencl/kernels/fused/test_bottleneck.py",
-    "drivers/opencl/kernels/gemm/tensor_core.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/warpgroup_loop.py": "tests/drivers/opencl/kernels/gemm/test_warpgroup.py",
     "drivers/opencl/kernels/gemm/tile.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/select.py": "tests/drivers/opencl/kernels/test_kernel_set.py",
