@@ -333,6 +333,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/plan/prepared_step.py": "tests/runtime/plan/test_preparer.py",
     "runtime/plan/provided_plan.py": "tests/runtime/plan_files/test_plan_file.py",
     "runtime/tflite/stored_model.py": "tests/runtime/tflite/test_converted.py",
+    "hal/buffers/coherent_memory.py": "tests/runtime/execution/binding/test_memory_of_several_devices.py",
     "runtime/explain/graph_records.py": "tests/runtime/explain/test_graph_description.py",
     "runtime/explain/records.py": "tests/runtime/explain/test_explanation.py",
     "runtime/memory_desc.py": "tests/runtime/execution/binding/test_memory_domains.py",
