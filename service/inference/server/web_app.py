@@ -206,10 +206,10 @@ def _problem(status: int, text: str) -> Answer:
 
 
 async def _body(receive: Receive) -> bytes:
-    content = b""
+    content: bytes = b""
     while True:
         message = await receive()
-        content += message.get("body", b"")
+        content += bytes(message.get("body", b""))
         if len(content) > _MAX_BODY_BYTES or message["type"] != "http.request":
             raise ValueError("the body is too large or incomplete")
         if not message.get("more_body"):

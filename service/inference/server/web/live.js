@@ -2,7 +2,7 @@
 // Shows what the service does. All text of drivers and models becomes text nodes.
 (() => {
   const POLL_MS = 1000, MOST_PAUSE_MS = 30000;
-  const PARTS = [["queue", "waiting in the queue"], ["input", "moving inputs"], ["infer", "computing"], ["output", "moving outputs"], ["rest", "transport and encoding"]];
+  const PARTS = [["queue", "waiting in the queue"], ["input", "moving inputs"], ["infer", "computing"], ["output", "moving outputs"], ["rest", "in the front end"]];
   const STATES = { READY: ["good", "●"], STARTING: ["warn", "◐"], DRAINING: ["warn", "◑"], BACKOFF: ["warn", "◌"], QUARANTINED: ["bad", "✕"], STOPPED: ["", "○"] };
   const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
   const SVG = "http://www.w3.org/2000/svg";
