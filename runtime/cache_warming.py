@@ -10,8 +10,9 @@ from msgspec import Struct
 from neurald.hal.cache.store import default_directory
 from neurald.hal.device import Device
 from neurald.hal.model.types import Model, Preference, Priority
-from neurald.runtime.compilation import Compilation, CompilationBuilder
-from neurald.runtime.plan.preparer import CacheOutcome, PreparationReport
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.compilation_builder import CompilationBuilder
+from neurald.runtime.plan.prepared_step import CacheOutcome, PreparationReport
 from neurald.runtime.plan.startup import Startup
 
 

@@ -1,388 +1,51 @@
-"""CompilationBuilder and Compilation: compile a model for devices into an executable plan."""
+"""Compilation: a model with an executable plan, which runs it and explains it."""
 
 import math
 import weakref
-from collections.abc import Callable, Generator, Iterable, Sequence
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
-from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
-from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
+from neurald.hal.api_arguments import number, shown
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData, OutputInsufficientSize
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
+from neurald.hal.model.types import Dimensions, Model, counted
 from neurald.hal.records import replace
-from neurald.hal.sync.deadline import deadline_in
-from neurald.runtime.devices.discovery import check_devices, cpu_device, devices
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
-from neurald.runtime.execution.executor import plan_executor
-from neurald.runtime.execution.fallback import Recovery
-from neurald.runtime.execution.optimization import Optimization
+from neurald.runtime.execution.background.optimization import Optimization
+from neurald.runtime.execution.program.executor import plan_executor
 from neurald.runtime.execution.quick_runs import QuickRuns
-from neurald.runtime.execution.state import State
+from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.execution.variables.state import State
 from neurald.runtime.explain.partitioned_model import PartitionedModel
-from neurald.runtime.partitioning.candidates import find_candidates
-from neurald.runtime.partitioning.groups import StepGroup
-from neurald.runtime.partitioning.options import ANDROID, MIN_COST, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import Override
-from neurald.runtime.partitioning.partitioner import partition
 from neurald.runtime.plan.plan import ExecutionPlan, SimpleBody
-from neurald.runtime.plan.planner import PlanningResult, make_plan
-from neurald.runtime.plan.preparer import Caching, Preparer
-from neurald.runtime.plan.progress import ProgressCallback, ProgressMonitor
+from neurald.runtime.plan.planner import PlanningResult
+from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import CompilationReport
-from neurald.runtime.plan.startup import Startup, default_startup
 from neurald.runtime.plan.status import CompilationStatus, StepTier
 
 if TYPE_CHECKING:
     # Imported on demand: a model that runs in one call of its device needs none of these.
     from neurald.runtime.execution.burst import Burst
-    from neurald.runtime.execution.cpu_guard import CpuGuard
-    from neurald.runtime.execution.cpu_trial import CpuTrial, TrialOutcome
-    from neurald.runtime.execution.profile import StepProfile
+    from neurald.runtime.execution.measurement.profile import StepProfile
+    from neurald.runtime.execution.trials.cpu_trial import CpuTrial, TrialOutcome
+    from neurald.runtime.execution.verification.step_verification import VerificationStatus
     from neurald.runtime.explain.explanation import Explanation
 
-CACHE_TOKEN_BYTES = 32
-
-#: Number of input shape combinations whose output shapes are cached.
-_SHAPE_CACHE_SIZE = 256
-
-#: Maximum share of the compile timeout that querying devices may take. Devices that have not
-#: answered by then are not used.
-_MAX_QUERY_SHARE = 0.5
+from neurald.runtime.execution.binding.arrays import (
+    SHAPE_CACHE_SIZE,
+    beginning,
+    contiguous,
+    may_have_shape,
+    output_shapes_of,
+)
 
 #: Maximum number of times that `run` enlarges output buffers whose size depends on the data.
 _MAX_OUTPUT_GROWTHS = 8
-
-
-class CompilationBuilder:
-    """Collects the options for compiling a model. Not thread-safe.
-
-    Args:
-        model: a finished model.
-        devices: the only devices that may be used; their errors are raised to the caller. None
-            allows every device, and the CPU device takes over from a device that fails.
-        threads: number of CPU threads that one execution may use; None to let the driver choose.
-        strict: whether to enforce Android's rule that time limits and timing need a list of exactly
-            one device.
-
-    Raises:
-        UnexpectedNull: `model` is None.
-        BadState: the model is not finished.
-        BadData: the list of devices is empty or contains a device twice, or `threads` is not in 1
-            to 1024.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        devices: Sequence[Device] | None = None,
-        threads: int | None = None,
-        *,
-        strict: bool = False,
-    ) -> None:
-        if model is None:
-            raise UnexpectedNull("model is None")
-        if not isinstance(model, Model):
-            raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
-        if devices is not None:
-            check_devices(devices)
-        if threads is not None and not 1 <= integer(threads, "threads") <= MAX_THREADS:
-            raise BadData(f"threads is {shown(threads)}; a number from 1 to {MAX_THREADS} is expected")
-        self._model = model
-        self._devices = None if devices is None else tuple(devices)
-        self._threads = None if threads is None else integer(threads, "threads")
-        self._preference = Preference.FAST_SINGLE_ANSWER
-        self._priority = Priority.MEDIUM
-        self._strict = strict
-        self._timeout_s: float | None = None
-        self._attributes: tuple[AttributeValue, ...] = ()
-        self._caching: Caching | None = None
-        self._caches_by_default = True
-        self._partitioning = Partitioning()
-        self._shared: State | None = None
-        self._startup: Startup | None = None
-        self._monitor: ProgressMonitor | None = None
-        self._finished = False
-
-    def set_preference(self, preference: Preference) -> None:
-        """Sets what compilation optimises for.
-
-        Raises:
-            BadData: the value is not a preference.
-            BadState: the compilation is finished.
-        """
-        self._require_open()
-        self._preference = member(preference, Preference, "the preference")
-
-    def set_priority(self, priority: Priority) -> None:
-        """Sets the priority of this compilation's executions among those of the same user.
-
-        Raises:
-            BadData: the value is not a priority.
-            BadState: the compilation is finished.
-        """
-        self._require_open()
-        self._priority = member(priority, Priority, "the priority")
-
-    def set_timeout(self, seconds: float | None) -> None:
-        """Limits the total compile time of all steps, in seconds; None or 0 for no limit.
-
-        Raises:
-            BadData: the time is negative, or strict mode forbids it.
-            BadState: the compilation is finished.
-        """
-        self._require_open()
-        if self._strict:
-            require_one_device(self._devices, "a time limit", " in strict mode")
-        self._timeout_s = time_limit(seconds, "the timeout")
-
-    def set_caching(self, cache_dir: str | Path | None, token: bytes = b"") -> None:
-        """Sets the directory for compiled artifacts; None disables caching.
-
-        Without this call artifacts are stored in the user's own cache. The cache key always
-        includes the content of the model. Nothing is stored for devices that need no cache files.
-
-        Args:
-            cache_dir: the directory.
-            token: 32 bytes that identify the model to the application; part of the cache key.
-
-        Raises:
-            BadData: the token has another length, or the directory name is not valid.
-            BadState: the compilation is finished.
-        """
-        self._require_open()
-        if cache_dir is None:
-            self._caching = None
-        else:
-            if len(instance(token, bytes, "the cache token")) != CACHE_TOKEN_BYTES:
-                raise BadData(f"the cache token has {len(token)} bytes; {CACHE_TOKEN_BYTES} are expected")
-            self._caching = Caching(directory=file_path(cache_dir, "the cache directory"), token=token)
-        self._caches_by_default = False
-
-    def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
-        """Sets a compilation attribute of a vendor's extension.
-
-        The attributes are part of the cache key.
-
-        Args:
-            extension: name of the extension.
-            attribute: its code within the extension, among the compilation attributes.
-            value: the bytes; all attributes together may have at most 65,536.
-
-        Raises:
-            BadData: the list of devices does not have exactly one entry, that device does not
-                declare the attribute, or the attribute already has a value.
-            BadState: the compilation is finished.
-        """
-        self._require_open()
-        (device,) = require_one_device(self._devices, "an attribute of an extension")
-        self._attributes = with_attribute(
-            self._attributes, AttributeUse.COMPILATION, extension, attribute, value, [device]
-        )
-
-    def set_partitioning(self, partitioning: Partitioning | PartitioningMode | int | str) -> None:
-        """Sets how the model is split over devices.
-
-        Args:
-            partitioning: all options, or only a mode (0, 1 or 2) or the name of a policy; the other
-                options then have their defaults.
-
-        Raises:
-            BadData: there is no such mode or policy.
-            BadState: the compilation is finished.
-        """
-        self._require_open()
-        self._partitioning = _partitioning(partitioning)
-
-    def set_startup(self, startup: Startup) -> None:
-        """Sets whether `finish` waits for optimised code.
-
-        With INSTANT it returns as soon as every step has code of any kind: what the cache has, or
-        else a first tier. That is one of the CPU device, also for steps of other devices. Optimised
-        code is prepared in the background and replaces the first tier between two calls. With
-        OPTIMIZED it returns when all code is optimised.
-
-        The default is INSTANT if neurald chooses the devices, and OPTIMIZED for an explicit list,
-        unless the environment variable NEURALD_STARTUP is set.
-
-        Raises:
-            BadData: the value is not a startup.
-            BadState: the compilation is finished.
-        """
-        self._require_open()
-        if not isinstance(startup, Startup):
-            raise BadData(
-                f"the startup is {shown(startup)}; Startup.INSTANT or Startup.OPTIMIZED is expected"
-            )
-        self._startup = startup
-
-    def set_progress_callback(self, callback: ProgressCallback | None) -> None:
-        """Sets a function that is called while a step is prepared for longer than a second.
-
-        Args:
-            callback: called every 0.2 s for each such step, and once at its end, from other threads
-                but never at the same time; None for no calls.
-
-        Raises:
-            BadData: it cannot be called.
-            BadState: the compilation is finished.
-        """
-        self._require_open()
-        if callback is not None and not callable(callback):
-            raise BadData(f"the callback is {shown(callback)}; a function is expected")
-        self._monitor = None if callback is None else ProgressMonitor(callback)
-
-    def share_state(self, other: "Compilation") -> None:
-        """Shares the variables of the same names with another compilation.
-
-        A value that one compilation assigns is read by the other, as with the signatures of a
-        `.tflite` file in one TFLite interpreter:
-
-            train = CompilationBuilder(load_tflite(path, "train")).finish()
-            builder = CompilationBuilder(load_tflite(path, "infer"))
-            builder.share_state(train)
-            infer = builder.finish()
-
-        Executions of both compilations run one after another.
-
-        Args:
-            other: a compilation of another signature of the same file. It may itself share the
-                state of a third one.
-
-        Raises:
-            BadData: variables of the same name have different initial values, or names are not
-                unique.
-            BadState: the compilation is finished.
-            UnexpectedNull: `other` is None.
-        """
-        self._require_open()
-        if other is None:
-            raise UnexpectedNull("other is None")
-        instance(other, Compilation, "the other compilation").state.check_shared(self._model.state)
-        self._shared = other.state
-
-    def finish(self) -> "Compilation":
-        """Chooses a device for every operation and has the devices prepare their steps.
-
-        Raises:
-            BadData: no device can run an operation.
-            BadState: the compilation is already finished.
-            Error: a device of an explicit list failed.
-        """
-        self._require_open()
-        options = PrepareOptions(
-            preference=self._preference,
-            priority=self._priority,
-            deadline_s=deadline_in(self._timeout_s),
-            threads=self._threads,
-            attributes=self._attributes,
-        )
-        startup = self._startup or default_startup(has_explicit_devices=self._devices is not None)
-        preparer = Preparer(
-            options,
-            Caching.by_default() if self._caches_by_default else self._caching,
-            startup=startup,
-            monitor=self._monitor,
-        )
-        query_deadline_s = deadline_in(
-            None if self._timeout_s is None else self._timeout_s * _MAX_QUERY_SHARE
-        )
-        chosen = self._devices
-        if chosen is None:
-            chosen = devices() if query_deadline_s is None else devices(query_deadline_s)
-        # Only what operations cost decides, unless the application has said more.
-        policy = self._partitioning.policy
-        is_particular = bool(
-            self._devices is not None or self._partitioning.overrides or policy not in (ANDROID, MIN_COST)
-        )
-        candidates = find_candidates(
-            self._model,
-            chosen,
-            self._partitioning.mode,
-            query_deadline_s,
-            None if is_particular else self._preference,
-            knows_costs=policy == MIN_COST,
-        )
-        result = partition(self._model, candidates, self._preference, self._partitioning)
-        partitioned = PartitionedModel(
-            candidates=candidates,
-            result=result,
-            preference=self._preference,
-            partitioning=self._partitioning,
-        )
-        guard = self._cpu_guard(partitioned, chosen)
-        if guard is not None and guard.is_cpu:
-            result = partitioned.on_cpu(self._model, guard.reason)
-            partitioned = replace(partitioned, result=result)
-        mode = self._partitioning.mode
-        may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
-        planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=may_fall_back)
-        self._finished = True
-        steps = planned.plan.steps
-        recovery = Recovery(
-            self._model,
-            steps,
-            preparer.without_deadline(),
-            may_fall_back=may_fall_back,
-            watches_drift=policy == MIN_COST and self._preference is not Preference.LOW_POWER,
-        )
-        compilation = Compilation(
-            self._model,
-            planned,
-            partitioned,
-            recovery,
-            State(self._model.state, self._shared),
-            Optimization(startup, steps, recovery, preparer),
-            explicit_devices=self._devices,
-            strict=self._strict,
-        )
-        if guard is not None and guard.is_open and not planned.report.fallback:
-            compilation.compare_with_cpu(preparer.without_deadline(), guard.key)
-        return compilation
-
-    def _cpu_guard(self, partitioned: PartitionedModel, chosen: Sequence[Device]) -> "CpuGuard | None":
-        """Returns what is known about the plan and the CPU device; None if the plan stays anyway.
-
-        It stays if the application has said what it wants, or if the CPU device cannot run everything.
-        """
-        wanted = self._partitioning
-        if wanted.policy != MIN_COST or len(chosen) < 2 or self._preference is Preference.LOW_POWER:
-            return None
-        if wanted.overrides or wanted.require_full_delegation or self._strict or self._attributes:
-            return None
-        if all(
-            isinstance(g, StepGroup) and partitioned.candidates[g.device].is_cpu
-            for g in partitioned.result.groups
-        ):
-            return None
-        cpu = partitioned.cpu
-        if cpu is None or chosen[cpu] is not cpu_device():
-            return None
-        from neurald.runtime.execution.cpu_guard import find_guard  # imports much
-
-        return find_guard(self._model, partitioned.result.groups, chosen, self._threads, keeps=self._keeps)
-
-    @property
-    def _keeps(self) -> bool:
-        """True if anything may be kept on disk."""
-        return self._caches_by_default or self._caching is not None
-
-    def _require_open(self) -> None:
-        if self._finished:
-            raise BadState("the compilation is finished")
-
-
-def _partitioning(wanted: Partitioning | PartitioningMode | int | str) -> Partitioning:
-    if isinstance(wanted, Partitioning):
-        return wanted
-    if isinstance(wanted, str):
-        return Partitioning(policy=wanted)
-    return Partitioning(mode=member(wanted, PartitioningMode, "the partitioning"))
 
 
 def require_one_device(explicit_devices: Sequence[Device] | None, what: str, when: str = "") -> tuple[Device]:
@@ -437,7 +100,7 @@ class Compilation:
         self._strict = strict
         # The function must not refer to the compilation, since devices release their resources with
         # the last reference to it.
-        self._output_shapes = _output_shapes_of(model)
+        self._output_shapes = output_shapes_of(model)
         self._array_runs = ArrayRuns()
         #: Shapes of inputs of earlier runs, if shapes may vary; else None.
         self._earlier_shapes: set[tuple[Dimensions, ...]] | None = None
@@ -448,6 +111,7 @@ class Compilation:
         self._quick_runs = QuickRuns()
         self._trial: CpuTrial | None = None
         self._verdict = ""
+        self._notes: list[str] = []
         optimization.call_when_replaced(weakref.WeakMethod(self._forget_runs))
 
     def __repr__(self) -> str:
@@ -473,7 +137,7 @@ class Compilation:
             preparer: prepares the model for the CPU device.
             key: to keep the decision under; empty if it is not kept.
         """
-        from neurald.runtime.execution.cpu_trial import CpuTrial  # imports much
+        from neurald.runtime.execution.trials.cpu_trial import CpuTrial  # imports much
 
         decide = weakref.WeakMethod(self._change_over)
         self._trial = CpuTrial(
@@ -486,6 +150,15 @@ class Compilation:
             decide,
         )
         self.executor = self._trial
+
+    def add_note(self, note: str) -> None:
+        """Adds a note to explanations."""
+        self._notes.append(note)
+
+    @property
+    def partitioned(self) -> PartitionedModel:
+        """The devices that were considered, and how the model was split."""
+        return self._partitioned
 
     def keep_plan(self, reason: str) -> None:
         """Ends the comparison with the CPU device, so that the plan stays."""
@@ -541,6 +214,30 @@ class Compilation:
         return self._optimization.wait(timeout)
 
     @property
+    def verifications(self) -> "tuple[VerificationStatus, ...]":
+        """How many executions of each step were verified, and what was found.
+
+        See `CompilationBuilder.set_verification`. Empty if nothing is verified.
+        """
+        return self.recovery.verifications
+
+    def wait_until_investigated(self, timeout: float | None = None) -> bool:
+        """Waits until no difference that verification found is investigated any more.
+
+        Args:
+            timeout: how long to wait, in seconds; None for no limit.
+
+        Returns:
+            False if the time is over.
+
+        Raises:
+            BadData: the time is negative.
+        """
+        if timeout is not None and not number(timeout, "the timeout") >= 0:
+            raise BadData(f"the timeout is {shown(timeout)}; it must not be negative")
+        return self.recovery.wait_until_investigated(timeout)
+
+    @property
     def has_explicit_devices(self) -> bool:
         """True if the application chose the devices, so that no other device may replace them."""
         return self._explicit_devices is not None
@@ -557,7 +254,9 @@ class Compilation:
         (device,) = require_one_device(self._explicit_devices, "an attribute of an extension")
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
-    def explain(self, pin: Override | Sequence[Override] | None = None) -> "Explanation":
+    def explain(
+        self, pin: Override | Sequence[Override] | None = None, *, kernels: bool = False
+    ) -> "Explanation":
         """Explains the device choice for every operation.
 
         The notes list steps that currently run on the CPU device. `str()` formats the explanation
@@ -567,6 +266,8 @@ class Compilation:
             pin: a what-if: rules, such as `neurald.pin("gpu", range(4))`, in addition to those of the
                 compilation. The explanation is then that of the plan with these rules, with the
                 operations that would move and what is predicted. Nothing is changed.
+            kernels: also measure the kernels, as `profile` does, with the operations that each fuses.
+                Execute the compilation first. A what-if has none.
 
         Raises:
             BadData: the rules of a what-if contradict each other or the devices.
@@ -577,13 +278,16 @@ class Compilation:
         notes = [
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
             for state in self.recovery.fallbacks
+            if state.retry_in_s < math.inf
         ]
         notes += [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
         if self._trial is not None:
             notes.append("runs of the CPU device alternate with those of the plan, until the faster is known")
         if self._verdict:
             notes.append(self._verdict)
-        return self._partitioned.explain(self.model, self._report.fallback, notes)
+        notes += [*map(str, self.verifications), *self._notes]
+        found = self._partitioned.explain(self.model, self._report.fallback, notes)
+        return found.with_kernels(self.profile()) if kernels else found
 
     def profile(self) -> "tuple[StepProfile, ...]":
         """Measures the time of each kernel, and returns it with the operations that it computes.
@@ -593,7 +297,7 @@ class Compilation:
         is not the time of an execution, which also moves data and may run several kernels at once.
         If a device reports no times, the profile of its step has no kernels, but a reason.
         """
-        from neurald.runtime.execution.profile import profile
+        from neurald.runtime.execution.measurement.profile import profile
 
         return profile(self.plan.steps, self.recovery)
 
@@ -669,7 +373,7 @@ class Compilation:
             BadData: the depth is not in 1 to 1024. Errors of a run are raised where its outputs
                 would be returned.
         """
-        from neurald.runtime.execution.stream import streamed  # imports much
+        from neurald.runtime.execution.background.stream import streamed  # imports much
 
         return streamed(lambda arrays: self.run(*arrays), inputs, depth, is_ordered=bool(self.model.state))
 
@@ -679,7 +383,7 @@ class Compilation:
         if len(arrays) != len(self.model.inputs):
             raise BadData(f"{len(arrays)} inputs are given; the model has {len(self.model.inputs)}")
         inputs = [
-            None if array is None else _contiguous(array, graph.operands[index].type, position)
+            None if array is None else contiguous(array, graph.operands[index].type, position)
             for position, (array, index) in enumerate(zip(arrays, self.model.inputs, strict=True))
         ]
         outputs = self._array_runs.run(self, inputs)
@@ -700,7 +404,7 @@ class Compilation:
         from neurald.runtime.execution.execution import Execution
 
         shapes = [
-            found if found is not None and _may_have_shape(shape, found) else shape
+            found if found is not None and may_have_shape(shape, found) else shape
             for shape, found in zip(shapes, self._latest_shapes, strict=True)
         ]
         for _ in range(_MAX_OUTPUT_GROWTHS):
@@ -725,7 +429,7 @@ class Compilation:
             # Another run often has as many results.
             self._latest_shapes = execution.output_shapes()
             return [
-                _beginning(output, shape) for output, shape in zip(outputs, self._latest_shapes, strict=True)
+                beginning(output, shape) for output, shape in zip(outputs, self._latest_shapes, strict=True)
             ]
         raise OutputInsufficientSize(
             f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and "
@@ -741,60 +445,7 @@ class Compilation:
         earlier = self._earlier_shapes
         if earlier is None or shapes in earlier:
             return True
-        if len(earlier) >= _SHAPE_CACHE_SIZE:
+        if len(earlier) >= SHAPE_CACHE_SIZE:
             earlier.clear()
         earlier.add(shapes)
         return False
-
-
-def _may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:
-    """Returns True if a shape that is not fully known may be this one."""
-    if declared is None:
-        return True
-    return (
-        0 in declared
-        and len(declared) == len(shape)
-        and all(length in (0, found) for length, found in zip(declared, shape, strict=True))
-    )
-
-
-def _beginning(array: Array, shape: tuple[int, ...]) -> Array:
-    """Returns the first elements of an array in this shape; a copy if they take little of its memory."""
-    found = array.reshape(-1)[: math.prod(shape)].reshape(shape)
-    return found if 2 * found.nbytes >= array.nbytes else found.copy()
-
-
-_OutputShapes: TypeAlias = tuple[Dimensions, ...]
-
-
-def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _OutputShapes]:
-    """Returns a function that infers the output shapes from the input shapes, where possible."""
-    graph = model.main
-    declared = tuple(graph.operands[index] for index in model.inputs)
-    results = tuple(graph.operands[index] for index in model.outputs)
-    are_known = all(operand.is_fully_specified for operand in (*declared, *results))
-
-    @lru_cache(maxsize=_SHAPE_CACHE_SIZE)
-    def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _OutputShapes:
-        if are_known and inputs == tuple(operand.dimensions for operand in declared):
-            return tuple(operand.dimensions for operand in results)
-        from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
-
-        given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
-        shapes = infer_shapes(model, graph, bind_operations(graph), given)
-        return tuple(shapes.get(index, graph.operands[index].dimensions) for index in model.outputs)
-
-    return output_shapes
-
-
-def _contiguous(value: Any, operand_type: OperandType, position: int) -> Array:
-    """Converts `value` to a C-contiguous array.
-
-    A value without a dtype gets that of the operand's type.
-    """
-    dtype = operand_type.dtype
-    try:
-        array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadData(f"input {position} cannot be stored as {dtype}: {error}") from None
-    return as_elements(np.ascontiguousarray(array).reshape(array.shape), operand_type)

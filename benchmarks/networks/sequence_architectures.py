@@ -50,30 +50,35 @@ def bert_base(batch: int = 1, tokens: int = 128) -> SequenceNetwork:
 
 def whisper_tiny_encoder() -> SequenceNetwork:
     """Builds the encoder of Whisper tiny (Radford et al., 2022) for 30 s of audio."""
+    return whisper_encoder(384, layers=4)
+
+
+def whisper_encoder(width: int, *, layers: int) -> SequenceNetwork:
+    """Builds an encoder of Whisper, with heads of 64 features: Whisper small has 12 layers of 768."""
     network = SequenceNetwork()
     # Time is the width of an image of height 1.
     x = network.input(1, 1, 3000, 80)
     for stride in (1, 2):
-        x = network.gelu(network.convolution(x, 384, (1, 3), stride=(1, stride)))
-    x = network.add(network.as_sequence(x), network.weights(1, 1500, 384, inputs=4))
-    for _ in range(4):
-        x = _block(network, x, heads=6)
+        x = network.gelu(network.convolution(x, width, (1, 3), stride=(1, stride)))
+    x = network.add(network.as_sequence(x), network.weights(1, 1500, width, inputs=4))
+    for _ in range(layers):
+        x = _block(network, x, heads=width // 64)
     network.outputs.append(network.layer_norm(x))
     return network
 
 
-def gpt_step() -> SequenceNetwork:
-    """Builds a step of a GPT (Radford et al., 2019): 6 layers of width 384, and 127 cached tokens.
+def gpt_step(width: int = 384, *, layers: int = 6) -> SequenceNetwork:
+    """Builds a step of a GPT (Radford et al., 2019) with heads of 64 features and 127 cached tokens.
 
     Inputs are the token, its position, and each layer's keys and values; outputs are the logits,
     and keys and values with those of the token.
     """
-    network, width, heads = SequenceNetwork(), 384, 6
+    network, heads = SequenceNetwork(), width // 64
     token, position = (network.input(1, 1, dtype=np.int32) for _ in range(2))
     words = network.gather(network.weights(8192, width, inputs=4), token)
     x = network.add(words, network.gather(network.weights(1024, width, inputs=4), position))
     kept = []
-    for _ in range(6):
+    for _ in range(layers):
         cache = [network.input(1, heads, 127, width // heads) for _ in range(2)]
         x = _block(network, x, heads=heads, cache=cache, kept=kept)
     network.outputs = [network.dense(network.layer_norm(x), 8192), *kept]

@@ -1,7 +1,7 @@
 """Operations of a graph that are implemented by a compiled step."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct, field
@@ -15,6 +15,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
+from neurald.hal.sync.cancellation import Cancellation
 
 
 class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
@@ -42,10 +43,7 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
     ) -> list[tuple[Array, Reservation]] | None:
         """See `CompiledSegment.run`."""
         executable = self.native.executable
-        if not self.functions:
-            self.functions.append(None if executable.bounded else self.native.short_array_function())
-        # Two threads may have made one; either will do.
-        short = self.functions[0]
+        short = self.short_function()
         if short is not None and not any(each is None for each in inputs):
             arrays = short(*inputs)
             # It refuses inputs of other types, shapes or memory layouts.
@@ -76,14 +74,33 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
             ]
         return list(zip(results, reservations, strict=True))
 
+    def short_function(self) -> ArrayFunction | None:
+        """Returns a function that runs a short step without Python's overhead; None for others."""
+        if not self.functions:
+            is_bounded = self.native.executable.bounded
+            self.functions.append(None if is_bounded else self.native.short_array_function())
+        # Two threads may have made one; either will do.
+        return self.functions[0]
+
+    def cancellable_function(
+        self, shapes: Sequence[tuple[int, ...] | None]
+    ) -> Callable[[Sequence[Array | None], Cancellation], list[Array] | None] | None:
+        """Returns a function that runs the step on arrays of these shapes; None if there is none."""
+        binding = self._unbound(shapes)
+        return None if binding is None else self.native.cancellable_function(binding)
+
     def array_function(self, shapes: Sequence[tuple[int, ...]]) -> ArrayFunction | None:
         """Returns a function that runs the step on arrays of these shapes; None if there is none."""
+        binding = self._unbound(shapes)
+        return None if binding is None else self.native.array_function(binding, None)
+
+    def _unbound(self, shapes: Sequence[tuple[int, ...] | None]) -> ArgumentBinding | None:
+        """Returns the binding to arrays of these shapes; None if the step does not take them."""
         executable = self.native.executable
         inputs, outputs = executable.inputs, executable.outputs
         if executable.bounded or list(shapes) != [port.dimensions for port in inputs]:
             return None
-        binding = ArgumentBinding(executable, [None] * len(inputs), [None] * len(outputs))
-        return self.native.array_function(binding, None)
+        return ArgumentBinding(executable, [None] * len(inputs), [None] * len(outputs))
 
     def profile(self) -> Sequence[KernelTime]:
         """See `CompiledSegment.profile`."""

@@ -30,7 +30,7 @@ from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
-from neurald.drivers.opencl.kernels.select import candidates
+from neurald.drivers.opencl.kernels.select import candidates, is_large_step
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import (
     Precision,
@@ -178,11 +178,12 @@ def _compiled(
     if is_fused and kernel_set is not KernelSet.GENERIC:
         fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
+    is_large = is_large_step(kernels)
     sources: list[Sequence[Source]] = []
     for number, kernel in enumerate(kernels):
         require_wanted(f"before the code of kernel {number} of {len(kernels)}")
         special = kernel_set is not KernelSet.GENERIC and candidates(
-            kernel, facts, relaxed=precision is Precision.F16, has_workspace=True
+            kernel, facts, relaxed=precision is Precision.F16, has_workspace=True, is_large=is_large
         )
         sources.append(special or (render(kernel),))
     chosen = choose(
@@ -370,6 +371,8 @@ def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> KernelCall 
     sources = [phase.source for phase in phases]
     size = local_size(sources)
     if size is None or len(phases) < 2 or not is_supported(facts) or is_launched(sources, facts):
+        return None
+    if any(source.is_retargeted for source in sources):
         return None
     operations = sorted({each for phase in phases for each in phase.source.operations})
     return KernelCall(

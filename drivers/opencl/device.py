@@ -33,7 +33,9 @@ from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.settings import process_settings
+from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.opencl.tuning.calibration import calibrated
+from neurald.drivers.opencl.tuning.choices import Choices
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
 from neurald.hal.accounting.account import temporary
@@ -93,6 +95,7 @@ class OpenClDevice:
 
     Attributes:
         copies: counts the transfers of device memory to and from the host.
+        choices: the sources that are known to be fastest.
     """
 
     is_remote = False
@@ -117,6 +120,7 @@ class OpenClDevice:
         self._opening = forkable_lock()
         self._context: DeviceContext | None = None
         self.copies = CopyCount()
+        self.choices = Choices.of_device(facts.name)
 
     @cached_property
     def version(self) -> str:
@@ -223,7 +227,7 @@ class OpenClDevice:
         """Compiles a model for these input shapes."""
         started = time.monotonic()
         tuning = Tuning.of(options.preference, self.facts, self._settings)
-        tuner = Tuner(self.context, tuning, options.require_wanted)
+        tuner = Tuner(self.context, tuning, options.require_wanted, self.choices)
         compiled = compile_model(
             model,
             input_shapes,
@@ -259,12 +263,12 @@ class OpenClDevice:
         """
         if is_measured and compiled.persistent is not None:
             try:
-                return select_faster(self.context, compiled)
+                return select_faster(self.context, compiled, self.choices)
             except DeadObject:
                 raise
             except Error as error:
                 _LOG.info("%s: the persistent kernel cannot be used: %s", self.name, error)
-        return compiled.executable, BuiltProgram.of_kernels(self.context, compiled.kernels)
+        return compiled.executable, build_kernels(self.context, compiled.kernels)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""

@@ -5,34 +5,21 @@ operator forgives it. Processes that supervise drivers write the file, under a l
 replacement. Drivers read it. A file that is missing or damaged counts as empty.
 """
 
-import contextlib
-import logging
-import os
-import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from neurald.hal.crashes.breadcrumbs import MAX_VERSION_BYTES, CrashPhase
 from neurald.hal.crashes.pattern import CrashPattern
-from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.file_lock import ProcessLock
-from neurald.hal.process.private_directory import make_directory
+from neurald.hal.crashes.record_file import MAX_TEXT, RecordFile
+from neurald.hal.errors import BadData
 from neurald.hal.process.user_directories import state_directory
-
-logger = logging.getLogger(__name__)
-
-_Result = TypeVar("_Result")
 
 #: So many deaths of a driver by a pattern, and it is refused.
 REFUSED_AFTER: Final = 2
-_FORMAT: Final = 1
-_MAX_ENTRIES: Final = 256
-_MAX_FILE_BYTES: Final = 16 << 20
-_MAX_TEXT: Final = 600
 
 
 class CrashEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +59,11 @@ class CrashEntry(msgspec.Struct, frozen=True, kw_only=True):
         return self.driver, self.version, self.pattern.digest
 
     @property
+    def weight(self) -> tuple[object, ...]:
+        """Orders entries: those with the least are dropped first."""
+        return self.is_refused, self.at
+
+    @property
     def reason(self) -> str:
         """Tells people why the pattern is refused."""
         return (
@@ -88,15 +80,10 @@ class CrashEntry(msgspec.Struct, frozen=True, kw_only=True):
         """
         self.pattern.check()
         texts = (self.driver, self.version, self.phase, self.cause, self.narrowing)
-        if any(len(text) > _MAX_TEXT or not text.isprintable() for text in texts):
+        if any(len(text) > MAX_TEXT or not text.isprintable() for text in texts):
             raise BadData("an entry has an invalid text")
         if not 0 < self.deaths < 1 << 31:
             raise BadData(f"an entry has {self.deaths} deaths")
-
-
-class _CrashFile(msgspec.Struct, frozen=True, kw_only=True):
-    format: int
-    entries: tuple[CrashEntry, ...]
 
 
 class CrashSuspect(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,10 +107,8 @@ class CrashRecords:
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self._path = path
+        self._file = RecordFile(path, CrashEntry, "what killed drivers before is not known")
         self._clock = clock
-        self._state: tuple[int, ...] | None = None
-        self._entries: tuple[CrashEntry, ...] = ()
 
     @classmethod
     def of_user(cls) -> "CrashRecords | None":
@@ -133,11 +118,7 @@ class CrashRecords:
 
     def entries(self) -> tuple[CrashEntry, ...]:
         """Returns all entries. While the file does not change, it is not read again."""
-        state = self._file_state()
-        if state != self._state:
-            self._entries = self._read()
-            self._state = state
-        return self._entries
+        return self._file.entries()
 
     def refused(self, driver: str, version: str) -> tuple[CrashEntry, ...]:
         """Returns the entries of the patterns that a driver is not given."""
@@ -172,13 +153,13 @@ class CrashRecords:
                     deaths=1 if before is None else before.deaths + 1,
                     is_certain=len(found) == 1 or (before is not None and before.is_certain),
                     phase=suspect.phase.text,
-                    cause=cause[:_MAX_TEXT],
+                    cause=cause[:MAX_TEXT],
                     at=self._clock(),
                     narrowing="" if before is None else before.narrowing,
                 )
             return tuple(entries[key] for key in found)
 
-        return self._change(changed) if found else ()
+        return self._file.change(changed) if found else ()
 
     def narrow(
         self, entry: CrashEntry, pattern: CrashPattern, narrowing: str, *, is_certain: bool = True
@@ -198,11 +179,11 @@ class CrashRecords:
             found = entries.pop(entry.key, None)
             if found is not None:
                 narrowed = msgspec.structs.replace(
-                    found, pattern=pattern, is_certain=is_certain, narrowing=narrowing[:_MAX_TEXT]
+                    found, pattern=pattern, is_certain=is_certain, narrowing=narrowing[:MAX_TEXT]
                 )
                 entries[narrowed.key] = narrowed
 
-        self._change(changed)
+        self._file.change(changed)
 
     def remove(self, entries: Sequence[CrashEntry]) -> None:
         """Removes entries that turned out to be innocent.
@@ -215,7 +196,7 @@ class CrashRecords:
             for each in entries:
                 known.pop(each.key, None)
 
-        self._change(changed)
+        self._file.change(changed)
 
     def forgive(self, drivers: Sequence[str] = (), pattern: str = "") -> tuple[CrashEntry, ...]:
         """Forgets entries, and returns them.
@@ -238,63 +219,4 @@ class CrashRecords:
                 del entries[each.key]
             return gone
 
-        return self._change(changed)
-
-    def _change(self, change: Callable[[dict[tuple[str, str, str], CrashEntry]], _Result]) -> _Result:
-        try:
-            make_directory(self._path.parent)
-            with self._locked():
-                entries = {each.key: each for each in self._read()}
-                result = change(entries)
-                kept = sorted(entries.values(), key=lambda each: (each.is_refused, each.at))[-_MAX_ENTRIES:]
-                self._write(msgspec.json.encode(_CrashFile(format=_FORMAT, entries=tuple(kept))))
-        except OSError as error:
-            raise BadState(f"{self._path} cannot be written: {error.strerror or error}") from None
-        return result
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = ProcessLock(self._path.with_suffix(".lock"))
-        lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
-
-    def _write(self, content: bytes) -> None:
-        draft = self._path.with_suffix(".new")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
-
-    def _file_state(self) -> tuple[int, ...] | None:
-        try:
-            status = self._path.lstat()
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
-
-    def _read(self) -> tuple[CrashEntry, ...]:
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-            with os.fdopen(descriptor, "rb") as file:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                    raise BadData("it is not a regular file of this user")
-                content = file.read(_MAX_FILE_BYTES + 1)
-            if len(content) > _MAX_FILE_BYTES:
-                raise BadData(f"it has more than {_MAX_FILE_BYTES} bytes")
-            read = msgspec.json.decode(content, type=_CrashFile)
-            if read.format != _FORMAT:
-                raise BadData(f"it has format {read.format}; {_FORMAT} is expected")
-            for entry in read.entries:
-                entry.check()
-        except FileNotFoundError:
-            return ()
-        except (OSError, msgspec.DecodeError, BadData) as error:
-            logger.warning("what killed drivers before is not known: %s: %s", self._path, error)
-            return ()
-        return read.entries[:_MAX_ENTRIES]
+        return self._file.change(changed)

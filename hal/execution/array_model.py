@@ -12,6 +12,7 @@ is only known after an execution, outputs that do not fit, bursts and fenced exe
 kernels of the driver, or with their references where it has none.
 """
 
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -35,13 +36,17 @@ from neurald.hal.errors import (
     OpFailed,
 )
 from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.memory.string_memory import StringMemory
+from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import (
     Argument,
+    Dimensions,
     Model,
     Operand,
     OperandType,
     Request,
     array_to_store,
+    byte_size,
     stored_array,
 )
 from neurald.hal.operations.machinery.call import Array
@@ -144,24 +149,36 @@ class ArrayModel(InProcessModel):
         return ()
 
 
-def input_arrays(model: Model, request: Request) -> list[Array | None]:
+def input_arrays(model: Model, request: Request, *, in_place: bool = False) -> list[Array | None]:
     """Returns the inputs of a request as read-only views of its memory, None for omitted inputs.
 
     Args:
         model: has the types and shapes of the inputs.
         request: a valid request for the model.
+        in_place: whether bools are views, too, in which any byte but 0 is true; else they are copied
+            with a 1 for true.
     """
     graph = model.main
     return [
-        None if argument.pool is None else _input_array(argument, graph.operands[index], request)
+        None
+        if argument.pool is None
+        else _input_array(argument, graph.operands[index], request, in_place=in_place)
         for index, argument in zip(graph.inputs, request.inputs, strict=True)
     ]
 
 
-def _input_array(argument: Argument, operand: Operand, request: Request) -> Array:
+def _input_array(argument: Argument, operand: Operand, request: Request, *, in_place: bool) -> Array:
     shape = operand.dimensions if argument.dimensions is None else argument.dimensions
-    view = request.pools[argument.pool or 0].view(argument.offset, argument.length)
-    array = stored_array(view.toreadonly(), operand.type, shape or ())
+    memory = request.pools[argument.pool or 0]
+    if isinstance(memory, StringMemory) and memory.strings.size == math.prod(shape or ()):
+        strings = memory.strings.reshape(shape or ())
+        strings.flags.writeable = False
+        return strings
+    view = memory.view(argument.offset, argument.length)
+    if in_place and operand.type.dtype.kind == "b":
+        array = np.frombuffer(view, operand.type.dtype).reshape(shape or ())
+    else:
+        array = stored_array(view.toreadonly(), operand.type, shape or ())
     array.flags.writeable = False
     return array
 
@@ -209,6 +226,48 @@ def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> t
             view = request.pools[argument.pool or 0].view(argument.offset, content.nbytes)
             np.frombuffer(view, content.dtype)[:] = content.reshape(-1)
     return tuple(shapes)
+
+
+class OutputArrays:
+    """The outputs of a request as arrays, for executions whose results have known shapes.
+
+    Args:
+        model: has the types of the outputs.
+        request: a valid request for the model.
+        shapes: of the outputs.
+
+    Attributes:
+        targets: an array of the right shape for each output.
+
+    Raises:
+        BadData: an output has no memory of this process, or too little of it.
+    """
+
+    def __init__(self, model: Model, request: Request, shapes: Sequence[Dimensions]) -> None:
+        graph = model.main
+        self.targets: list[Array] = []
+        for index, argument, shape in zip(graph.outputs, request.outputs, shapes, strict=True):
+            kind = graph.operands[index].type
+            memory = request.pools[argument.pool or 0]
+            if shape is None or isinstance(memory, DeviceBuffer):
+                raise BadData("an output has no memory of this process")
+            if isinstance(memory, StringMemory):
+                if math.prod(shape) > memory.strings.size:
+                    raise BadData(f"an output of {math.prod(shape)} strings exceeds its array")
+                self.targets.append(memory.strings[: math.prod(shape)].reshape(shape))
+            elif kind is OperandType.TENSOR_STRING:
+                raise BadData("an output has strings in a buffer, whose size is not known")
+            else:
+                view = memory.view(argument.offset, byte_size(kind, shape))
+                self.targets.append(np.frombuffer(view, kind.dtype).reshape(shape))
+
+    def write(self, results: Sequence[Array]) -> bool:
+        """Writes the results of an execution, and returns True, if all have the expected shapes."""
+        if any(result.shape != target.shape for result, target in zip(results, self.targets, strict=True)):
+            return False
+        for result, target in zip(results, self.targets, strict=True):
+            target[...] = result
+        return True
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """A prepared model whose operations run on references, except for compiled segments."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -13,8 +13,8 @@ from neurald.hal.device import (
     KernelTime,
     Timing,
 )
-from neurald.hal.errors import BadData
-from neurald.hal.execution.array_model import ExecutionLimits, input_arrays, write_outputs
+from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.execution.array_model import ExecutionLimits, OutputArrays, input_arrays, write_outputs
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph, Step
 from neurald.hal.model.operation_type import OperationType
@@ -24,7 +24,9 @@ from neurald.hal.model.types import (
     OperandType,
     Request,
 )
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.sync.cancellation import Cancellation
 
 
 class ReferenceModel(InProcessModel):
@@ -111,6 +113,34 @@ class ReferenceModel(InProcessModel):
         if self._result.output_shapes != shapes:
             self._result = ExecutionResult(output_shapes=shapes)
         return self._result
+
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+        """See `ReusesExecutions.create_reusable_execution`: spares all but the operations."""
+        outputs = self.output_arrays(request)
+        if outputs is None:
+            return None
+
+        def run(cancellation: Cancellation) -> None:
+            results = self.results(request, ExecuteOptions(cancellation=cancellation))
+            if not outputs.write(results):
+                raise OpFailed("the outputs have other shapes than in the last execution")
+
+        return run
+
+    def results(self, request: Request, options: ExecuteOptions) -> Sequence[Array]:
+        """Computes the outputs of a request without writing them."""
+        inputs = input_arrays(self._model, request)
+        return self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(options)))
+
+    def output_arrays(self, request: Request) -> OutputArrays | None:
+        """Returns the outputs of a request like the last one as arrays, if that is possible."""
+        shapes = [shape.dimensions for shape in self._result.output_shapes]
+        if len(shapes) != len(self._main.graph.outputs):
+            return None
+        try:
+            return OutputArrays(self._model, request, shapes)
+        except BadData:
+            return None
 
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: measures a run on zeros with the latest input shapes.

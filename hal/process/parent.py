@@ -1,9 +1,14 @@
-"""Ends a process with the one that forked it."""
+"""Ends a process with another one, such as the one that forked it."""
 
 import ctypes
 import os
+import select
 import signal
+import threading
+from collections.abc import Callable
 from typing import Final
+
+from neurald.hal.errors import BadState
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -13,3 +18,24 @@ def die_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
+
+
+def stop_with(process: int, stop: Callable[[], None]) -> None:
+    """Calls `stop` when a process ends, even if it is killed.
+
+    Raises:
+        BadState: there is no such process, or it cannot be watched.
+    """
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError as error:
+        raise BadState(f"cannot watch process {process} (--until-exit-of): {error.strerror}") from None
+
+    def watch() -> None:
+        try:
+            select.select([descriptor], [], [])
+        finally:
+            os.close(descriptor)
+        stop()
+
+    threading.Thread(target=watch, name="neurald parent", daemon=True).start()

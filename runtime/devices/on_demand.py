@@ -129,6 +129,11 @@ class OnDemandDevice:
         """See `RemoteDevice.status`; starts the driver."""
         return self._device().status()
 
+    def require_ready(self, within_s: float) -> None:
+        """See `RemoteDevice.require_ready`; starts nothing."""
+        if self._started is not None:
+            self._started.require_ready(within_s)
+
     @property
     def is_alive(self) -> bool:
         """True if there is a session with the driver, as far as is known without a call."""

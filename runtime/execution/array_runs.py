@@ -6,9 +6,9 @@ from typing import Final, TypeAlias
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.memory.pool import HostMemory
 from neurald.runtime.execution.compiled_model import CompiledModel
-from neurald.runtime.execution.executor import SimpleExecutor
-from neurald.runtime.execution.state import Array
-from neurald.runtime.execution.variables_in_place import VariablesInPlace, may_replace_in_place
+from neurald.runtime.execution.program.executor import SimpleExecutor
+from neurald.runtime.execution.variables.state import Array
+from neurald.runtime.execution.variables.variables_in_place import VariablesInPlace, may_replace_in_place
 
 _Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 

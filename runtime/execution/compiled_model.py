@@ -5,9 +5,9 @@ from typing import Protocol
 from neurald.hal.errors import BadState, UnexpectedNull
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Model
-from neurald.runtime.execution.executor import PlanExecutor
-from neurald.runtime.execution.fallback import Recovery
-from neurald.runtime.execution.state import State
+from neurald.runtime.execution.program.executor import PlanExecutor
+from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.execution.variables.state import State
 from neurald.runtime.plan.plan import ExecutionPlan
 from neurald.runtime.plan.report import CompilationReport
 

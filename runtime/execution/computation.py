@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeGuard
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
@@ -17,19 +18,19 @@ from neurald.hal.errors import (
 from neurald.hal.model.types import Request
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.request_rules import merge_dimensions
-from neurald.runtime.execution.arguments import ExecutionArguments
-from neurald.runtime.execution.burst import Burst
-from neurald.runtime.execution.compiled_model import CompiledModel
-from neurald.runtime.execution.device_memory import (
+from neurald.runtime.execution.binding.arguments import ExecutionArguments
+from neurald.runtime.execution.binding.device_memory import (
     device_memories_in_use,
     has_device_memory,
     recover_device_memories,
 )
-from neurald.runtime.execution.executor import SimpleExecutor
-from neurald.runtime.execution.fallback import Recovery
-from neurald.runtime.execution.stateful import StatefulRuns
-from neurald.runtime.execution.step_runner import checked_step_result
-from neurald.runtime.execution.string_output import checked_result, grow_outputs
+from neurald.runtime.execution.binding.string_output import checked_result, grow_outputs
+from neurald.runtime.execution.burst import Burst
+from neurald.runtime.execution.compiled_model import CompiledModel
+from neurald.runtime.execution.program.executor import PlanExecutor, SimpleExecutor
+from neurald.runtime.execution.program.step_runner import checked_step_result
+from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.execution.variables.stateful import StatefulRuns
 from neurald.runtime.plan.plan import ExecutionStep
 
 
@@ -110,7 +111,7 @@ class Computation:
                 it raises an error other than Cancelled, call `run`, which handles failures.
         """
         executor = self._compilation.executor
-        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+        if not self._may_repeat(executor):
             return None
         create = self._compilation.recovery.step(executor.step).create_reusable_execution
         if self._stateful is not None:
@@ -125,12 +126,21 @@ class Computation:
                 `run`. None if only `run` is possible.
         """
         executor = self._compilation.executor
-        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+        if not self._may_repeat(executor):
             return None
         create = self._compilation.recovery.step(executor.step).create_short_execution
         if self._stateful is not None:
             return self._stateful.create_short_execution(self._request, create)
         return create(self._request)
+
+    def _may_repeat(self, executor: PlanExecutor) -> TypeGuard[SimpleExecutor]:
+        """Returns True if a device may run the request again by itself.
+
+        Only devices in this process write strings to the arrays of the application.
+        """
+        if self._has_device_memory or not isinstance(executor, SimpleExecutor):
+            return False
+        return not (self._has_strings and executor.step.device.is_remote)
 
     def create_reusable_execution_in(
         self, burst: Burst, result: ExecutionResult
@@ -201,10 +211,10 @@ class Computation:
 def _run_in_burst(
     recovery: Recovery, burst: Burst, step: ExecutionStep, request: Request, options: ExecuteOptions
 ) -> ExecutionResult:
-    """Implements `neurald.runtime.execution.step_runner.Runner` with a burst."""
+    """Implements `neurald.runtime.execution.program.step_runner.Runner` with a burst."""
 
-    def call(prepared_model: PreparedModel) -> ExecutionResult:
-        return burst.execute(step, prepared_model, request, options)
+    def call(prepared_model: PreparedModel, placed: Request) -> ExecutionResult:
+        return burst.execute(step, prepared_model, placed, options)
 
     return recovery.step(step).execute(request, options, call)
 

@@ -11,7 +11,6 @@ from enum import Enum, auto
 
 from neurald.hal.api_arguments import flag, integer, member, number, shown, time_limit
 from neurald.hal.device import (
-    DEFAULT_LOOP_TIMEOUT_S,
     MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
     ExecutionResult,
@@ -28,18 +27,22 @@ from neurald.hal.errors import (
 )
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, Duration, counted
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.sync.deadline import deadline_in
-from neurald.runtime.execution.arguments import ExecutionArguments
+from neurald.runtime.execution.background.event import Event, event_of
+from neurald.runtime.execution.background.fenced import (
+    FencedResult,
+    have_succeeded,
+    start_fenced,
+    start_submitted,
+)
+from neurald.runtime.execution.binding.arguments import ExecutionArguments
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.execution.computation import Computation, insufficient
-from neurald.runtime.execution.event import Event, event_of
-from neurald.runtime.execution.fenced import FencedResult, have_succeeded, start_fenced, start_submitted
-from neurald.runtime.execution.receipt import ExecutionReceipt, ReceiptRecorder, recording
+from neurald.runtime.execution.execution_settings import ExecutionSettings
+from neurald.runtime.execution.measurement.receipt import ExecutionReceipt, ReceiptRecorder, recording
 
 
 class _ExecutionState(Enum):
@@ -76,15 +79,9 @@ class Execution:
         self._short: Callable[[], bool | None] | None = None
         self._fast_path: Callable[[Cancellation], None] | None = None
         self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
-        self._cancellation: Cancellation | None = None
-        self._options: ExecuteOptions | None = None
+        self._settings = ExecutionSettings()
         self._reusable = flag(reusable, "whether the execution is reusable")
-        self._measure = False
-        self._wants_receipt = False
         self._recorder: ReceiptRecorder | None = None
-        self._attributes: tuple[AttributeValue, ...] = ()
-        self._timeout_s: float | None = None
-        self._loop_timeout_s = DEFAULT_LOOP_TIMEOUT_S
         self._state = _PREPARATION
         # Of a computation under way that threads finish which wait for it.
         self._event: Event | None = None
@@ -193,7 +190,7 @@ class Execution:
         self._compilation.require_one_device("timing")
         with self._lock:
             self._require_preparation()
-            self._measure = flag(measure, "whether timing is measured")
+            self._settings.measure = flag(measure, "whether timing is measured")
 
     def set_timeout(self, seconds: float | None) -> None:
         """Limits the time of one computation, in seconds; None, 0 and infinity for no limit.
@@ -209,7 +206,7 @@ class Execution:
         limit = time_limit(seconds, "the timeout")
         with self._lock:
             self._require_preparation()
-            self._timeout_s = limit
+            self._settings.timeout_s = limit
 
     def set_loop_timeout(self, seconds: float) -> None:
         """Limits the time of one WHILE operation, in seconds; the default is 2, the maximum 15.
@@ -223,7 +220,7 @@ class Execution:
             raise BadData(f"the loop timeout is {limit} s; it must not be negative")
         with self._lock:
             self._require_preparation()
-            self._loop_timeout_s = min(limit, MAX_LOOP_TIMEOUT_S)
+            self._settings.loop_timeout_s = min(limit, MAX_LOOP_TIMEOUT_S)
 
     def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
         """Sets an attribute of a vendor's extension for all computations of this execution.
@@ -237,9 +234,11 @@ class Execution:
             BadState: the execution has started.
         """
         with self._lock:
-            attributes = self._compilation.with_attribute(self._attributes, extension, attribute, value)
+            attributes = self._compilation.with_attribute(
+                self._settings.attributes, extension, attribute, value
+            )
             self._require_preparation()
-            self._attributes = attributes
+            self._settings.attributes = attributes
 
     def compute(self, *, burst: Burst | None = None) -> None:
         """Runs the model and returns when the outputs are written.
@@ -283,7 +282,7 @@ class Execution:
             fast_path = self._fast_path
             if fast_path is None or self._state is not _COMPLETED:
                 return False
-            cancellation = self._cancellation or self._next_cancellation()
+            cancellation = self._settings.next_cancellation()
             self._state = _COMPUTATION
         try:
             fast_path(cancellation)
@@ -308,7 +307,7 @@ class Execution:
             fast_path = self._burst_fast_path
             if fast_path is None or fast_path[0] is not burst or self._state is not _COMPLETED:
                 return False
-            options = self._next_options()
+            options = self._settings.next_options()
             self._state = _COMPUTATION
         try:
             fast_path[1](options)
@@ -325,14 +324,7 @@ class Execution:
     def _cache_fast_path(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """Caches a fast path for the next computation, after a successful one."""
         computation = self._computation
-        has_options = (
-            self._measure
-            or self._wants_receipt
-            or self._timeout_s is not None
-            or self._loop_timeout_s != DEFAULT_LOOP_TIMEOUT_S
-            or self._attributes
-        )
-        if computation is None or not self._reusable or has_options:
+        if computation is None or not self._reusable or not self._settings.are_default:
             return
         short = computation.create_short_execution()
         run = None if burst is None else computation.create_reusable_execution_in(burst, result)
@@ -355,7 +347,7 @@ class Execution:
         started = self._start()
         try:
             event = None
-            if not self._wants_receipt:
+            if not self._settings.wants_receipt:
                 event = start_submitted(self._compilation, *started, self._complete_submitted)
             if event is not None:
                 return self._begun(event)
@@ -387,7 +379,7 @@ class Execution:
             UnexpectedNull: a dependency is None.
             Error: the device failed immediately.
         """
-        if self._wants_receipt:
+        if self._settings.wants_receipt:
             raise BadState("an execution that waits for fences keeps no receipt; call compute() for one")
         if not isinstance(dependencies, Iterable):
             raise BadData(f"the dependencies are {shown(dependencies)}; a sequence of events is expected")
@@ -440,7 +432,7 @@ class Execution:
             if self._state is not _COMPUTATION:
                 return
             # The next computation gets a new cancellation, so that a late signal cannot stop it.
-            cancellation, self._cancellation = self._cancellation, None
+            cancellation = self._settings.take_cancellation()
         if cancellation is not None:
             cancellation.cancel()
 
@@ -456,43 +448,17 @@ class Execution:
                 self._arguments.require_bounded_outputs()
             self._computation = computation
             self._short = None
-            options = self._next_options()
+            options = self._settings.next_options()
             self._state = _COMPUTATION
             self._result = None
             return computation, options
-
-    def _next_options(self) -> ExecuteOptions:
-        """Returns the options for the next computation.
-
-        The previous ones are reused unless that computation was cancelled or has a time limit.
-        """
-        cancellation, timeout = self._cancellation, self._timeout_s
-        if cancellation is None or not cancellation.is_unused:
-            cancellation = self._next_cancellation()
-        options = self._options
-        if options is None or timeout is not None:
-            options = ExecuteOptions(
-                measure=self._measure or self._wants_receipt,
-                deadline_s=deadline_in(timeout),
-                loop_timeout_s=self._loop_timeout_s,
-                cancellation=cancellation,
-                attributes=self._attributes,
-            )
-        self._options = options
-        return options
-
-    def _next_cancellation(self) -> Cancellation:
-        """Creates a cancellation and drops the options that refer to the previous one."""
-        self._options = None
-        self._cancellation = cancellation = Cancellation()
-        return cancellation
 
     def _run(
         self, computation: Computation, options: ExecuteOptions, burst: Burst | None = None
     ) -> ExecutionResult:
         result = None
         try:
-            if self._wants_receipt:
+            if self._settings.wants_receipt:
                 self._recorder = recorder = ReceiptRecorder()
                 with recording(recorder):
                     result = computation.run(options, burst)
@@ -567,7 +533,7 @@ class Execution:
         """
         with self._lock:
             self._require_preparation()
-            self._wants_receipt = flag(enable, "whether a receipt is kept")
+            self._settings.wants_receipt = flag(enable, "whether a receipt is kept")
 
     @property
     def receipt(self) -> ExecutionReceipt:
@@ -618,7 +584,7 @@ class Execution:
 
     def _measured(self) -> ExecutionResult:
         result = self._completed()
-        if not self._measure or not result.is_sufficient:
+        if not self._settings.measure or not result.is_sufficient:
             raise BadState(
                 "no duration is known: call set_measure_timing() before computing, and compute without errors"
             )

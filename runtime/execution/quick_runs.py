@@ -15,7 +15,7 @@ from msgspec import Struct
 from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import Dimensions, value_size
 from neurald.runtime.execution.compiled_model import CompiledModel
-from neurald.runtime.execution.state import Array
+from neurald.runtime.execution.variables.state import Array
 
 if TYPE_CHECKING:
     from neurald.runtime.execution.execution import Execution

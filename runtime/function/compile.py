@@ -10,7 +10,8 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
-from neurald.runtime.compilation import Compilation, CompilationBuilder
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.function.compiled_function import CompiledFunction, function_name
 from neurald.runtime.function.kept_values import with_outputs

@@ -13,8 +13,8 @@ import numpy as np
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.model.types import counted
 from neurald.runtime.compilation import Compilation
-from neurald.runtime.execution.stream import streamed
-from neurald.runtime.execution.worker_pool import submit
+from neurald.runtime.execution.background.stream import streamed
+from neurald.runtime.execution.background.worker_pool import submit
 from neurald.runtime.explain.explanation import Explanation
 from neurald.runtime.function.conversion import as_array, converted, dequantized
 from neurald.runtime.function.signature_table import SignatureTable

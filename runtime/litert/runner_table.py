@@ -7,7 +7,8 @@ import numpy as np
 
 from neurald.hal.device import Device
 from neurald.hal.model.types import Model
-from neurald.runtime.compilation import Compilation, CompilationBuilder
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.litert.model_source import ModelSource
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 

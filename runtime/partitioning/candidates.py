@@ -67,7 +67,7 @@ def find_candidates(
     return tuple(
         _candidate(
             device,
-            {n: verdicts[n][device.name] for n in numbers},
+            {n: _without_wrong(model, n, device, verdicts[n][device.name]) for n in numbers},
             is_cpu=device is cpu,
             knows_costs=knows_costs,
         )
@@ -91,6 +91,26 @@ def _verdicts(
         number: verdicts_in_execution_order(_as_model(model, number), devices, deadline_s) if devices else {}
         for number in numbers
     }
+
+
+def _without_wrong(
+    model: Model, number: int, device: Device, verdicts: tuple[Verdict, ...]
+) -> tuple[Verdict, ...]:
+    """Refuses operations of a graph that a device was found to compute wrong."""
+    if device is cpu_device():
+        return verdicts
+    from neurald.hal.crashes.wrong_results import WrongResults  # only for other devices
+
+    records = WrongResults.of_user()
+    if records is None or not records.entries():
+        return verdicts
+    with convert_driver_faults(device.name):
+        version = device.version
+    refused = records.refused(device.name, version, _as_model(model, number))
+    return tuple(
+        Verdict(ok=False, reason=refused[position].reason) if position in refused else verdict
+        for position, verdict in enumerate(verdicts)
+    )
 
 
 def _may_be_spared(device: Device) -> bool:

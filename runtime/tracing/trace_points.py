@@ -189,9 +189,9 @@ _UNNUMBERED: Final = 2**32 - 1
 #: How long before the wait for a daemon it may have seen the submission.
 _LONGEST_SUBMISSION_NS: Final = 10_000_000
 
-_COMPILATION: Final = "neurald.runtime.compilation"
+_BUILDER: Final = "neurald.runtime.compilation_builder"
 _PREPARER: Final = "neurald.runtime.plan.preparer"
-_FALLBACK: Final = "neurald.runtime.execution.fallback"
+_STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
     TracePoint(module=module, owner=owner, method=method, replace=replace)
@@ -203,18 +203,18 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "main",
             recorded("compile", _named("convert the file")),
         ),
-        (_COMPILATION, "", "devices", recorded("compile", _named("find devices"))),
-        (_COMPILATION, "", "find_candidates", recorded("compile", _named("ask devices"))),
-        (_COMPILATION, "", "partition", recorded("compile", _named("choose devices"))),
-        (_COMPILATION, "", "make_plan", recorded("compile", _named("plan"))),
+        (_BUILDER, "", "devices", recorded("compile", _named("find devices"))),
+        (_BUILDER, "", "find_candidates", recorded("compile", _named("ask devices"))),
+        (_BUILDER, "", "partition", recorded("compile", _named("choose devices"))),
+        (_BUILDER, "", "make_plan", recorded("compile", _named("plan"))),
         (
-            _COMPILATION,
+            _BUILDER,
             "CompilationBuilder",
             "finish",
             recorded("call", _named("compile"), is_call=True),
         ),
         (
-            _COMPILATION,
+            "neurald.runtime.compilation",
             "Compilation",
             "run",
             _through_all_layers(recorded("call", _model_of("run"), is_call=True)),
@@ -229,11 +229,16 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_PREPARER, "Preparer", "prepare", recorded("compile", _prepared)),
         (_PREPARER, "_CachedPreparation", "load", recorded("compile", _looked_up)),
         (_PREPARER, "_CachedPreparation", "_compile", recorded("compile", _named("compile and store"))),
-        (_FALLBACK, "RecoveringStep", "execute", recorded("step", _step)),
-        (_FALLBACK, "RecoveringStep", "create_short_execution", _native),
-        (_FALLBACK, "RecoveringStep", "create_reusable_execution", _native),
-        (_FALLBACK, "RecoveringStep", "create_array_function", _native),
-        (_FALLBACK, "WholeModelFallback", "execute", recorded("step", _named("whole model on the CPU"))),
+        (_STEP, "RecoveringStep", "execute", recorded("step", _step)),
+        (_STEP, "RecoveringStep", "create_short_execution", _native),
+        (_STEP, "RecoveringStep", "create_reusable_execution", _native),
+        (_STEP, "RecoveringStep", "create_array_function", _native),
+        (
+            "neurald.runtime.execution.recovery.cpu_runs",
+            "WholeModelFallback",
+            "execute",
+            recorded("step", _named("whole model on the CPU")),
+        ),
         ("neurald.hal.rpc.client.ring", "Ring", "bind", recorded("device", _named("bind to the ring"))),
         ("neurald.hal.rpc.client.ring_peer", "RingPeer", "submit", _submitted),
         ("neurald.hal.rpc.client.ring_peer", "RingPeer", "complete", _completed),

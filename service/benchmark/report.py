@@ -7,12 +7,13 @@ from typing import Any
 from neurald.service.benchmark.accuracy import accuracy_rows
 from neurald.service.benchmark.clients import client_rows
 from neurald.service.benchmark.comparison import comparison_rows
-from neurald.service.benchmark.delegation import delegation_sentence
 from neurald.service.benchmark.histogram import text_histogram
 from neurald.service.benchmark.peers import peer_rows
+from neurald.service.console.delegation import delegation_sentence
 from neurald.service.console.device_choice import fallback_messages
 from neurald.service.console.output import printable, write_line, write_table
 from neurald.service.console.profile import show_profile
+from neurald.service.console.verification import verification_sentence
 
 #: Parts of a run, and what the table calls them.
 _PARTS = {
@@ -41,6 +42,8 @@ def show(document: Mapping[str, Any], *, histogram: bool) -> None:
     write_line(printable(delegation_sentence(document["delegation"])))
     for sentence in fallback_messages(document["steps"], document["fallback"]):
         write_line(printable(f"warning: {sentence}"))
+    for each in document["verification"]:
+        write_line(printable(verification_sentence(each)))
     rows = [
         ("load", "1", f"{document['load_ms']:.3f}"),
         ("prepare", "1", f"{document['prepare_ms']:.3f}"),

@@ -15,15 +15,16 @@ from neurald.hal.model.types import Model
 from neurald.service.benchmark.accuracy import differences
 from neurald.service.benchmark.breakdown import time_parts
 from neurald.service.benchmark.clients import run_clients
-from neurald.service.benchmark.delegation import delegation, require_full_delegation
 from neurald.service.benchmark.memory import memory_use
 from neurald.service.benchmark.pacing import Pacing
 from neurald.service.benchmark.peers import measure_peers
+from neurald.service.console.delegation import Requirement, delegation, require_full_delegation
 from neurald.service.console.device_choice import describe_steps, executions_on_cpu, find_devices
 from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
 from neurald.service.console.output import note, progress, status
 from neurald.service.console.profile import describe_profile, median_profile
 from neurald.service.console.startup import preparing
+from neurald.service.console.verification import describe_verification
 from neurald.service.tensors.arrays import SEED, input_slots, output_slots, random_inputs
 from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
@@ -54,6 +55,8 @@ class BenchmarkSettings:
         clients: the numbers of clients that run at the same time, one after the other.
         reference: the device whose outputs are compared; None to compare none.
         require_full_delegation: fails if an operation runs on the CPU device.
+        requirements: fail if less runs on a device.
+        verified_share: of the runs, which the CPU device verifies.
         peers: measures other runtimes.
         onnx: the same model for ONNX Runtime.
         trace: the file for a trace of loading, preparing and the first runs, which are not measured.
@@ -75,6 +78,8 @@ class BenchmarkSettings:
     clients: Sequence[int] = ()
     reference: str | None = None
     require_full_delegation: bool = False
+    requirements: Sequence[Requirement] = ()
+    verified_share: float = 0.0
     peers: bool = False
     onnx: Path | None = None
     trace: Path | None = None
@@ -106,6 +111,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         start = time.perf_counter()
         builder = nd.CompilationBuilder(loaded, chosen, settings.threads)
         builder.set_startup(settings.startup)
+        builder.set_verification(settings.verified_share)
         builder.set_progress_callback(shown.step)
         compilation = builder.finish()
         prepare_s = time.perf_counter() - start
@@ -141,6 +147,8 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
     where = delegation(steps)
     if settings.require_full_delegation:
         require_full_delegation(where)
+    for requirement in settings.requirements:
+        requirement.check(steps, compilation.explain())
     document = {
         "model": str(settings.model),
         "inputs": f"random (seed {SEED})",
@@ -160,6 +168,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         "first_ms": first_s * 1e3,
         "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
         "steady": summarise(steady),
+        "verification": describe_verification(compilation),
         "parts": time_parts(compilation, inputs, outputs, time.perf_counter_ns),
         "memory": memory,
     }

@@ -96,6 +96,24 @@ def benchmark(
         bool,
         typer.Option("--require-full-delegation", help="Fail if an operation runs on the CPU device."),
     ] = False,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICE[=PERCENT]",
+            help="Fail if a smaller share of the operations runs on this device. [default share: 100] "
+            "May be repeated.",
+        ),
+    ] = None,
+    verify: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Verify this share of the runs, such as 0.01, on the CPU device, and fail if the results "
+            "differ.",
+        ),
+    ] = 0.0,
     peers: Annotated[
         bool,
         typer.Option(
@@ -163,6 +181,7 @@ def benchmark(
     from neurald.service.benchmark.clients import client_counts
     from neurald.service.benchmark.comparison import read_run
     from neurald.service.benchmark.session import BenchmarkSettings, measure
+    from neurald.service.console.delegation import parse_requirements
     from neurald.service.console.measurement import RunControl
     from neurald.service.console.startup import startup_of
 
@@ -184,6 +203,8 @@ def benchmark(
             clients=client_counts(clients) if clients else (),
             reference=reference,
             require_full_delegation=require_full_delegation,
+            requirements=parse_requirements(require or ()),
+            verified_share=verify,
             peers=peers or onnx is not None,
             onnx=onnx,
             trace=trace,
@@ -199,6 +220,10 @@ def benchmark(
         from neurald.service.benchmark.report import show
 
         show(document, histogram=histogram)
+    if verify:
+        from neurald.service.console.verification import require_right
+
+        require_right(document["verification"])
 
 
 def _write_files(

@@ -29,12 +29,16 @@ def config(
     values: dict[str, object] = {
         name: value
         for name, value in msgspec.to_builtins(found).items()
-        if name not in ("drivers", "remotes", "sources")
+        if name not in ("drivers", "service", "remotes", "sources")
     }
     values["drivers"] = list(found.drivers)
     for name, settings in found.drivers.items():
         for field, value in msgspec.to_builtins(settings).items():
             values[f"drivers.{name}.{field}"] = value
+    service = msgspec.to_builtins(found.service)
+    limits = service.pop("limits")
+    values |= {f"service.{name}": value for name, value in service.items()}
+    values |= {f"service.limits.{name}": value for name, value in limits.items()}
     for name, remote in found.remotes.items():
         named = {field: value for field, value in msgspec.to_builtins(remote).items() if value}
         values[f"remotes.{name}"] = ", ".join(f"{field} {value}" for field, value in named.items())

@@ -8,23 +8,41 @@ import typer
 def demo(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Classifies digits in this process and in a temporary driver daemon."""
+    """Classifies digits in this process, in a temporary driver daemon, and by a temporary service.
+
+    The service is asked with curl over HTTP, and with tritonclient over gRPC, if they are installed.
+    """
     import sys
 
     from neurald.service.console.output import write_json
     from neurald.service.demo.demo import run, show
 
-    digits, results = run(quiet=json)
+    found = run(quiet=json)
     if not json:
-        show(digits, results, sys.stdout.encoding or "ascii")
+        show(found, sys.stdout.encoding or "ascii")
         return
     devices = [
         {
             "device": result.device,
             "address": result.address,
-            "accuracy": result.accuracy(digits.labels),
+            "accuracy": result.accuracy(found.digits.labels),
             "latency": result.latency,
         }
-        for result in results
+        for result in found.results
     ]
-    write_json({"digits": len(digits.images), "devices": devices})
+    http = found.http
+    write_json(
+        {
+            "digits": len(found.digits.images),
+            "devices": devices,
+            "http": None
+            if http is None
+            else {
+                "command": http.command,
+                "url": http.url,
+                "guess": http.guess,
+                "devices": list(http.devices),
+            },
+            "notes": list(found.notes),
+        }
+    )

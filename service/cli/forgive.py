@@ -14,7 +14,8 @@ def forgive(
         typer.Argument(
             autocompletion=driver_names,
             metavar="[DRIVER]",
-            help="Only what killed this driver, a name as in `neurald status`. [default: all drivers]",
+            help="Only what killed this driver, or what this device computed wrong: a name as in "
+            "`neurald status`. [default: all]",
             show_default=False,
         ),
     ] = "",
@@ -28,22 +29,43 @@ def forgive(
     ] = "",
     system: SystemOption = False,
 ) -> None:
-    """Forgets what killed a driver, so that it is given such models again.
+    """Forgets what killed a driver or was computed wrong, so that it is given such models again.
 
-    A pattern of operations that killed a driver twice is no longer given to this version of it.
+    A pattern of operations that killed a driver twice, or that a device was found to compute wrong,
+    is no longer given to this version of it.
     """
+    from neurald.hal.crashes.wrong_results import WrongResults
+    from neurald.hal.errors import BadState
+    from neurald.service.console.output import printable, write_line
+
+    records = None if system else WrongResults.of_user()
+    wrong = () if records is None else records.forgive((driver,) if driver else (), pattern)
+    for entry in wrong:
+        write_line(
+            printable(
+                f"forgiven: {entry.device} {entry.pattern.digest}: {entry.pattern.text}, computed wrong"
+            )
+        )
+    try:
+        gone = _forgive_crashes(driver, pattern, system=system)
+    except BadState:
+        if not wrong:
+            raise
+        gone = ()
+    for each in gone:
+        write_line(printable(f"forgiven: {each}"))
+
+
+def _forgive_crashes(driver: str, pattern: str, *, system: bool) -> tuple[str, ...]:
     from neurald.hal.crashes.records import CrashRecords
     from neurald.hal.errors import UnavailableDevice
-    from neurald.service.console.output import printable, write_line
     from neurald.service.crashes.investigator import forgive_in
     from neurald.service.manager.control import forgive_patterns
 
     try:
-        gone = forgive_patterns(driver, pattern, system=system)
+        return forgive_patterns(driver, pattern, system=system)
     except UnavailableDevice:
         if system:
             raise
         # Daemons without a manager read the same records.
-        gone = forgive_in(CrashRecords.of_user(), (driver,) if driver else (), pattern)
-    for each in gone:
-        write_line(printable(f"forgiven: {each}"))
+        return forgive_in(CrashRecords.of_user(), (driver,) if driver else (), pattern)

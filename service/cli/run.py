@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A .tflite file, or a plan file of `neurald compile`.",
+            show_default=False,
+        ),
+    ],
     image: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Use this photo as input, and show the best classes."),
@@ -68,9 +75,27 @@ def run(
             autocompletion=startup_names,
             metavar="instant|optimized",
             help="instant: run at once, before the model is compiled. optimized: compile it first. "
-            "[default: optimized with --device, else instant]",
+            "[default: optimized with --device, --require or --verify, else instant]",
         ),
     ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICE[=PERCENT]",
+            help="Fail if a smaller share of the operations ran on this device. [default share: 100] May "
+            "be repeated.",
+        ),
+    ] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Public keys by which a plan file may be signed, besides those trusted."
+        ),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Run on the CPU device, too, and fail if the results differ."),
+    ] = False,
     trace: Annotated[
         Path | None,
         typer.Option(
@@ -90,9 +115,12 @@ def run(
     from contextlib import nullcontext
 
     import neurald as nd
+    from neurald.runtime.plan_files.container import is_plan_file
+    from neurald.service.console.delegation import parse_requirements
     from neurald.service.console.device_choice import describe_steps, fallback_messages, find_devices
     from neurald.service.console.output import note, status, write_json
     from neurald.service.console.startup import preparing, startup_of
+    from neurald.service.console.verification import describe_verification, require_right
     from neurald.service.tensors.arrays import input_slots, output_slots, write_outputs
     from neurald.service.tensors.classification import read_labels
     from neurald.service.tensors.packed_labels import packed_labels
@@ -104,17 +132,41 @@ def run(
         raise FileNotFoundError(ENOENT, "there is no such folder", str(outputs.parent))
     if outputs is not None and outputs.is_dir():
         raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(outputs))
+    is_plan = is_plan_file(model)
+    if is_plan and (signature is not None or threads is not None):
+        raise typer.BadParameter(
+            "a plan file has its signature and its threads; --signature and --threads do not apply"
+        )
+    if trust is not None and not is_plan:
+        raise typer.BadParameter("--trust is for plan files")
+    requirements = parse_requirements(require or ())
     wanted = None if startup is None else startup_of(startup)
+    if wanted is None and (requirements or verify):
+        # A first tier runs on the CPU device.
+        wanted = nd.Startup.OPTIMIZED
     tracing = nullcontext() if trace is None else nd.trace(trace)
     with tracing, preparing(str(model), quiet=json) as shown:
-        loaded = nd.load_tflite(model, signature=signature)
-        shapes = parse_shapes(shape or (), input_slots(loaded))
-        source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
-        builder = nd.CompilationBuilder(loaded, find_devices(device or ()), threads)
-        if wanted is not None:
-            builder.set_startup(wanted)
-        builder.set_progress_callback(shown.step)
-        compilation = builder.finish()
+        if is_plan:
+            compilation = nd.load_plan(
+                model,
+                find_devices(device or ()),
+                trust=trust,
+                startup=wanted,
+                sample=1.0 if verify else None,
+            )
+            loaded = compilation.model
+            shapes = parse_shapes(shape or (), input_slots(loaded))
+            source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
+        else:
+            loaded = nd.load_tflite(model, signature=signature)
+            shapes = parse_shapes(shape or (), input_slots(loaded))
+            source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
+            builder = nd.CompilationBuilder(loaded, find_devices(device or ()), threads)
+            if wanted is not None:
+                builder.set_startup(wanted)
+            builder.set_verification(1.0 if verify else None)
+            builder.set_progress_callback(shown.step)
+            compilation = builder.finish()
         shown.close()
         with status(f"running {model}", quiet=json):
             results = compilation.run(*arrays)
@@ -127,6 +179,10 @@ def run(
 
     steps, fallback = describe_steps(compilation), compilation.report.fallback
     document: dict[str, Any] = {"model": str(model), "inputs": source, "steps": steps, "fallback": fallback}
+    for requirement in requirements:
+        requirement.check(steps, compilation.explain())
+    if verify:
+        document["verification"] = describe_verification(compilation)
     document["outputs"] = [_summary(*pair) for pair in zip(output_slots(loaded), results, strict=True)]
     if outputs is not None:
         document["outputs_file"] = str(outputs)
@@ -142,10 +198,12 @@ def run(
         document["remarks"] = remarks
     if json:
         write_json(document)
-        return
-    for remark in [*fallback_messages(steps, fallback), *remarks]:
-        note(remark)
-    _show(document)
+    else:
+        for remark in [*fallback_messages(steps, fallback), *remarks]:
+            note(remark)
+        _show(document)
+    if verify:
+        require_right(document["verification"])
 
 
 def _inputs(

@@ -100,18 +100,21 @@ def serve(
         ),
     ] = None,
     model_control: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--model-control/--no-model-control", help="Whether clients may load and unload models."
+            "--model-control/--no-model-control",
+            help="Whether clients may load and unload models. [default: they may]",
+            show_default=False,
         ),
-    ] = True,
+    ] = None,
     allow_client_shm: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--allow-client-shm",
+            "--allow-client-shm/--no-client-shm",
             help="Let clients of this user keep tensors in shared memory that they name (/dev/shm).",
+            show_default=False,
         ),
-    ] = False,
+    ] = None,
     tls: Annotated[
         Path | None,
         typer.Option(
@@ -130,12 +133,13 @@ def serve(
         ),
     ] = None,
     insecure: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--insecure",
+            "--insecure/--secure",
             help="Serve clients of other hosts without encryption, and without a token everyone.",
+            show_default=False,
         ),
-    ] = False,
+    ] = None,
     service_limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -154,6 +158,10 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    until_exit_of: Annotated[
+        int | None,
+        typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
+    ] = None,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -171,16 +179,20 @@ def serve(
     Drivers start at their first connection and stop when they are idle. One that dies is started
     again after a pause, and one that keeps dying is not. SIGHUP loads the configuration again.
 
-    With --grpc or --http it also serves models, each in a process of its own, to clients of Triton,
-    KServe and others.
+    With --grpc or --http, or the table [service] of the configuration, it also serves models, each in
+    a process of its own, to clients of Triton, KServe and others.
     """
     import asyncio
+    import os
+    import signal
     from functools import partial
 
+    from neurald.hal.process.parent import stop_with
     from neurald.hal.process.runtime_directory import serve_machine
     from neurald.service.logs.setup import notice, start_log
     from neurald.service.manager.configuration import Flags, load_for_this_machine
     from neurald.service.manager.manager import Manager
+    from neurald.service.manager.service_configuration import ServiceTable, parsed_limits
 
     flags = Flags(
         drivers=tuple(driver or ()),
@@ -189,26 +201,26 @@ def serve(
         log_level=log_level,
         log_format=log_format,
         system=system,
+        service=ServiceTable(
+            grpc=grpc,
+            http=http,
+            repositories=tuple(map(str, repository)) if repository else None,
+            load_models=tuple(load_model) if load_model else None,
+            model_control=model_control,
+            allow_client_shm=allow_client_shm,
+            tls=None if tls is None else str(tls),
+            auth_token_file=None if auth_token_file is None else str(auth_token_file),
+            insecure=insecure,
+            limits=parsed_limits(service_limit or ()),
+        ),
     )
     if system:
         serve_machine()
     load = partial(load_for_this_machine, config, flags)
     configuration = load()
     start_log(configuration.log_format, configuration.log_level, log)
-    settings = service_settings(
-        configuration,
-        grpc=grpc,
-        http=http,
-        repositories=repository or (),
-        load=load_model or (),
-        allow_control=model_control,
-        allow_client_shm=allow_client_shm,
-        tls=tls,
-        token_file=auth_token_file,
-        insecure=insecure,
-        limits=service_limit or (),
-        drain_s=30.0 if drain is None else drain,
-    )
+    # A manager that an application has started is for its drivers, and ends when they are idle.
+    settings = None if exit_when_idle is not None else service_settings(configuration)
     service = None
     if settings is not None:
         from neurald.service.inference.server.supervision import SupervisedFrontEnd
@@ -220,6 +232,8 @@ def serve(
         notice(f"supervising {names} in {directory}")
 
     async def run() -> None:
+        if until_exit_of is not None:
+            stop_with(until_exit_of, partial(os.kill, os.getpid(), signal.SIGTERM))
         manager = Manager(configuration, load, exit_when_idle_s=exit_when_idle, service=service)
         if metrics is None:
             await manager.run(ready)

@@ -7,6 +7,9 @@ import typer
 from neurald.service.cli.manager_options import SystemOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neurald.hal.crashes.wrong_results import WrongResult
     from neurald.service.manager.state import ManagerStatus, ServiceStatus
 
 #: How many of the last lines of a driver that does not run are shown.
@@ -23,15 +26,29 @@ def status(
     """Shows the drivers of the service manager, their states, and why."""
     import msgspec
 
+    from neurald.hal.crashes.wrong_results import WrongResults
+    from neurald.hal.errors import UnavailableDevice
     from neurald.service.console.output import write_json
     from neurald.service.manager.control import manager_status
     from neurald.service.manager.state import DriverState
 
-    found = manager_status(system=system)
+    records = None if system else WrongResults.of_user()
+    wrong = () if records is None else records.entries()
+    try:
+        found = manager_status(system=system)
+    except UnavailableDevice:
+        if not json:
+            _show_wrong(wrong)
+        raise
     if json:
-        write_json(msgspec.to_builtins(found))
+        described = [
+            {**msgspec.to_builtins(each), "pattern": each.pattern.digest, "operations": each.pattern.text}
+            for each in wrong
+        ]
+        write_json({**msgspec.to_builtins(found), "wrong_results": described})
     else:
         _show(found)
+        _show_wrong(wrong)
     if check and any(each.state is DriverState.QUARANTINED for each in found.drivers):
         raise typer.Exit(1)
 
@@ -79,6 +96,20 @@ def _show(found: "ManagerStatus") -> None:
                 write_line(f"  {printable(pattern.narrowing)}")
 
 
+def _show_wrong(entries: "Sequence[WrongResult]") -> None:
+    """Shows what applications of this user found devices to compute wrong."""
+    from neurald.service.console.output import printable, write_line
+
+    for each in entries:
+        write_line(
+            printable(
+                f"{each.device}: {each.pattern.digest} refused: {each.pattern.text}; it computed wrong values, "
+                f"version {each.version}"
+            )
+        )
+        write_line(printable(f"  {each.difference}; {each.narrowing}"))
+
+
 def _show_service(service: "ServiceStatus") -> None:
     from neurald.service.console.output import printable, write_line, write_table
 
@@ -87,7 +118,7 @@ def _show_service(service: "ServiceStatus") -> None:
     rows = [
         (
             printable(each.name),
-            each.version,
+            each.version or "-",
             "READY" if each.is_ready else "UNAVAILABLE",
             ", ".join(map(str, each.processes)) or "-",
             ", ".join(dict.fromkeys(each.devices)) or "-",

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 import resource
-import select
 import signal
 import sys
 import threading
@@ -34,11 +33,12 @@ from neurald.hal.crashes.guard import CrashGuard
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, UnavailableDevice, error_for
+from neurald.hal.errors import BadData, ResourceExhaustedTransient, UnavailableDevice, error_for
 from neurald.hal.process import machine
 from neurald.hal.process.address import Address
 from neurald.hal.process.garbage import GarbageCollector
 from neurald.hal.process.heap import HeapTrimmer, use_one_arena
+from neurald.hal.process.parent import stop_with
 from neurald.hal.process.runtime_directory import address_of, prepare_directory
 from neurald.hal.process.time_slices import short_time_slices
 from neurald.hal.registry import create_device
@@ -459,7 +459,7 @@ def serve(
         cleanup.enter_context(short_time_slices())
         cleanup.enter_context(_signals(daemon.stop))
         if until_exit_of is not None:
-            _stop_at_exit(until_exit_of, daemon.stop)
+            stop_with(until_exit_of, daemon.stop)
         daemon.startup()
         cleanup.enter_context(daemon.reduced_garbage_collection())
         with daemon.limit_memory():
@@ -474,27 +474,6 @@ def serve(
         sys.stdout.flush()
         os._exit(0)
     return 0
-
-
-def _stop_at_exit(process: int, stop: Callable[[], None]) -> None:
-    """Calls `stop` when a process ends, even if it is killed.
-
-    Raises:
-        BadState: there is no such process, or it cannot be watched.
-    """
-    try:
-        descriptor = os.pidfd_open(process)
-    except OSError as error:
-        raise BadState(f"cannot watch process {process} (--until-exit-of): {error.strerror}") from None
-
-    def watch() -> None:
-        try:
-            select.select([descriptor], [], [])
-        finally:
-            os.close(descriptor)
-        stop()
-
-    threading.Thread(target=watch, name="neurald parent", daemon=True).start()
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ def driver_daemon(driver: str) -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory(prefix="neurald-") as folder,
         tempfile.TemporaryFile() as messages,
-        _termination_as_interrupt(),
+        termination_as_interrupt(),
     ):
         address = f"unix://{Path(folder) / 'driver.sock'}"
         command = [sys.executable, "-m", "neurald", "driver", driver, "--listen", address]
@@ -43,15 +43,13 @@ def driver_daemon(driver: str) -> Iterator[str]:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True
         )
-        try:
+        with stopped_after(process):
             if not _wait_until_served(process, address):
                 messages.seek(0)
                 output = messages.read().decode(errors="replace").strip().splitlines()
                 reason = output[-1] if output else f"it printed nothing (exit status {process.poll()})"
                 raise UnavailableDevice(f"the daemon for {driver} did not start: {reason}")
             yield address
-        finally:
-            _stop(process)
 
 
 def _wait_until_served(process: "subprocess.Popen[bytes]", address: str) -> bool:
@@ -68,17 +66,22 @@ def _wait_until_served(process: "subprocess.Popen[bytes]", address: str) -> bool
     return False
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
+@contextmanager
+def stopped_after(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Stops a process at the end of the block."""
     try:
-        process.wait(_MAX_STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(_MAX_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 @contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
+def termination_as_interrupt() -> Iterator[None]:
     """Makes SIGTERM and SIGHUP end the block like Ctrl-C, so that the block cleans up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -1,6 +1,6 @@
-"""Runs the digit classifier in this process and through a driver daemon."""
+"""Runs the digit classifier in this process, through a driver daemon, and as a service."""
 
-from collections.abc import Sequence
+import importlib.util
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +9,10 @@ import neurald as nd
 from neurald.service.console.device_choice import address
 from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
 from neurald.service.console.output import status, write_line, write_table
+from neurald.service.demo.clients import HttpAnswer, ask_over_grpc, ask_over_http
 from neurald.service.demo.daemon import driver_daemon
 from neurald.service.demo.digits import MODEL, Digits, load_held_out_digits
+from neurald.service.demo.service import served_model
 from neurald.service.tensors.arrays import Array
 
 #: Number of digits that are drawn.
@@ -26,7 +28,7 @@ class DemoResult:
 
     Attributes:
         device: name of the device.
-        address: of its daemon; None for a device of this process.
+        address: of its daemon or of the service; None for a device of this process.
         guesses: the most probable label of each digit.
         probabilities: the probability of that label, from 0 to 1.
         latency: from `summarise`.
@@ -43,11 +45,28 @@ class DemoResult:
         return float(np.mean(self.guesses == labels))
 
 
-def run(*, quiet: bool = False) -> tuple[Digits, list[DemoResult]]:
-    """Classifies all digits on the CPU device in this process, and on that of a daemon.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """What the demo has found.
+
+    Attributes:
+        digits: that were classified.
+        results: one for each way to run the model.
+        http: the answer of the service over HTTP; None if there was no service.
+        notes: what was left out, and why.
+    """
+
+    digits: Digits
+    results: tuple[DemoResult, ...]
+    http: HttpAnswer | None
+    notes: tuple[str, ...]
+
+
+def run(*, quiet: bool = False) -> Demo:
+    """Classifies digits on the CPU device in this process, on that of a daemon, and by a service.
 
     Raises:
-        Error: the daemon does not start, or a device fails.
+        Error: the daemon or the service does not start, or a device fails.
     """
     digits = load_held_out_digits()
     model = nd.load_tflite(MODEL)
@@ -59,7 +78,39 @@ def run(*, quiet: bool = False) -> tuple[Digits, list[DemoResult]]:
         driver_daemon("cpu") as where,
     ):
         results.append(_classify(model, nd.connect(where), digits))
-    return digits, results
+    http: HttpAnswer | None = None
+    missing = [name for name in ("httptools", "uvicorn") if importlib.util.find_spec(name) is None]
+    notes: tuple[str, ...] = ()
+    if missing:
+        notes = (
+            f"Not served: {' and '.join(missing)} are not installed; pip install 'neurald[serve]' does.",
+        )
+        return Demo(digits=digits, results=tuple(results), http=None, notes=notes)
+    with status("classifying digits through an execution service", quiet=quiet), served_model() as places:
+        http = ask_over_http(places.http, digits.images[0])
+        try:
+            answers = ask_over_grpc(places.grpc, digits)
+        except ModuleNotFoundError as error:
+            notes = (
+                f"Not asked over gRPC: {error.name} is not installed; pip install 'tritonclient[grpc]' does.",
+            )
+        else:
+            results.append(
+                DemoResult(
+                    device=", ".join(answers.devices),
+                    address=f"grpc://{places.grpc}",
+                    guesses=answers.outputs.argmax(-1),
+                    probabilities=_probabilities(model, answers.outputs),
+                    latency=answers.latency,
+                )
+            )
+    return Demo(digits=digits, results=tuple(results), http=http, notes=notes)
+
+
+def _probabilities(model: nd.Model, outputs: Array) -> Array:
+    (operand,) = (model.main.operands[index] for index in model.outputs)
+    found: Array = (outputs.max(-1) - operand.zero_point) * operand.scale
+    return found
 
 
 def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> DemoResult:
@@ -67,7 +118,6 @@ def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> DemoResult:
     image = np.empty((1, 8, 8, 1), np.uint8)
     scores = compilation.run(image)
     execution = BoundExecution(compilation, [image], scores)
-    (operand,) = (model.main.operands[index] for index in model.outputs)
     found = np.empty((len(digits.images), *scores[0].shape[1:]), scores[0].dtype)
     for number, digit in enumerate(digits.images):
         image[0, :, :, 0] = digit
@@ -78,13 +128,14 @@ def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> DemoResult:
         device=device.name,
         address=address(device),
         guesses=found.argmax(-1),
-        probabilities=(found.max(-1) - operand.zero_point) * operand.scale,
+        probabilities=_probabilities(model, found),
         latency=summarise(seconds),
     )
 
 
-def show(digits: Digits, results: Sequence[DemoResult], encoding: str) -> None:
+def show(demo: Demo, encoding: str) -> None:
     """Draws a few digits with the first device's guesses, and writes a table of all devices."""
+    digits, results = demo.digits, demo.results
     first = results[0]
     write_line(f"{len(digits.images)} handwritten digits that the model has never seen, for example")
     write_line()
@@ -117,8 +168,21 @@ def show(digits: Digits, results: Sequence[DemoResult], encoding: str) -> None:
         ],
         right=columns[2:],
     )
+    write_line()
+    if demo.http is not None:
+        _show_http(demo.http)
+    for note in demo.notes:
+        write_line(note)
     same = all(np.array_equal(first.guesses, other.guesses) for other in results)
     write_line("All devices agree on every digit." if same else "The devices disagree on some digits.")
+
+
+def _show_http(answer: HttpAnswer) -> None:
+    if answer.command:
+        write_line(f"$ {answer.command} < digit.json")
+    else:
+        write_line(f"Python, since curl is not installed: POST {answer.url}")
+    write_line(f"The first digit is a {answer.guess}; it ran on {', '.join(answer.devices)}.")
 
 
 def draw(images: Array, encoding: str) -> list[str]:

@@ -42,7 +42,8 @@ def unit_files(configuration: Configuration, *, is_system: bool, file: Path | No
         command=command,
         directory=str(MACHINE_DIRECTORY) if is_system else "%t/neurald",
         drivers=tuple(configuration.drivers),
-        drain_s=max((each.drain_s or 0.0 for each in configuration.drivers.values()), default=0.0),
+        drain_s=max(configuration.drain_s, *(each.drain_s or 0.0 for each in configuration.drivers.values())),
+        serves_models=configuration.service.is_wanted,
         is_system=is_system,
         group=configuration.group,
         socket_mode=configuration.socket_mode,
@@ -93,8 +94,11 @@ def install(
             [["systemd-sysusers"], ["systemd-tmpfiles", "--create", "neurald.conf"]] if is_system else []
         )
         systemctl = _systemctl(is_system)
+        units = ["neurald.socket"]
+        if any("[Install]" in text for path, text in files.items() if path.suffix == ".service"):
+            units.append("neurald.service")
         _run(
-            [*commands, [*systemctl, "daemon-reload"], [*systemctl, "enable", "--now", "neurald.socket"]],
+            [*commands, [*systemctl, "daemon-reload"], [*systemctl, "enable", "--now", *units]],
             tell,
         )
 

@@ -69,6 +69,8 @@ class Units:
         is_system: whether they are for the machine, or else for one user.
         group: of the sockets of the machine's service.
         socket_mode: of the same, in octal.
+        serves_models: whether the execution service is configured, so that the manager starts with the
+            machine or the session, and not at the first connection to a driver.
     """
 
     command: Sequence[str]
@@ -78,6 +80,7 @@ class Units:
     is_system: bool
     group: str = USER
     socket_mode: str = "0600"
+    serves_models: bool = False
 
     @property
     def service(self) -> str:
@@ -95,6 +98,8 @@ class Units:
             "StateDirectory=neurald\nStateDirectoryMode=0700\n"
             "Environment=HOME=/var/lib/neurald XDG_CACHE_HOME=/var/cache XDG_STATE_HOME=/var/lib\n"
         )
+        target = "multi-user.target" if self.is_system else "default.target"
+        installation = f"\n[Install]\nWantedBy={target}\n" if self.serves_models else ""
         return f"""\
 [Unit]
 Description=Drivers of neural network devices (neurald)
@@ -115,7 +120,7 @@ TimeoutStopSec={self.drain_s + _STOP_SLACK_S:g}
 KillMode=mixed
 OOMPolicy=continue
 {identity if self.is_system else ""}
-{restrictions}"""
+{restrictions}{installation}"""
 
     @property
     def socket(self) -> str:

@@ -33,6 +33,11 @@ from neurald.runtime.devices.remotes import (
 )
 from neurald.service.daemon.admitted_users import group_number, sharing_of
 from neurald.service.logs.choices import LogFormat, LogLevel
+from neurald.service.manager.service_configuration import (
+    ServiceConfiguration,
+    ServiceTable,
+    chosen_service,
+)
 from neurald.service.manager.setting_choice import DEFAULT, SettingChoice, member_of, number_of_seconds
 from neurald.service.sandbox.mode import SandboxMode
 
@@ -108,6 +113,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     group: str | int | None = None
     socket_mode: str | None = None
     drivers: dict[str, DriverSettings] | None = None
+    service: ServiceTable | None = None
     remotes: dict[str, dict[str, str]] = {}
 
 
@@ -119,6 +125,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
             the installed ones for devices other than the CPU.
         idle_s, drain_s, log_level, log_format: None for the values of the environment or the file.
         system: whether the manager serves the machine, or else its user.
+        service: of the execution service.
     """
 
     drivers: tuple[str, ...] = ()
@@ -127,6 +134,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     log_level: LogLevel | None = None
     log_format: LogFormat | None = None
     system: bool = False
+    service: ServiceTable | None = None
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,23 +142,27 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         autostart: whether applications start a manager when they need one.
+        drain_s: how long running calls and requests may take at the end.
         log_level: of the manager's own log.
         log_format: of the manager's log, which includes what drivers log.
         system: whether the manager serves the machine, or else its user.
         group: of the sockets of the machine's service.
         socket_mode: permissions of the sockets, in octal.
         drivers: by name, complete: no value is None and no `driver` is empty.
+        service: how the execution service is started.
         remotes: the daemons of other hosts that applications of this user find.
         sources: for the name of each setting, where its value comes from.
     """
 
     autostart: bool
+    drain_s: float
     log_level: LogLevel
     log_format: LogFormat
     system: bool
     group: str
     socket_mode: str
     drivers: dict[str, DriverSettings]
+    service: ServiceConfiguration
     remotes: dict[str, RemoteSettings]
     sources: dict[str, str]
 
@@ -219,12 +231,14 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
     _require_different_ports(complete)
     return Configuration(
         autostart=_chosen_autostart(content.autostart, path, choice.sources),
+        drain_s=shared["drain_s"],
         log_level=level or LogLevel.INFO,
         log_format=log_format,
         system=flags.system,
         group=group,
         socket_mode=socket_mode,
         drivers=complete,
+        service=chosen_service(flags.service, content.service, path, choice.sources),
         remotes=_chosen_remotes(content, path, choice.sources),
         sources=choice.sources,
     )

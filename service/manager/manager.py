@@ -256,6 +256,8 @@ class Manager:
                     self._drivers[name].restart(settings, driver_sharing(settings, fresh.socket_mode))
             except (Error, OSError) as error:
                 _LOG.error("%s", error, extra={DRIVER: name})
+        if fresh.service != before.service:
+            _LOG.warning("the execution service keeps its settings until `neurald serve` is started again")
         _LOG.log(NOTICE, "the configuration was loaded again")
 
     @contextlib.contextmanager

@@ -51,12 +51,19 @@ class SettingChoice:
         Raises:
             BadData: the variable is not valid.
         """
+        text = os.environ.get(variable, "")
+        if flag[1] is None and text:
+            self.sources[name] = variable
+            return parse(variable, text)
+        return self.of_flag_or_file(name, flag, from_file, default)
+
+    def of_flag_or_file(
+        self, name: str, flag: tuple[str, _T | None], from_file: _T | None, default: _T
+    ) -> _T:
+        """Returns the value of a setting without a variable; see `of`."""
         if flag[1] is not None:
             self.sources[name] = flag[0]
             return flag[1]
-        if text := os.environ.get(variable, ""):
-            self.sources[name] = variable
-            return parse(variable, text)
         return self.of_file(name, from_file, default)
 
     def of_file(self, name: str, from_file: _T | None, default: _T) -> _T:

@@ -130,12 +130,13 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A version of a model that the execution service serves.
+    """A version of a model that the execution service serves, or a model that it could not load.
 
     Attributes:
-        name, version: of the model.
+        name: of the model.
+        version: of the model; empty if it could not be loaded.
         is_ready: whether it can be run now.
-        reason: why not.
+        reason: why not; also why it could not be loaded again, if it could not.
         processes: the ids of its workers.
         devices: that run it.
     """

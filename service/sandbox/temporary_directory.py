@@ -23,7 +23,7 @@ class TemporaryDirectory:
     def __init__(self) -> None:
         keep_runtime_directory()
         shared = Path(tempfile.gettempdir())
-        _remove_abandoned(shared)
+        remove_abandoned(shared)
         self.path, self._lock = _make(shared)
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
 
@@ -66,7 +66,7 @@ def _locked(path: Path) -> int | None:
     return None
 
 
-def _remove_abandoned(shared: Path) -> None:
+def remove_abandoned(shared: Path) -> None:
     """Removes the directories of processes that were killed."""
     for path in shared.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):

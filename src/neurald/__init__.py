@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from neurald.hal.model.types import Priority as Priority
     from neurald.runtime.cache_warming import warm as warm
     from neurald.runtime.compilation import Compilation as Compilation
-    from neurald.runtime.compilation import CompilationBuilder as CompilationBuilder
+    from neurald.runtime.compilation_builder import CompilationBuilder as CompilationBuilder
     from neurald.runtime.devices.discovery import connect as connect
     from neurald.runtime.devices.discovery import open_device as open_device
     from neurald.runtime.devices.discovery import supported_operations as supported_operations
     from neurald.runtime.devices.listing import devices as devices
+    from neurald.runtime.execution.background.event import Event as Event
     from neurald.runtime.execution.burst import Burst as Burst
-    from neurald.runtime.execution.event import Event as Event
     from neurald.runtime.execution.execution import Execution as Execution
-    from neurald.runtime.execution.receipt import ExecutionReceipt as ExecutionReceipt
+    from neurald.runtime.execution.measurement.receipt import ExecutionReceipt as ExecutionReceipt
     from neurald.runtime.function.compile import compile as compile  # noqa: A004
     from neurald.runtime.function.compiled_function import CompiledFunction as CompiledFunction
     from neurald.runtime.function.tensor_info import TensorInfo as TensorInfo
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from neurald.runtime.plan.status import CompilationStatus as CompilationStatus
     from neurald.runtime.plan.status import StepStatus as StepStatus
     from neurald.runtime.plan.status import StepTier as StepTier
+    from neurald.runtime.plan_files.plan_file import load_plan as load_plan
+    from neurald.runtime.plan_files.plan_file import save_plan as save_plan
     from neurald.runtime.serving.service import ServedModel as ServedModel
     from neurald.runtime.serving.service import Service as Service
     from neurald.runtime.serving.service import connect_service as connect_service
@@ -79,7 +81,7 @@ _HOMES = {
     "Burst": "runtime.execution.burst",
     "Cancelled": "hal.errors",
     "Compilation": "runtime.compilation",
-    "CompilationBuilder": "runtime.compilation",
+    "CompilationBuilder": "runtime.compilation_builder",
     "CompilationStatus": "runtime.plan.status",
     "CompiledFunction": "runtime.function.compiled_function",
     "DeadObject": "hal.errors",
@@ -87,9 +89,9 @@ _HOMES = {
     "DeviceType": "hal.model.types",
     "Duration": "hal.model.types",
     "Error": "hal.errors",
-    "Event": "runtime.execution.event",
+    "Event": "runtime.execution.background.event",
     "Execution": "runtime.execution.execution",
-    "ExecutionReceipt": "runtime.execution.receipt",
+    "ExecutionReceipt": "runtime.execution.measurement.receipt",
     "FeatureLevel": "hal.model.types",
     "FusedActivation": "hal.model.types",
     "Incomplete": "hal.errors",
@@ -129,11 +131,13 @@ _HOMES = {
     "connect_service": "runtime.serving.service",
     "devices": "runtime.devices.listing",
     "forbid": "runtime.partitioning.overrides",
+    "load_plan": "runtime.plan_files.plan_file",
     "load_tflite": "runtime.tflite",
     "metrics": "runtime.metrics",
     "open_device": "runtime.devices.discovery",
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",
+    "save_plan": "runtime.plan_files.plan_file",
     "supported_operations": "runtime.devices.discovery",
     "trace": "runtime.tracing.trace",
     "warm": "runtime.cache_warming",

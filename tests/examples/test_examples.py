@@ -24,6 +24,7 @@ EXPECTED = {
     "serve_a_model": "of 50 digits are right",
     "start_at_once": "533 of 540 digits are right, before and after",
     "survive_a_crash": "99 of 100 digits are right, and no call has failed",
+    "verify_a_device": "operation 1 TANH, found among 3 operations in 4 trials",
     "use_another_host": "99 of 100 digits are right, and no call has failed",
 }
 

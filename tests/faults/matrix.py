@@ -11,19 +11,16 @@ import contextlib
 import json
 import os
 import signal
-import statistics
-import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from faults.field import Child
+from faults.matrix_report import MatrixReport, PlayedCell
 from faults.service import Service
 from support.models.small import FLOAT
 
@@ -53,52 +50,18 @@ _SURVIVES_S = 0.05
 _USED_S = 60.0
 
 
-@dataclass(slots=True)
-class MatrixReport:
-    """The outcome of a cell.
-
-    Attributes:
-        cells: how many were played.
-        call_s: for each fault, how long after it each call ended.
-        recovery_s: for each fault, how long after it the device was used again.
-        wrong: what must not have happened.
-    """
-
-    cells: int = 0
-    call_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    recovery_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    wrong: list[str] = field(default_factory=list)
-
-    def document(self) -> dict[str, Any]:
-        """Returns it for JSON."""
-        return {
-            "cells": self.cells,
-            "call_s": {fault: _summary(values) for fault, values in self.call_s.items()},
-            "recovery_s": {fault: _summary(values) for fault, values in self.recovery_s.items()},
-            "wrong": self.wrong,
-        }
-
-
-def _summary(values: Sequence[float]) -> dict[str, float]:
-    ordered = sorted(values)
-    return {
-        "median": round(statistics.median(ordered), 3),
-        "p95": round(ordered[int(0.95 * (len(ordered) - 1))], 3),
-        "max": round(ordered[-1], 3),
-    }
-
-
 class _Matrix:
     """Plays cells with one manager and one application.
 
     Args:
         folder: with a short path.
+        report: of what happens outside of cells.
         slack: factor of all limits, for busy machines.
     """
 
-    def __init__(self, folder: Path, slack: float) -> None:
+    def __init__(self, folder: Path, report: MatrixReport, slack: float) -> None:
         self._slack = slack
-        self.report = MatrixReport()
+        self._report = report
         self._deaths = 0
         self._number = 0
         self._service = Service(
@@ -114,35 +77,39 @@ class _Matrix:
         """Stops all processes."""
         self._application.kill()
         if not self._service.close():
-            self.report.wrong.append("the manager did not stop")
+            self._report.wrong.append("the manager did not stop")
 
-    def play(self, fault: str, phase: str) -> None:
-        """Plays one cell."""
-        what = f"{fault}, {phase}"
+    def play(self, cell: PlayedCell) -> None:
+        """Plays one cell.
+
+        Raises:
+            RuntimeError: the application died, so that no further cell can be played.
+        """
+        fault, phase = cell.fault, cell.phase
         self._number += 1
         self._service.remove("armed", "entered", "strike", "swallowed")
-        if not self._until_used():
-            self.report.wrong.append(f"{what}: the device was not in use before")
+        if not self._until_used(cell):
+            self.note(cell, "the device was not in use before")
             return
         if self._deaths >= _DEATHS:
-            self._forget_deaths()
+            self._forget_deaths(cell)
         process = self._service.wait_for_process()
         arranged = self._ask("arrange", phase)
         if not arranged["result"]:
-            self.report.wrong.append(f"{what}: could not be arranged: {arranged['problem']}")
+            self.note(cell, f"could not be arranged: {arranged['problem']}")
             return
         poison = self._poisoned() if fault in _POISONS else None
         point = phase if phase in ("connect", "query", "prepare", "load") else "execute"
         self._service.write("armed", f"{point} lie" if fault == "lie" else point)
         self._tell("act", phase)
         if not self._entered():
-            self.report.wrong.append(f"{what}: the driver was not called: {self._reply()}")
+            self.note(cell, f"the driver was not called: {self._reply()}")
             return
         if poison is not None:
             # Just now, so that it does not exceed its limit of time before.
             poison.start()
             if not self._entered("swallowed"):
-                self.report.wrong.append(f"{what}: the poison was not executed")
+                self.note(cell, "the poison was not executed")
                 return
         if phase == "drain":
             os.kill(process, signal.SIGTERM)
@@ -153,11 +120,15 @@ class _Matrix:
         if poison is not None:
             poison.join(_USED_S)
         self._service.remove("strike")
-        self._judge(what, fault, struck_s, reply)
-        self._recovers(what, fault, struck_s)
-        self.report.cells += 1
+        self._judge(cell, struck_s, reply)
+        self._recovers(cell, struck_s)
         if fault not in ("lie", "memory") or phase == "drain":
             self._deaths += 1
+
+    @staticmethod
+    def note(cell: PlayedCell, what: str) -> None:
+        """Records what must not have happened."""
+        cell.wrong.append(f"{cell.fault}, {cell.phase}: {what}")
 
     def _strike(self, fault: str, process: int) -> float:
         """Lets a fault happen; returns when, on the clock of `time.monotonic()`."""
@@ -179,42 +150,40 @@ class _Matrix:
                 time.sleep(0.001)
         self._service.remove("armed")
 
-    def _judge(self, what: str, fault: str, struck_s: float, reply: dict[str, Any]) -> None:
+    def _judge(self, cell: PlayedCell, struck_s: float, reply: dict[str, Any]) -> None:
         if self._application.process.poll() is not None:
-            raise RuntimeError(f"{what}: the application died")
-        taken_s = reply["end_s"] - struck_s
-        self.report.call_s[fault].append(taken_s)
+            raise RuntimeError("the application died")
+        cell.call_s = reply["end_s"] - struck_s
         if not reply["result"]:
-            self.report.wrong.append(f"{what}: not right: {reply['problem']}")
-        if taken_s > (CALL_S + _NOTICED_S.get(fault, 0.0)) * self._slack:
-            self.report.wrong.append(f"{what}: the call ended after {taken_s:.2f} s")
+            self.note(cell, f"not right: {reply['problem']}")
+        if cell.call_s > (CALL_S + _NOTICED_S.get(cell.fault, 0.0)) * self._slack:
+            self.note(cell, f"the call ended after {cell.call_s:.2f} s")
 
-    def _recovers(self, what: str, fault: str, struck_s: float) -> None:
-        if not self._until_used():
-            self.report.wrong.append(f"{what}: the device is not used again")
+    def _recovers(self, cell: PlayedCell, struck_s: float) -> None:
+        if not self._until_used(cell):
+            self.note(cell, "the device is not used again")
             return
-        taken_s = time.monotonic() - struck_s
-        self.report.recovery_s[fault].append(taken_s)
-        if taken_s > (RECOVERY_S + _NOTICED_S.get(fault, 0.0)) * self._slack:
-            self.report.wrong.append(f"{what}: the device was used again after {taken_s:.2f} s")
+        cell.recovery_s = time.monotonic() - struck_s
+        if cell.recovery_s > (RECOVERY_S + _NOTICED_S.get(cell.fault, 0.0)) * self._slack:
+            self.note(cell, f"the device was used again after {cell.recovery_s:.2f} s")
 
-    def _until_used(self) -> bool:
+    def _until_used(self, cell: PlayedCell) -> bool:
         end = time.monotonic() + _USED_S
         while time.monotonic() < end:
             reply = self._ask("use")
             if reply["problem"]:
-                self.report.wrong.append(f"a call between faults: {reply['problem']}")
+                self.note(cell, f"a call between faults: {reply['problem']}")
             if reply["result"]:
                 return True
             time.sleep(0.01)
         return False
 
-    def _forget_deaths(self) -> None:
+    def _forget_deaths(self, cell: PlayedCell) -> None:
         before = self._service.wait_for_process()
         self._service.restart()
         self._service.wait_for_process(other_than=before)
         self._deaths = 0
-        self._until_used()
+        self._until_used(cell)
 
     def _poisoned(self) -> threading.Thread:
         """Prepares the execution of another client, which waits to cause a fault."""
@@ -270,29 +239,34 @@ def cells_of(count: int) -> Iterable[tuple[str, str]]:
                 yield fault, phase
 
 
-def play(cells: Iterable[tuple[str, str]], *, slack: float = 1.0) -> MatrixReport:
-    """Plays cells; returns what happened.
+def playing(
+    cells: Iterable[tuple[str, str]], report: MatrixReport, *, slack: float = 1.0
+) -> Generator[PlayedCell, None, None]:
+    """Plays cells one after another, and yields each.
 
     Args:
         cells: faults and phases.
+        report: gets what happens outside of cells, and not the cells.
         slack: factor of all limits of time, for busy machines.
     """
     with tempfile.TemporaryDirectory(prefix="nm") as folder:
-        matrix = _Matrix(Path(folder), slack)
+        matrix = _Matrix(Path(folder), report, slack)
         try:
             for fault, phase in cells:
-                matrix.play(fault, phase)
-        except (RuntimeError, Error) as error:
-            matrix.report.wrong.append(str(error))
+                cell = PlayedCell(fault, phase)
+                try:
+                    matrix.play(cell)
+                except (RuntimeError, Error) as error:
+                    matrix.note(cell, str(error))
+                    yield cell
+                    return
+                yield cell
         finally:
             matrix.close()
-    return matrix.report
 
 
-def main(count: int, slack: float, path: Path | None) -> int:
-    """Plays the whole matrix; writes the report."""
-    text = json.dumps(play(cells_of(count), slack=slack).document(), indent=2) + "\n"
-    sys.stdout.write(text)
-    if path is not None:
-        path.write_text(text)
-    return 1 if json.loads(text)["wrong"] else 0
+def play(cells: Iterable[tuple[str, str]], *, slack: float = 1.0) -> MatrixReport:
+    """Plays cells one after another; returns what happened."""
+    report = MatrixReport()
+    report.cells += playing(cells, report, slack=slack)
+    return report

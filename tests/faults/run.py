@@ -3,7 +3,8 @@
     .venv/bin/python tests/faults/run.py --count 200 --seed 1
     .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
     .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
-    .venv/bin/python tests/faults/run.py --matrix --count 1000 --json matrix.json
+    .venv/bin/python tests/faults/run.py --matrix --count 1000 --jobs 12 --json matrix.json
+    .venv/bin/python tests/faults/run.py --heal --device opencl --count 20 --json heal.json
     .venv/bin/python tests/faults/run.py --swaps --count 1000 --json swaps.json
     .venv/bin/python tests/faults/run.py --updates --count 100000 --clients 64 --json updates.json
 
@@ -19,10 +20,12 @@ machines with at least four cores they get a separate quarter of them; on others
 without attack are measured beside ordinary programs that compute (`cores.py`). The comparison thus
 shows what the daemon lets attackers take, not their own computations. With `--soak` clients use a
 daemon for a long time, and its resources must not grow (`soak.py`). With `--matrix` each of six
-faults strikes in each of eight phases of a call, under the service manager (`matrix.py`). With
-`--updates` a driver is replaced again and again while its clients call (`update.py`). With `--swaps`
-the first tiers of models are replaced by optimised code under threads, while compiling processes are
-killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow, or grew.
+faults strikes in each of eight phases of a call, under the service manager (`matrix.py`), in as many
+jobs as `--jobs` says (`matrix_jobs.py`). With `--heal` the process of an installed driver is killed
+and stopped during executions on its device (`heal.py`). With `--updates` a driver is replaced again
+and again while its clients call (`update.py`). With `--swaps` the first tiers of models are replaced by optimised
+code under threads, while compiling processes are killed and disks are full (`swap.py`). All exit
+with 1 if anything was wrong, too slow, or grew.
 """
 
 import argparse
@@ -41,7 +44,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from faults import attack_run, matrix, soak, swap, update  # noqa: E402
+from faults import attack_run, heal, matrix_jobs, soak, swap, update  # noqa: E402
 from faults.attacks.catalogue import ATTACKS  # noqa: E402
 from faults.client import CALL_S, SLACK_S, Client  # noqa: E402
 from faults.field import Child, Field  # noqa: E402
@@ -179,11 +182,20 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the attacks")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each attack lasts")
     parser.add_argument("--soak", action="store_true", help="use one daemon for a long time in place")
-    parser.add_argument("--minutes", type=float, default=30.0, help="how long that is")
+    parser.add_argument(
+        "--minutes", type=float, help="how long that is, by default 30, or the matrix may be at most"
+    )
     parser.add_argument("--matrix", action="store_true", help="play the kill matrix in place")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="cells of the matrix to play at a time, at most 7 on 8 cores"
+    )
+    parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")
+    parser.add_argument("--device", default="opencl", help="the name of that driver and its device")
     parser.add_argument("--updates", action="store_true", help="replace a driver under load in place")
     parser.add_argument("--swaps", action="store_true", help="replace first tiers under faults in place")
-    parser.add_argument("--slack", type=float, default=1.0, help="factor of limits of time of the last two")
+    parser.add_argument(
+        "--slack", type=float, default=1.0, help="factor of limits of time of the matrix, healing and updates"
+    )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the report there, except that of scenarios"
     )
@@ -197,13 +209,17 @@ def main() -> int:
             parser.error(f"there is no attack {sorted(unknown)}; --list names them")
         return attack_run.main(arguments.attacks or list(ATTACKS), arguments.seconds, arguments.json)
     if arguments.matrix:
-        return matrix.main(arguments.count, arguments.slack, arguments.json)
+        return matrix_jobs.run(
+            arguments.count, arguments.jobs, arguments.slack, arguments.minutes, arguments.json
+        )
+    if arguments.heal:
+        return heal.main(arguments.device, arguments.count, arguments.slack, arguments.json)
     if arguments.updates:
         return update.main(arguments.count, arguments.clients, arguments.slack, arguments.json)
     if arguments.swaps:
         return swap.main(arguments.count, arguments.seed, arguments.json)
     if arguments.soak:
-        return soak.main(arguments.minutes, arguments.json)
+        return soak.main(30.0 if arguments.minutes is None else arguments.minutes, arguments.json)
     names = random.Random(arguments.seed).choices(arguments.scenario or list(SCENARIOS), k=arguments.count)
     report = run(names, arguments.seed, clients=arguments.clients, leak_rounds=arguments.rounds)
     sys.stdout.write(json.dumps(report, indent=2) + "\n")

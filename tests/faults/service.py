@@ -1,4 +1,4 @@
-"""Service manager with one driver, for fault tests."""
+"""Service manager with one driver, for fault tests; by default that of the kill matrix."""
 
 import os
 import signal
@@ -24,9 +24,13 @@ class Service:
     Args:
         folder: with a short path, for all files; those that control the driver are in `files`.
         settings: lines of the driver's table in the configuration file.
+        name: of the driver.
+        driver: an installed driver or a factory.
     """
 
-    def __init__(self, folder: Path, *settings: str) -> None:
+    def __init__(self, folder: Path, *settings: str, name: str = NAME, driver: str = DRIVER) -> None:
+        self.name = name
+        self._driver = driver
         self.folder = folder
         self.files = folder / "files"
         self.files.mkdir(exist_ok=True)
@@ -34,7 +38,7 @@ class Service:
         self._file = folder / "neurald.toml"
         self._log = folder / "manager.log"
         self.directory = folder / "neurald"
-        self.address = f"unix://{self.directory / NAME}.sock"
+        self.address = f"unix://{self.directory / name}.sock"
         self.configure()
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -57,9 +61,14 @@ class Service:
             environment: variables of the driver's process.
         """
         variables = {FOLDER_VARIABLE: str(self.files), **environment}
-        lines = [f"[drivers.{NAME}]", f'driver = "{DRIVER}"', f'writable = ["{self.files}"]', *self._settings]
+        lines = [
+            f"[drivers.{self.name}]",
+            f'driver = "{self._driver}"',
+            f'writable = ["{self.files}"]',
+            *self._settings,
+        ]
         lines += [
-            f"[drivers.{NAME}.environment]",
+            f"[drivers.{self.name}.environment]",
             *(f'{key} = "{value}"' for key, value in variables.items()),
         ]
         draft = self._file.with_suffix(".new")
@@ -81,7 +90,7 @@ class Service:
 
     def restart(self) -> None:
         """Replaces the process of the driver, and forgets its deaths."""
-        self._ask(f'{{"type": "restart", "driver": "{NAME}"}}'.encode())
+        self._ask(f'{{"type": "restart", "driver": "{self.name}"}}'.encode())
 
     def _ask(self, request: bytes) -> bytes:
         with socket.socket(socket.AF_UNIX) as connection:

@@ -11,9 +11,9 @@ from random_graphs.graph import RandomGraph
 from random_graphs.reference import Evaluation, Noise
 
 from neurald.hal.errors import Error
+from neurald.hal.execution.output_comparison import tolerances
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.service.conformance.cases.comparison import tolerances
 
 #: Evaluations with noise: a few at first, all before a result is declared wrong.
 _FEW, _MANY = 4, 64

@@ -161,7 +161,7 @@ def test_a_device_that_cannot_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = nd.CompilationBuilder(add_model(), [device])
     for _ in range(2):
         assert error_code(builder.finish) is nd.ResultCode.OP_FAILED
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), device))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu(), device))
     compilation = nd.CompilationBuilder(add_model()).finish()
     assert compilation.plan.steps[0].device is cpu()
     assert "broken could not prepare the model: out of order" in str(compilation.explain())

@@ -43,7 +43,7 @@ _UNUSED = (
     "neurald.hal.operations.elementwise",
     "neurald.hal.operations.machinery",
     "neurald.hal.validation.model_rules",
-    "neurald.runtime.execution.compound_executor",
+    "neurald.runtime.execution.program.compound_executor",
     "neurald.runtime.execution.execution",
     "neurald.runtime.plan.program_builder",
     "neurald.runtime.tflite.importer",

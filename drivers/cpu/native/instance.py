@@ -153,7 +153,7 @@ class Instance:
         self._has_ports = has_ports
         self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
         self._array_functions: dict[ArgumentBinding, ArrayFunction] = {}
-        #: Stops `run_arrays`.
+        #: For `run_arrays`, if the caller has none.
         self.cancellation: Final = Cancellation()
 
     # What describes arrays of NumPy is created for the first run, so that a model is ready without it.
@@ -373,17 +373,17 @@ class Instance:
         call = self._executable.calls[instruction.number]
         raise OpFailed(call.messages[self._statuses[instruction.number] - 1])
 
-    def run_arrays(self, binding: ArgumentBinding, arrays: Sequence[Array]) -> list[Array] | None:
-        """Runs the step on arrays, for which the binding has no address.
-
-        It stops if the instance's own cancellation is cancelled.
+    def run_arrays(
+        self, binding: ArgumentBinding, arrays: Sequence[Array | None], cancellation: Cancellation
+    ) -> list[Array] | None:
+        """Runs the step on arrays, for which the binding has no address, until it is cancelled.
 
         Returns:
             The outputs; None if an array is not as the step needs it, or if the step did not finish.
         """
         if self._forks != process.forks:
             self._after_fork()
-        limits = self.cancellation.address, 0, _LOOP_TIMEOUT_NS
+        limits = cancellation.address, 0, _LOOP_TIMEOUT_NS
         if limits != self._limits:
             self._limit(*limits)
         function = self._array_functions.get(binding)

@@ -258,18 +258,43 @@ class NativeModel:
         )
         return instance.short_array_call(binding, (self,))
 
+    def cancellable_function(
+        self, binding: ArgumentBinding
+    ) -> Callable[[Sequence[Array | None], Cancellation], list[Array] | None] | None:
+        """Returns a function that runs the step on arrays until it is cancelled.
+
+        It returns None if it refuses the arrays, or if the step does not finish.
+
+        Args:
+            binding: addresses of the inputs and outputs that are not arrays.
+
+        Returns:
+            None if the interpreter does not support it.
+        """
+        if not python_table() or self.opened is not None:
+            return None
+
+        def run(arrays: Sequence[Array | None], cancellation: Cancellation) -> list[Array] | None:
+            return self._run_on_given(binding, arrays, cancellation)
+
+        return run
+
     def _run_on_arrays(self, binding: ArgumentBinding, _: object, *arrays: Array) -> list[Array] | None:
+        return self._run_on_given(binding, arrays, None)
+
+    def _run_on_given(
+        self, binding: ArgumentBinding, arrays: Sequence[Array | None], cancellation: Cancellation | None
+    ) -> list[Array] | None:
         # Other threads may replace the strings of an array, which the step still reads.
-        arrays = tuple(
-            [
-                each.copy() if isinstance(each, np.ndarray) and each.dtype == object else each
-                for each in arrays
-            ]
-        )
-        instance = self._instances.take()
-        self._cancellations[instance] = instance.cancellation
+        given = [
+            each.copy() if isinstance(each, np.ndarray) and each.dtype == object else each for each in arrays
+        ]
+        instance = self._instances.take(None, cancellation)
+        self._cancellations[instance] = cancellation = cancellation or instance.cancellation
         try:
-            return instance.run_arrays(binding, arrays) if isinstance(instance, Instance) else None
+            if not isinstance(instance, Instance):
+                return None
+            return instance.run_arrays(binding, given, cancellation)
         finally:
             self._instances.give_back(instance)
 

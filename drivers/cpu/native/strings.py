@@ -57,15 +57,21 @@ def resolved(references: Array, constants: Sequence[bytes], inputs: Sequence[Arr
         constants: see `StringSources`.
         inputs: the arrays of all inputs.
     """
-    sources: list[Sequence[bytes]] = [(b"", *constants)]
-    sources += [each.reshape(-1).tolist() if each.dtype == object else () for each in inputs]
-
-    def string(reference: int) -> bytes:
-        source, position = reference >> POSITION_BITS, reference & _POSITION_MASK
-        found = sources[source] if 0 <= source < len(sources) else ()
-        return found[position] if position < len(found) else b""
-
-    result = np.empty(references.size, object)
-    for position, reference in enumerate(references.reshape(-1).tolist()):
-        result[position] = string(reference)
+    flat = references.reshape(-1)
+    named = flat >> POSITION_BITS
+    result = np.full(flat.size, b"", object)
+    for source in np.unique(named).tolist():
+        if not 0 <= source <= len(inputs):
+            continue
+        found = _as_objects(constants) if not source else inputs[source - 1].reshape(-1)
+        if found.dtype == object:
+            positions = flat & _POSITION_MASK
+            chosen = (named == source) & (positions < found.size)
+            result[chosen] = found[positions[chosen]]
     return result.reshape(references.shape)
+
+
+def _as_objects(constants: Sequence[bytes]) -> Array:
+    objects = np.empty(1 + len(constants), object)
+    objects[:] = (b"", *constants)
+    return objects

@@ -40,6 +40,8 @@ class Source:
         arguments: the values, in the order of the function's pointers; the output first.
         images: the positions of the arguments that are images.
         adds: whether the function adds to the output, which must be zero before.
+        is_retargeted: whether the function needs `platform.retargeting`; then it runs only as a
+            separate kernel, and local memory is aligned to 1,024 bytes.
         workspace_bytes: size of the global workspace, aligned to 16.
         scratch_bytes: size of the local memory at `scratch`, aligned to 16.
         has_barriers: whether the function contains barriers; its groups then take a whole
@@ -59,6 +61,7 @@ class Source:
     operations: tuple[int, ...] = ()
     images: tuple[int, ...] = ()
     adds: bool = False
+    is_retargeted: bool = False
 
     @property
     def waits(self) -> bool:

@@ -7,6 +7,7 @@ from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.dialect import functions_for, memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
 from neurald.drivers.opencl.codegen.template import fill, templates
+from neurald.drivers.opencl.platform.retargeting import declared_local_memory
 
 _TEMPLATES = templates(__name__, "program.cl")
 #: The beginning of every program.
@@ -44,7 +45,11 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
         else:
             offsets += f", const ulong o{position}"
             pointers += f", {argument_text(source, position, base, f'o{position}')}"
-    scratch = max(16, source.scratch_bytes)
+    scratch_bytes = max(16, source.scratch_bytes)
+    if source.is_retargeted:
+        scratch, declared_bytes = declared_local_memory(scratch_bytes)
+    else:
+        scratch, declared_bytes = "scratch", scratch_bytes
     if source.workspace_bytes:
         pointers += ", arena + workspace"
     return fill(
@@ -52,7 +57,9 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
         NAME=kernel_name(source, bases),
         SOURCE=source.name,
         LOCAL_SIZE=source.local_size,
-        SCRATCH_BYTES=scratch,
+        SCRATCH=scratch,
+        SCRATCH_BYTES=declared_bytes,
+        SCRATCH_ALIGNMENT=1024 if source.is_retargeted else 16,
         OFFSETS=offsets,
         POINTERS=pointers,
     )

@@ -1,10 +1,10 @@
-"""Elementwise kernels with four elements per work-item, read together as texels of images.
+"""Elementwise kernels with four elements per work-item, read together as vectors or texels of images.
 
 Only the reads are vectors: the four elements are computed one by one, as in other kernels.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, axis
@@ -41,45 +41,68 @@ class _VectorPlan:
 def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
     """Returns a source with four elements per work-item and one with a single element.
 
-    Returns nothing if no load reads four adjacent elements of an image.
+    Returns nothing if no load reads four adjacent elements, of an image where the device reads
+    images.
 
     Args:
         kernel: without a contraction.
-        facts: the device.
+        facts: the device; on CPUs, compilers make vectors themselves.
     """
-    if facts.images is None or kernel.has_reduction or kernel.requirements or not kernel.inputs:
+    is_unsuitable = kernel.has_reduction or kernel.requirements or kernel.output_offset is not None
+    if is_unsuitable or not kernel.inputs or (facts.images is None and facts.is_cpu):
         return ()
-    images = as_images(kernel.inputs, facts.images)
+    images = None if facts.images is None else as_images(kernel.inputs, facts.images)
     # With all dimensions as one row, vectors of a value of the output's shape may span several
     # rows.
     plans = [_plan(kernel, count, images) for count in (0, len(kernel.shape) - 1)]
     best = max(plans, key=lambda plan: len(plan.loads))
-    return (_source(kernel, best), render(kernel)) if best.loads else ()
+    return (_source(kernel, best, images), render(kernel)) if best.loads else ()
 
 
-def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _VectorPlan:
+def _plan(kernel: Kernel, leading: int, images: frozenset[Value] | None) -> _VectorPlan:
     """Returns the plan whose rows span all but the first `leading` dimensions.
 
     It has no loads if the rows' length is not a multiple of four.
+
+    Args:
+        kernel, leading: see above.
+        images: the values that are images; None if all are read from buffers.
     """
     shape = kernel.shape
     row, column = axis(math.prod(shape[:leading]), "row"), axis(math.prod(shape[leading:]), "column")
     place = (*delinearize(row, shape[:leading]), *delinearize(column, shape[leading:]))
     body = substitute(kernel.body, dict(zip(kernel.axes, place, strict=True)))
-    is_whole = column.extent % 4 == 0
-    loads = [each for each in walk(body) if isinstance(each, Load) and each.value in images]
-    found = tuple(each for each in loads if is_whole and _is_side_by_side(each, column))
-    return _VectorPlan(body, row, column, found)
+    found: dict[Expression, Load] = {}
+    if column.extent % 4 == 0:
+        for each in walk(body):
+            if isinstance(each, Load) and _is_side_by_side(each, column, images, found):
+                found[each] = each
+    return _VectorPlan(body, row, column, tuple(found.values()))
 
 
-def _is_side_by_side(load: Load, column: Axis) -> bool:
-    """Returns True if a load at four columns from an aligned one reads exactly one texel."""
+def _is_side_by_side(
+    load: Load, column: Axis, images: frozenset[Value] | None, found: Mapping[Expression, Load]
+) -> bool:
+    """Returns True if a load at four columns from an aligned one reads exactly one vector.
+
+    Args:
+        load, column: see above.
+        images: see `_plan`; texels are read without a condition.
+        found: the loads before it for which this holds.
+    """
     start = linearize(load.index, load.value.shape) - column
-    return load.guard is None and column not in walk(start) and is_multiple_of_4(start)
+    if column in walk(start) or not is_multiple_of_4(start):
+        return False
+    if images is not None:
+        return load.value in images and load.guard is None
+    if load.guard is None or load.otherwise is None:
+        return load.guard is None
+    return column not in walk(load.guard) and (load.otherwise in found or column not in walk(load.otherwise))
 
 
-def _source(kernel: Kernel, plan: _VectorPlan) -> Source:
-    values = KernelArguments(arguments_of(kernel), frozenset(each.value for each in plan.loads))
+def _source(kernel: Kernel, plan: _VectorPlan, images: frozenset[Value] | None) -> Source:
+    read = frozenset(each.value for each in plan.loads)
+    values = KernelArguments(arguments_of(kernel), frozenset() if images is None else read)
     length = plan.column.extent
     items = math.prod(kernel.shape) // 4
     lines = [
@@ -110,14 +133,28 @@ def _source(kernel: Kernel, plan: _VectorPlan) -> Source:
 
 
 def _texels(plan: _VectorPlan, values: KernelArguments) -> list[str]:
-    """Returns the statements that read each texel."""
+    """Returns the statements that read each vector."""
     places = Statements(values.by_value, {plan.row: "row", plan.column: "column"})
+    names: dict[Expression, str] = {}
     reads = []
     for number, each in enumerate(plan.loads):
         argument = values.by_value[each.value]
-        place = places.value(linearize(each.index, each.value.shape))
-        reads.append(f"  const {texel_vector(each.type)} v{number} = {argument.load4(place)};")
-    return [*places.lines, *reads]
+        kind = texel_vector(each.type) if argument.first else _vector(each.type)
+        text = argument.load4(places.value(linearize(each.index, each.value.shape)))
+        if each.guard is not None and each.otherwise is not None:
+            other = names.get(each.otherwise) or f"({kind})({places.value(each.otherwise)})"
+            text = f"({places.value(each.guard)}) ? {text} : {other}"
+        names[each] = f"v{number}"
+        # What a condition depends on may be a vector, too.
+        reads += places.lines
+        places.lines.clear()
+        reads.append(f"  const {kind} v{number} = {text};")
+    return reads
+
+
+def _vector(kind: Scalar) -> str:
+    """Returns the type of four elements that are read from a buffer."""
+    return "float4" if kind.is_float and kind is not Scalar.FLOAT64 else f"{memory_type(kind)}4"
 
 
 def _stored(elements: Sequence[str], place: str, kind: Scalar) -> str:

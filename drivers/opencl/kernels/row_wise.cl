@@ -1,6 +1,7 @@
 //: Rows with reductions, see row_wise.py.
 //:
-//: WIDTH: work-items of a row, each with four elements of every WIDTH * 4. LENGTH: elements of a row.
+//: WIDTH: work-items of a row. TURNS: how often a work-item has four elements of the row.
+//: GUARD: the condition that it has. UNROLL: requests that loads of several turns are under way.
 
 //: [function]
 //: The whole function.
@@ -9,10 +10,14 @@ static void $KERNEL($PARAMETERS) {
   const int row = $ROW, item = lid % $WIDTH;
   if (row >= $ROWS) return;
 $REDUCTIONS
-  for (int column = item * 4; column < $LENGTH; column += $WIDTH * 4) {
+$UNROLL
+  for (int turn = 0; turn < $TURNS; ++turn) {
+    const int column = (item + turn * $WIDTH) * 4;
+    if ($GUARD) {
 $LINES
-    const float4 value = $VALUE;
-    $STORE
+      const float4 value = $VALUE;
+      $STORE
+    }
   }
 }
 
@@ -25,10 +30,14 @@ static inline void ${KERNEL}_other(float *found, const float value, const int di
 //: [reduction]
 //: A reduction over a row.
   float $NAME = $IDENTITY;
-  for (int column = item * 4; column < $LENGTH; column += $WIDTH * 4) {
+$UNROLL
+  for (int turn = 0; turn < $TURNS; ++turn) {
+    const int column = (item + turn * $WIDTH) * 4;
+    if ($GUARD) {
 $LINES
-    const float4 value = $VALUE;
+      const float4 value = $VALUE;
 $COMBINE
+    }
   }
 $EXCHANGE
 

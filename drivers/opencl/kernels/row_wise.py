@@ -28,6 +28,8 @@ _TEMPLATES = templates(__name__, "row_wise.cl")
 _MIN_LENGTH, _MAX_LENGTH = 64, 1 << 16
 _ITEMS = 256
 _WARP = 32
+#: Turns of a loop over a row that are unrolled.
+_MAX_UNROLLED = 8
 _REDUCTIONS = (ReductionOp.SUM, ReductionOp.MAXIMUM, ReductionOp.MINIMUM)
 _FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
 
@@ -123,8 +125,7 @@ def _text(rows: _Rows, width: int) -> str | None:
                 _TEMPLATES["reduction"],
                 NAME=name,
                 IDENTITY=identity_text(reduction.reduction, reduction.type),
-                LENGTH=along.extent,
-                WIDTH=width,
+                **_turns(along.extent, width),
                 LINES="\n".join(found[1]),
                 VALUE=found[0],
                 COMBINE="\n".join(
@@ -149,13 +150,23 @@ def _text(rows: _Rows, width: int) -> str | None:
         PARAMETERS=rows.values.parameters,
         ROW="group" if width == _ITEMS else f"(group * {_ITEMS // width} + lid / {width})",
         ROWS=rows.row.extent,
-        WIDTH=width,
         REDUCTIONS="".join(lines),
-        LENGTH=rows.column.extent,
+        **_turns(rows.column.extent, width),
         LINES="\n".join(found[1]),
         VALUE=found[0],
         STORE=stored,
     )
+
+
+def _turns(length: int, width: int) -> dict[str, object]:
+    """Returns the placeholders of a loop over a row."""
+    turns = -(-length // (4 * width))
+    return {
+        "WIDTH": width,
+        "TURNS": turns,
+        "GUARD": "1" if length == 4 * width * turns else f"column < {length}",
+        "UNROLL": "#pragma unroll" if turns <= _MAX_UNROLLED else "",
+    }
 
 
 def _vector(

@@ -1,24 +1,46 @@
 """Fast kernels, mainly for contractions. `render` handles everything that none of them supports."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
 
-from neurald.drivers.compiler.ir.graph import Attention, DepthwiseConvolution
+from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels import depthwise, elementwise4, row_wise
 from neurald.drivers.opencl.kernels.attention import attention
-from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor_core, tile
+from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor_core, tile, warpgroup
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Above this many FLOAT32 products, tensor cores are always faster.
 _MIN_MULTIPLICATIONS = 1 << 25
+#: Above this many multiplications in matrix products, the time between kernels of a step is little.
+_LARGE_STEP = 1 << 35
+#: How many products of warpgroups are candidates.
+_MAX_WARPGROUPS = 4
+
+
+def is_large_step(kernels: Iterable[Kernel]) -> bool:
+    """Returns True if a step with these kernels is best run as separate kernels."""
+    products = (each.contraction for each in kernels)
+    return (
+        sum(
+            each.depth * each.output.count
+            for each in products
+            if isinstance(each, Convolution | MatrixProduct)
+        )
+        >= _LARGE_STEP
+    )
 
 
 def candidates(
-    kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool = False
+    kernel: Kernel,
+    facts: DeviceFacts,
+    *,
+    relaxed: bool,
+    has_workspace: bool = False,
+    is_large: bool = False,
 ) -> Sequence[Source]:
     """Returns every fast way to compute a kernel, the most promising first.
 
@@ -32,15 +54,18 @@ def candidates(
         facts: the device.
         relaxed: whether FLOAT32 factors may be rounded to the precision of FLOAT16.
         has_workspace: whether the caller provides the workspace that a source requests.
+        is_large: whether the kernel is part of a large step, which runs as separate kernels.
 
     Returns:
         Nothing if only the generic kernel of `render` applies.
     """
-    return LazySources(_candidates(kernel, facts, relaxed=relaxed, has_workspace=has_workspace))
+    return LazySources(
+        _candidates(kernel, facts, relaxed=relaxed, has_workspace=has_workspace, is_large=is_large)
+    )
 
 
 def _candidates(
-    kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
+    kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool, is_large: bool
 ) -> Iterator[Source]:
     if kernel.contraction is None:
         yield from elementwise4.candidates(kernel, facts)
@@ -56,6 +81,9 @@ def _candidates(
     if product is None:
         return
     yield from gemv.candidates(kernel, product, facts)
+    if is_large:
+        # The estimate of the first ones is good enough.
+        yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)
     tensor_cores = tensor_core.candidates(
         kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
     )

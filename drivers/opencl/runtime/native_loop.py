@@ -49,6 +49,17 @@ _LOOP = ctypes.CFUNCTYPE(
     ctypes.c_int64,  # Whether to finish.
     ctypes.c_void_p,  # Address of the error code.
 )
+_PIECES = ctypes.CFUNCTYPE(
+    ctypes.c_int32,  # The error code.
+    ctypes.c_void_p,  # The queue.
+    ctypes.c_void_p,  # The buffer.
+    ctypes.c_int64,  # Offset in the buffer.
+    ctypes.c_void_p,  # The pinned memory.
+    ctypes.c_void_p,  # The other memory of the host.
+    ctypes.c_int64,  # Bytes in total.
+    ctypes.c_int64,  # Bytes of a piece.
+    ctypes.c_void_p,  # Address of the number of bytes that are taken, which all threads advance.
+)
 # Target, source, bytes.
 _COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 #: Bytes per copy instruction.
@@ -59,7 +70,7 @@ _FUNCTIONS = ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBu
 _lock = threading.Lock()
 hold_over_fork(_lock)
 #: Result of `_compile`, once it has run.
-_compiled: list[tuple[Any, Any, Any]] = []
+_compiled: list[tuple[Any, ...]] = []
 
 
 def native_loop() -> Any:
@@ -82,17 +93,31 @@ def native_copy() -> Any:
     return _functions()[1]
 
 
-def _functions() -> tuple[Any, Any, Any]:
+def native_pieces(*, to_device: bool) -> Any:
+    """Returns a native function that transfers pieces of an input or output until all are taken.
+
+    A piece goes through pinned memory. That of an input is enqueued as soon as it is copied, and
+    that of an output is copied as soon as it has arrived. Several threads may call it for the same
+    input or output: a thread that starts late takes fewer pieces.
+
+    Raises:
+        UnavailableDevice: see `native_loop`.
+    """
+    return _functions()[2 if to_device else 3]
+
+
+def _functions() -> tuple[Any, ...]:
     with _lock:
         if not _compiled:
             _compiled.append(_compile(_addresses()))
         return _compiled[0]
 
 
-def _compile(addresses: dict[str, int]) -> tuple[Any, Any, Any]:
+def _compile(addresses: dict[str, int]) -> tuple[Any, ...]:
     """Compiles the module.
 
-    Returns the loop, the copy function, and the engine that owns their code.
+    Returns the loop, the functions that copy, write pieces and read pieces, and the engine that
+    owns their code.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -104,6 +129,8 @@ def _compile(addresses: dict[str, int]) -> tuple[Any, Any, Any]:
     return (
         _LOOP(engine.get_function_address("run")),
         _COPY(engine.get_function_address("copy")),
+        _PIECES(engine.get_function_address("write_pieces")),
+        _PIECES(engine.get_function_address("read_pieces")),
         engine,
     )
 
@@ -238,11 +265,69 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
         result.add_incoming(value, block)
     builder.store(result, code)
     builder.ret(count)
-    _add_copy(module)
+    copy = _add_copy(module)
+    for to_device in (True, False):
+        _add_pieces(module, addresses, copy, to_device=to_device)
     return module
 
 
-def _add_copy(module: ir.Module) -> None:
+def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function, *, to_device: bool) -> None:
+    """Adds the function `write_pieces` or `read_pieces`.
+
+    while (at := fetch_and_add(taken, piece)) < size:
+        length = min(piece, size - at)
+        if to_device: copy(pinned + at, host + at, length)
+        code = enqueue(queue, buffer, blocking=not to_device, offset + at, length, pinned + at)
+        if code: return code
+        if to_device: clFlush(queue)
+        else: copy(host + at, pinned + at, length)
+    return SUCCESS
+    """
+    i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(i32, [pointer, pointer, i64, pointer, pointer, i64, i64, i64.as_pointer()])
+    function = ir.Function(module, kind, name="write_pieces" if to_device else "read_pieces")
+    queue, buffer, offset, pinned, host, size, piece, taken = function.args
+    entry, test, body, after, failed, done = (
+        function.append_basic_block(name) for name in ("entry", "test", "body", "after", "failed", "done")
+    )
+
+    def called(name: str, values: Sequence[ir.Value]) -> ir.Value:
+        kind = ir.FunctionType(i32, [value.type for value in values]).as_pointer()
+        return builder.call(builder.inttoptr(i64(addresses[name]), kind), values)
+
+    builder = ir.IRBuilder(entry)
+    builder.branch(test)
+
+    builder.position_at_end(test)
+    at = builder.atomic_rmw("add", taken, piece, "seq_cst")
+    builder.cbranch(builder.icmp_signed("<", at, size), body, done)
+
+    builder.position_at_end(body)
+    rest = builder.sub(size, at)
+    length = builder.select(builder.icmp_signed("<", rest, piece), rest, piece)
+    places = [builder.gep(each, [at]) for each in (pinned, host)]
+    if to_device:
+        builder.call(copy, [*places, length])
+    name = "clEnqueueWriteBuffer" if to_device else "clEnqueueReadBuffer"
+    null = pointer(None)
+    transfer = [i32(int(not to_device)), builder.add(offset, at), length, places[0], i32(0), null, null]
+    code = called(name, [queue, buffer, *transfer])
+    builder.cbranch(builder.icmp_signed("==", code, i32(SUCCESS)), after, failed)
+
+    builder.position_at_end(after)
+    if to_device:
+        called("clFlush", [queue])
+    else:
+        builder.call(copy, [*reversed(places), length])
+    builder.branch(test)
+
+    builder.position_at_end(failed)
+    builder.ret(code)
+    builder.position_at_end(done)
+    builder.ret(i32(SUCCESS))
+
+
+def _add_copy(module: ir.Module) -> ir.Function:
     """Adds the function `copy`: whole vectors first, then single bytes."""
     i64, byte = ir.IntType(64), ir.IntType(8)
     pointer, vector = byte.as_pointer(), ir.VectorType(byte, _COPIED_BYTES)
@@ -268,3 +353,4 @@ def _add_copy(module: ir.Module) -> None:
         builder.position_at_end(after)
         before, start = after, whole
     builder.ret_void()
+    return function

@@ -8,7 +8,7 @@ creates a new one on every access.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from neurald.drivers.opencl.codegen.program_text import KernelTexts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.program_cache import source_key
+from neurald.drivers.opencl.platform.retargeting import is_retargeted, retargeted
 from neurald.hal.errors import OpFailed
 from neurald.hal.process.fork import keep_in_children
 
@@ -64,13 +65,11 @@ class BuiltProgram:
             OpFailed: compilation failed; the message has the relevant lines of the log.
             Error: the device failed.
         """
-        import pyopencl as cl
-
         options = (*device.facts.build_options, *options)
         key = source_key(source, options)
         built = device.programs.find(key)
         if built is None:
-            built = _built(device, cl.Program(device.context, source), options)
+            built = _built_from(device, source, options)
             device.programs.add([key], built)
         return cls(device, built)
 
@@ -86,18 +85,18 @@ class BuiltProgram:
             OpFailed: compilation failed; the message has the relevant lines of the log.
             Error: the device failed.
         """
-        import pyopencl as cl
-
-        options = device.facts.build_options
-        keys = {name: source_key(text, options) for name, text in kernels.alone().items()}
-        found = {name: device.programs.find(key) for name, key in keys.items()}
-        known = {name: program for name, program in found.items() if program is not None}
-        missing = keys.keys() - known.keys()
+        known = _built_kernels(device, kernels)
+        missing = kernels.alone().keys() - known.keys()
         if known and not missing:
             return cls(device, next(iter(known.values())), known)
-        built = _built(device, cl.Program(device.context, kernels.together(missing)), options)
-        device.programs.add([keys[name] for name in missing], built)
-        return cls(device, built, known)
+        built = cls(device, _built_from(device, kernels.together(missing), device.facts.build_options), known)
+        built.share(kernels, missing)
+        return built
+
+    def share(self, kernels: KernelTexts, names: Collection[str]) -> None:
+        """Makes kernels of this program available to `of_kernels` for the same texts."""
+        texts, options = kernels.alone(), self._device.facts.build_options
+        self._device.programs.add([source_key(texts[name], options) for name in names], self._program)
 
     @classmethod
     def from_binary(cls, device: DeviceContext, binary: bytes, options: Sequence[str] = ()) -> Self:
@@ -109,8 +108,6 @@ class BuiltProgram:
             OpFailed: the binary is damaged, of another device or driver, or refused by the runtime.
             Error: the device failed.
         """
-        import pyopencl as cl
-
         content = binary[_CHECKSUM_BYTES:]
         if not content or _checksum(device, content) != binary[:_CHECKSUM_BYTES]:
             raise OpFailed(
@@ -119,9 +116,7 @@ class BuiltProgram:
         programs: list[cl.Program] = []
         others: dict[str, cl.Program] = {}
         for names, code in msgspec.msgpack.decode(content, type=list[tuple[list[str], bytes]]):
-            with device.state.guard("loading a binary"):
-                program = cl.Program(device.context, [device.facts.handle], [code])
-            programs.append(_built(device, program, options))
+            programs.append(_loaded(device, code, options))
             others.update(dict.fromkeys(names, programs[-1]))
         return cls(device, programs[0], others)
 
@@ -170,6 +165,34 @@ class BuiltProgram:
             return kernel.get_work_group_info(
                 cl.kernel_work_group_info.WORK_GROUP_SIZE, self._device.facts.handle
             )
+
+
+def missing_kernels(device: DeviceContext, kernels: KernelTexts) -> set[str]:
+    """Returns the names of the kernels that the device has not built for other steps."""
+    return kernels.alone().keys() - _built_kernels(device, kernels).keys()
+
+
+def _built_kernels(device: DeviceContext, kernels: KernelTexts) -> dict[str, cl.Program]:
+    options = device.facts.build_options
+    found = {name: device.programs.find(source_key(text, options)) for name, text in kernels.alone().items()}
+    return {name: program for name, program in found.items() if program is not None}
+
+
+def _built_from(device: DeviceContext, source: str, options: Sequence[str]) -> cl.Program:
+    import pyopencl as cl
+
+    built = _built(device, cl.Program(device.context, source), options)
+    if is_retargeted(source):
+        built = _loaded(device, retargeted(_code_of(device, built)), options)
+    return built
+
+
+def _loaded(device: DeviceContext, code: bytes, options: Sequence[str]) -> cl.Program:
+    import pyopencl as cl
+
+    with device.state.guard("loading a binary"):
+        program = cl.Program(device.context, [device.facts.handle], [code])
+    return _built(device, program, options)
 
 
 def _built(device: DeviceContext, program: cl.Program, options: Sequence[str]) -> cl.Program:

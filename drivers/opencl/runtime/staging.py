@@ -5,8 +5,8 @@ inputs and outputs pass through a pinned area that is mapped once. Large ones wo
 memory again, and CPU devices would only copy twice: these are transferred directly.
 
 Several threads copy large inputs and outputs, since one copies slower than devices transfer. They
-are transferred in pieces: those of an input as soon as they are copied, and those of an output are
-copied as soon as they have arrived.
+do so in pieces and without the interpreter: those of an input are transferred as soon as they are
+copied, and those of an output are copied as soon as they have arrived.
 
 The start-up time of a transfer exceeds that of copying some kilobytes, so outputs that lie near
 each other in a buffer and pass through the pinned area share one transfer, gaps included.
@@ -15,18 +15,20 @@ each other in a buffer and pass through the pinned area share one transfer, gaps
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import weakref
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer
-from neurald.drivers.opencl.runtime.native_loop import native_copy
+from neurald.drivers.opencl.platform.errors import SUCCESS
+from neurald.drivers.opencl.runtime.launcher import HostTransfer
+from neurald.drivers.opencl.runtime.native_loop import native_copy, native_pieces
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.process.workers import WorkerThreads
@@ -41,8 +43,8 @@ _ALIGNMENT_BYTES: Final = 256
 _MAX_GAP_BYTES: Final = 2048
 #: Inputs and outputs of at least this size are copied by several threads, in pieces.
 _LARGE_BYTES: Final = 2 << 20
-_PIECE_BYTES: Final = 1 << 20
-_MAX_COPIERS: Final = 4
+_PIECE_BYTES: Final = 256 << 10
+_MAX_COPIERS: Final = 8
 #: How long copying threads wait for work, and the interpreter at most for the last one of them.
 _COPIERS_IDLE_S: Final = 0.25
 
@@ -62,13 +64,13 @@ class _StagedPort:
     Attributes:
         slot: the address of the slot; 0 if the transfer is direct.
         host: the host address while an execution uses it; otherwise 0.
-        pieces: the commands that transfer the pieces of a large input or output.
+        is_large: whether it is transferred in pieces.
     """
 
-    __slots__ = ("host", "pieces", "size_bytes", "slot", "transfer")
+    __slots__ = ("host", "is_large", "size_bytes", "slot", "transfer")
 
     def __init__(self, size_bytes: int, transfer: HostTransfer, slot: int) -> None:
-        self.pieces: tuple[CommandList, ...] = ()
+        self.is_large = False
         self.size_bytes = size_bytes
         self.transfer = transfer
         self.slot = slot
@@ -104,6 +106,7 @@ class Staging:
         self._device = device
         self._queue = queue
         self._copy = native_copy()
+        self._max_copiers = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
         self._copiers: WorkerThreads | None = None
         self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
         self._reservation: Reservation | None = None
@@ -124,15 +127,13 @@ class Staging:
                 area = self._pinned(used)
         self._inputs, writes = _staged_ports(inputs, ways[0], slots[0], area, to_device=True)
         for port in self._inputs:
-            if port.slot and port.size_bytes >= _LARGE_BYTES:
-                port.pieces = self._pieces_of(port)
+            port.is_large = bool(port.slot) and port.size_bytes >= _LARGE_BYTES
         self._outputs, reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
         for port in self._outputs:
             # Large outputs have a transfer of their own, unless another one is near.
             is_alone = port.transfer.size_bytes == port.size_bytes
-            if port.slot and port.size_bytes >= _LARGE_BYTES and is_alone:
-                port.pieces = self._pieces_of(port)
-        in_pieces = {port.transfer for port in (*self._inputs, *self._outputs) if port.pieces}
+            port.is_large = bool(port.slot) and port.size_bytes >= _LARGE_BYTES and is_alone
+        in_pieces = {port.transfer for port in (*self._inputs, *self._outputs) if port.is_large}
         self.writes, self.reads = (
             tuple(each for each in transfers if each not in in_pieces) for transfers in (writes, reads)
         )
@@ -140,14 +141,8 @@ class Staging:
     def set_input(self, index: int, address: int) -> None:
         """Sets the address of an input. Its bytes must not change before `complete`."""
         port = self._inputs[index]
-        if port.pieces:
-            copied = self._copied_pieces(port.slot, address, port.size_bytes)
-            try:
-                for future, commands in zip(copied, port.pieces, strict=True):
-                    future.result()
-                    commands.run(self._queue, finish=False)
-            finally:
-                wait(copied)
+        if port.is_large:
+            self._transfer_pieces(port, address)
         elif port.slot:
             self._copy(port.slot, address, port.size_bytes)
         else:
@@ -164,58 +159,37 @@ class Staging:
     def complete(self) -> None:
         """Completes the outputs after the queue has finished, and drops the addresses."""
         for port in self._outputs:
-            if port.host and port.pieces:
-                self._read_pieces(port)
+            if port.host and port.is_large:
+                self._transfer_pieces(port, port.host)
             elif port.host:
                 self._copy(port.host, port.slot, port.size_bytes)
         self.forget()
 
-    def _read_pieces(self, port: _StagedPort) -> None:
-        """Reads an output in pieces, each of which is copied while the next ones are transferred."""
-        import pyopencl as cl
-
-        arrived = []
-        with self._device.state.guard("reading a buffer"):
-            for commands in port.pieces:
-                commands.run(self._queue, finish=False)
-                arrived.append(cl.enqueue_marker(self._queue))
-            self._queue.flush()
-        copied: list[Future[None]] = []
+    def _transfer_pieces(self, port: _StagedPort, host: int) -> None:
+        """Transfers a large input or output; the transfers of an input may be under way afterwards."""
+        transfer = port.transfer
+        function = native_pieces(to_device=transfer.to_device)
+        count = min(self._max_copiers, -(-port.size_bytes // _PIECE_BYTES))
+        taken = ctypes.c_int64(0)
+        place = transfer.buffer.int_ptr, transfer.offset_bytes, port.slot, host, port.size_bytes
+        call = self._queue.int_ptr, *place, _PIECE_BYTES, ctypes.addressof(taken)
+        self._device.state.check()
+        threads = self._threads()
+        futures = [threads.submit(function, *call) for _ in range(count - 1)]
         try:
-            for event, (start, size_bytes) in zip(arrived, _pieces(port.size_bytes), strict=True):
-                with self._device.state.guard("reading a buffer", after_launch=True):
-                    event.wait()
-                copied.append(
-                    self._threads().submit(self._copy, port.host + start, port.slot + start, size_bytes)
-                )
+            codes = [function(*call)]
         finally:
-            wait(copied)
-
-    def _pieces_of(self, port: _StagedPort) -> tuple[CommandList, ...]:
-        """Returns the commands that transfer the pieces of an input or output."""
-        found = []
-        for start, size_bytes in _pieces(port.size_bytes):
-            transfer = HostTransfer(
-                port.transfer.buffer,
-                size_bytes,
-                offset_bytes=port.transfer.offset_bytes + start,
-                to_device=port.transfer.to_device,
-            )
-            transfer.address = port.slot + start
-            found.append(CommandList(self._device, [transfer]))
-        return tuple(found)
-
-    def _copied_pieces(self, target: int, source: int, size_bytes: int) -> list[Future[None]]:
-        """Copies memory with several threads; returns when each piece is copied, in order."""
-        copiers = self._threads()
-        return [
-            copiers.submit(self._copy, target + start, source + start, length)
-            for start, length in _pieces(size_bytes)
-        ]
+            wait(futures)
+        codes += [future.result() for future in futures]
+        what = "writing to a buffer" if transfer.to_device else "reading a buffer"
+        for code in codes:
+            if code != SUCCESS:
+                raise self._device.state.error(code, what, after_launch=True)
 
     def _threads(self) -> WorkerThreads:
         if self._copiers is None:
-            count = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
+            # The calling thread copies, too.
+            count = max(1, self._max_copiers - 1)
             self._copiers = WorkerThreads(count, "neurald copies", idle_s=_COPIERS_IDLE_S)
             # The threads would outlive an object that is not closed.
             weakref.finalize(self, self._copiers.shutdown, wait=False)
@@ -273,12 +247,6 @@ class Staging:
             )
         self._area = (buffer, area.base)
         return int(np.asarray(area).ctypes.data)
-
-
-def _pieces(size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yields the start and the length of each piece of a large input or output."""
-    for start in range(0, size_bytes, _PIECE_BYTES):
-        yield start, min(_PIECE_BYTES, size_bytes - start)
 
 
 def _single(ranges: Sequence[BufferRange]) -> list[list[int]]:

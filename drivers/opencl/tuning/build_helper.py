@@ -12,19 +12,21 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
 import neurald
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.runtime.program import BuiltProgram, missing_kernels
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.shard_queue import Shard, ShardQueue
-from neurald.drivers.opencl.tuning.sharding import work_bytes
+from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
 from neurald.drivers.opencl.tuning.trials import trials_of
 from neurald.hal.errors import OpFailed
 
@@ -35,7 +37,7 @@ _WORKER = Path(__file__).with_name("program_worker.py")
 _MAX_PROCESSES = 8
 #: Bytes of functions in a program that justify a process: building them takes longer than starting
 #: the process and opening the device.
-_MIN_WORK_BYTES = 100_000
+_MIN_WORK_BYTES = 60_000
 #: Device memory reserved for the context of each process.
 _CONTEXT_BYTES = 1 << 30
 #: Time limits for building a program and for measuring kernels; a process that exceeds them is
@@ -174,6 +176,34 @@ def build_in_helper(device: DeviceContext, text: str) -> Iterator[Callable[[], B
         process.kill()
         thread.join()
         process.close()
+
+
+def build_kernels(device: DeviceContext, kernels: KernelTexts) -> BuiltProgram:
+    """Builds the kernels of a step that are not built yet, in several processes if there are many.
+
+    Raises:
+        OpFailed: compilation failed.
+        Error: the device failed.
+    """
+    missing = missing_kernels(device, kernels)
+    names: dict[Source, list[str]] = {}
+    for source, bases in kernels.uses:
+        name = kernel_name(source, bases)
+        if name in missing:
+            names.setdefault(source, []).append(name)
+    work = work_bytes(source.text for source in names)
+    part_bytes = max(_MIN_WORK_BYTES, -(-work // process_count(device.facts)))
+    parts = [
+        {name for source in part for name in names[source]} for part in shards_of(list(names), part_bytes)
+    ]
+    if len(parts) > 1:
+        with ExitStack() as stack:
+            texts = [kernels.together(part) for part in parts]
+            others = [stack.enter_context(build_in_helper(device, text)) for text in texts[1:]]
+            BuiltProgram.from_source(device, texts[0]).share(kernels, parts[0])
+            for part, finish in zip(parts[1:], others, strict=True):
+                finish().share(kernels, part)
+    return BuiltProgram.of_kernels(device, kernels)
 
 
 def _fetch_binary(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:

@@ -24,11 +24,13 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
 )
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
-from neurald.drivers.opencl.tuning.build_helper import build_in_helper
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper, build_kernels
+from neurald.drivers.opencl.tuning.choices import SEPARATE, Choices, class_of, class_of_step
 from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.sharding import functions_of
 from neurald.drivers.settings import Settings
 from neurald.hal.accounting.account import charge
+from neurald.hal.errors import OpFailed
 from neurald.hal.model.types import Preference
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class Tuner:
         device: the device to measure on.
         tuning: the extent of measurements.
         require_wanted: called before each kernel; raises to abort the compilation.
+        choices: what is known, which is measured only if `tuning` is exhaustive; None for nothing.
     """
 
     def __init__(
@@ -97,8 +100,11 @@ class Tuner:
         device: DeviceContext,
         tuning: Tuning,
         require_wanted: Callable[[str], None] = lambda where: None,
+        choices: Choices | None = None,
     ) -> None:
         self._device = device
+        self._choices = Choices({}) if choices is None else choices
+        self._tries_all = tuning is Tuning.EXHAUSTIVE
         self._require_wanted = require_wanted
         self._functions = _MAX_FUNCTIONS[tuning]
         self._limit = self._functions * _MAX_USES[tuning]
@@ -114,13 +120,82 @@ class Tuner:
         is used if it is faster than its kernels' other sources, or, without measurements, if that
         is likely: then the last kernel has the chain's source, and the others have None.
         """
-        tried = [self._to_try(sources) for sources in kernels]
-        chained = [self._to_try(chain.sources) for chain in chains]
+        is_resident = self._is_resident and not any(sources[0].is_retargeted for sources in kernels)
+        known = [self._known(sources, is_resident=is_resident) for sources in kernels]
+        tried = [
+            self._to_try(sources, is_resident=is_resident) if source is None else (source,)
+            for sources, source in zip(kernels, known, strict=True)
+        ]
+        decided, open_chains = self._decided(chains, is_resident=is_resident)
+        chained = [self._to_try(chain.sources, is_resident=is_resident) for chain in open_chains]
+        times = self._measured(tried, open_chains, chained, is_resident=is_resident)
+        if times is None:
+            chosen: list[Source | None] = [sources[0] for sources in tried]
+            for chain, sources in zip(open_chains, chained, strict=True):
+                if chain.is_likely:
+                    _use_chain(chosen, chain, sources[0])
+        else:
+            chosen, taken = _fastest(tried, open_chains, chained, times)
+            self._record(kernels, tried, times, is_resident=is_resident)
+            for chain in open_chains:
+                self._choices.record(
+                    class_of(chain.sources, is_resident=is_resident, count=len(chain.members)),
+                    taken.get(chain.members, SEPARATE),
+                )
+        for chain, source in decided:
+            _use_chain(chosen, chain, source)
+        return chosen
+
+    def _known(self, sources: Sequence[Source], *, is_resident: bool) -> Source | None:
+        """Returns the known choice for a kernel; None if there is none, or if all are to be tried."""
+        if self._tries_all:
+            return None
+        return self._choices.source(class_of(sources, is_resident=is_resident), sources)
+
+    def _decided(
+        self, chains: Sequence[KernelChain], *, is_resident: bool
+    ) -> tuple[list[tuple[KernelChain, Source]], list[KernelChain]]:
+        """Returns the chains that are known to be used with their sources, and the undecided ones."""
+        used: list[tuple[KernelChain, Source]] = []
+        others: list[KernelChain] = []
+        for chain in chains:
+            key = class_of(chain.sources, is_resident=is_resident, count=len(chain.members))
+            source = None if self._tries_all else self._choices.source(key, chain.sources)
+            if source is not None:
+                if not any(set(chain.members) & set(other.members) for other, _ in used):
+                    used.append((chain, source))
+            elif self._tries_all or self._choices.label(key) != SEPARATE:
+                others.append(chain)
+        taken = {position for chain, _ in used for position in chain.members}
+        return used, [chain for chain in others if not taken & set(chain.members)]
+
+    def _record(
+        self,
+        kernels: Sequence[Sequence[Source]],
+        tried: Sequence[Sequence[Source]],
+        times: Mapping[str, float],
+        *,
+        is_resident: bool,
+    ) -> None:
+        for sources, measured in zip(kernels, tried, strict=True):
+            best = min(measured, key=lambda source: times.get(source.name, math.inf))
+            if len(measured) > 1 and best.name in times:
+                self._choices.record(class_of(sources, is_resident=is_resident), best.label)
+
+    def _measured(
+        self,
+        tried: Sequence[Sequence[Source]],
+        chains: Sequence[KernelChain],
+        chained: Sequence[Sequence[Source]],
+        *,
+        is_resident: bool,
+    ) -> dict[str, float] | None:
+        """Returns the times of sources by name; None if nothing is to be measured."""
         members = {position for chain in chains for position in chain.members}
         launched = {
             number
             for number, sources in enumerate(tried)
-            if not self._is_resident or is_launched(sources, self._device.facts)
+            if not is_resident or is_launched(sources, self._device.facts)
         }
         if launched & members:
             # The times of a chain and of its members are compared.
@@ -140,18 +215,12 @@ class Tuner:
             }
             for is_separate in (False, True)
         )
-        is_measured = self._limit > 1 and bool(resident or separate)
-        if not is_measured:
-            first: list[Source | None] = [sources[0] for sources in tried]
-            for chain, sources in zip(chains, chained, strict=True):
-                if chain.is_likely:
-                    _use_chain(first, chain, sources[0])
-            return first
-        times = {
-            **self._times_ns(resident, is_resident=self._is_resident),
+        if self._limit == 1 or not (resident or separate):
+            return None
+        return {
+            **self._times_ns(resident, is_resident=is_resident),
             **self._times_ns(separate, is_resident=False),
         }
-        return _fastest(tried, chains, chained, times)
 
     def _times_ns(self, measured: Mapping[str, Source], *, is_resident: bool) -> dict[str, float]:
         """Measures sources; returns their times by name, infinite for those that cannot run."""
@@ -170,10 +239,10 @@ class Tuner:
         )
         return {name: found.get(source.name, math.inf) for name, source in measured_as.items()}
 
-    def _to_try(self, sources: Sequence[Source]) -> tuple[Source, ...]:
+    def _to_try(self, sources: Sequence[Source], *, is_resident: bool) -> tuple[Source, ...]:
         """Returns the candidates to try.
 
-        If the device supports persistent kernels, these are the candidates that can be a phase,
+        If the step may become a persistent kernel, these are the candidates that can be a phase,
         unless there are none.
         """
         self._require_wanted("before candidates for a kernel were made")
@@ -182,7 +251,7 @@ class Tuner:
         functions: set[tuple[str, ...]] = set()
         for source in sources:
             is_phase = not source.has_barriers or source.local_size == ITEMS
-            if is_phase or not self._is_resident:
+            if is_phase or not is_resident:
                 found.append(source)
                 functions.add(functions_of(source))
             else:
@@ -207,14 +276,18 @@ def _fastest(
     chains: Sequence[KernelChain],
     chained: Sequence[Sequence[Source]],
     times: Mapping[str, float],
-) -> list[Source | None]:
-    """Implements `Tuner.choose` for known times."""
+) -> tuple[list[Source | None], dict[tuple[int, ...], str]]:
+    """Implements `Tuner.choose` for known times.
+
+    Returns the sources, and the labels of the used chains by their members.
+    """
 
     def time_ns(source: Source) -> float:
         return times.get(source.name, math.inf)
 
     chosen: list[Source | None] = [min(sources, key=time_ns) for sources in tried]
     taken: list[frozenset[int]] = []
+    labels: dict[tuple[int, ...], str] = {}
     for chain, sources in zip(chains, chained, strict=True):
         members = frozenset(chain.members)
         if any(members & other and not other <= members for other in taken):
@@ -225,7 +298,9 @@ def _fastest(
         if time_ns(source) < sum(map(time_ns, apart)):
             _use_chain(chosen, chain, source)
             taken.append(members)
-    return chosen
+            labels = {other: label for other, label in labels.items() if not members >= set(other)}
+            labels[chain.members] = source.label
+    return chosen, labels
 
 
 def _use_chain(chosen: list[Source | None], chain: KernelChain, source: Source) -> None:
@@ -236,42 +311,60 @@ def _use_chain(chosen: list[Source | None], chain: KernelChain, source: Source) 
     chosen[last] = source
 
 
-def select_faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, BuiltProgram]:
+def select_faster(
+    device: DeviceContext, compiled: Compiled, choices: Choices
+) -> tuple[Executable, BuiltProgram]:
     """Returns the faster of the executable as it is and with a persistent kernel, and its program.
 
     Args:
         device: the device to measure on.
         compiled: a result with a persistent call.
+        choices: what is known, which is not measured.
 
     Raises:
         Error: the device failed.
     """
     single = compiled.executable
     assert compiled.persistent is not None  # noqa: S101 - callers ask
+    key = class_of_step(single.calls)
+    known = choices.label(key)
+    if known == SEPARATE:
+        return single, build_kernels(device, compiled.kernels)
     charge(single.constants_bytes, "constants of a step to be measured")
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent
-    with build_in_helper(device, single.text) as finish:
+    ways: dict[str, tuple[Executable, BuiltProgram]] = {}
+    if known is None:
+        with build_in_helper(device, single.text) as finish:
+            combined = BuiltProgram.from_source(device, compiled.persistent_text)
+            ways[SEPARATE] = single, finish()
+    else:
         combined = BuiltProgram.from_source(device, compiled.persistent_text)
-        alone = finish()
     trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
     most = resident_groups(device.facts, lambda count: trial.are_resident(call, count))
     trial.close()
-    ways = [(single, alone)]
     for groups in range(device.facts.compute_units, most + 1, device.facts.compute_units):
         persistent = msgspec.structs.replace(call, groups=groups)
-        ways.append((msgspec.structs.replace(single, persistent=persistent), combined))
-    times = [_step_ns(device, executable, program, constants) for executable, program in ways]
-    for (executable, _), time_ns in zip(ways, times, strict=True):
-        one = executable.persistent
+        ways[str(groups)] = msgspec.structs.replace(single, persistent=persistent), combined
+    if known in ways:
+        return ways[known]
+    if known is not None:
+        raise OpFailed(f"{known} work-groups are not resident together; at most {most} are")
+    times = {
+        label: _step_ns(device, executable, program, constants)
+        for label, (executable, program) in ways.items()
+    }
+    for label, time_ns in times.items():
         what = (
             f"{len(single.calls)} kernels"
-            if one is None
-            else f"one persistent kernel of {one.groups} work-groups"
+            if label == SEPARATE
+            else f"one persistent kernel of {label} work-groups"
         )
         _LOG.info("%s: %.1f us", what, time_ns / 1e3)
-    return ways[times.index(min(times))]
+    best = min(times, key=lambda label: times[label])
+    choices.record(key, best)
+    return ways[best]
 
 
 def _step_ns(

@@ -10,12 +10,12 @@ import numpy as np
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
+from neurald.hal.execution.output_comparison import describe_difference
 from neurald.hal.memory.pool import Memory, align
 from neurald.hal.model.types import Argument, Model, Request, byte_size, stored_array
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 from neurald.service.conformance.cases.case import Case
-from neurald.service.conformance.cases.comparison import describe_difference
 from neurald.service.conformance.cases.guard_bytes import (
     GUARD_BYTES,
     ConstantMemory,

@@ -92,8 +92,7 @@ class ModelInstance:
     @property
     def is_ready(self) -> bool:
         """True if a run can begin now, or when another one has ended."""
-        worker = self._worker
-        return worker is not None and not worker.has_ended and worker.health.is_ready
+        return self._worker is not None and self._worker.is_ready
 
     @property
     def has_idle_lane(self) -> bool:
@@ -322,7 +321,7 @@ class ModelInstance:
 
     def _health_changed(self) -> None:
         if self._worker is not None:
-            self.reason = self._worker.health.reason
+            self.reason = self._worker.reason
             self._changed()
 
     def _lane_closed(self, lane: ServedLane) -> None:

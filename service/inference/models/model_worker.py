@@ -30,8 +30,10 @@ from neurald.service.inference.worker.orders import (
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.sandbox.mode import SandboxMode
 
-#: How often a worker is asked whether it is well, and how long it may be silent.
-_PING_S: Final = 0.1
+#: How often a worker is asked whether it is well.
+_PING_S: Final = 0.05
+#: A worker that has not answered for so long is not ready, and one that is silent for longer is ended.
+_HANGS_S: Final = 0.15
 _SILENT_S: Final = 3.0
 
 
@@ -70,7 +72,10 @@ class ModelWorker:
         self.on_end: Callable[[], None] = lambda: None
         self._loaded: asyncio.Future[ModelDescription] | None = None
         self._lanes = 0
+        #: When it was last heard of, and since when an answer is due; None if none is.
         self._heard_s = 0.0
+        self._asked_s: float | None = None
+        self._is_hanging = False
         self._ping: asyncio.TimerHandle | None = None
         self._control, theirs = socket_end.pair()
         self._control.setblocking(False)
@@ -100,6 +105,16 @@ class ModelWorker:
     def pid(self) -> int:
         """The id of the process."""
         return self._process.pid
+
+    @property
+    def is_ready(self) -> bool:
+        """True if its model can be run now."""
+        return not self.has_ended and self.health.is_ready and not self._is_hanging
+
+    @property
+    def reason(self) -> str:
+        """Why its model cannot be run now."""
+        return "its worker does not answer" if self._is_hanging else self.health.reason
 
     @property
     def has_ended(self) -> bool:
@@ -168,12 +183,23 @@ class ModelWorker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
+    def end(self) -> None:
+        """Ends the process, and waits until it has ended."""
+        self.kill()
+        self._process.wait()
+
     def _send_ping(self) -> None:
         if self.has_ended:
             return
-        if self._loop.time() - self._heard_s > _SILENT_S:
+        now_s = self._loop.time()
+        if self._asked_s is None:
+            self._asked_s = now_s
+        elif now_s - self._heard_s > _SILENT_S and now_s - self._asked_s > _HANGS_S:
             self.kill()
             return
+        elif now_s - self._asked_s > _HANGS_S and not self._is_hanging:
+            self._is_hanging = True
+            self.on_health()
         with contextlib.suppress(OSError):
             socket_end.send(self._control, encode(Ping()))
         self._ping = self._loop.call_later(_PING_S, self._send_ping)
@@ -195,10 +221,10 @@ class ModelWorker:
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-        self._heard_s = self._loop.time()
+        self._heard_s, self._asked_s = self._loop.time(), None
         if isinstance(report, ModelHealth):
-            if report != self.health:
-                self.health = report
+            if report != self.health or self._is_hanging:
+                self.health, self._is_hanging = report, False
                 self.on_health()
             return
         if self._loaded is None or self._loaded.done():

@@ -20,12 +20,15 @@ from neurald.service.inference.repository.model_config import (
     settings_of,
     versions_to_serve,
 )
+from neurald.service.manager.state import ModelStatus
 
 logger = logging.getLogger(__name__)
 
 READY: Final = "READY"
 UNAVAILABLE: Final = "UNAVAILABLE"
 LOADING: Final = "LOADING"
+#: The reason why a model that a client has unloaded is not there.
+_UNLOADED: Final = "unloaded"
 #: How many models are loaded at the same time.
 _LOADS: Final = 2
 
@@ -105,6 +108,24 @@ class Registry:
     def served(self) -> list[ServedVersion]:
         """Returns all versions that are served."""
         return [found for versions in self._models.values() for _, found in sorted(versions.items())]
+
+    def statuses(self) -> tuple[ModelStatus, ...]:
+        """Describes for operators the versions that are served, and models that could not be loaded."""
+        found: list[ModelStatus] = []
+        for each in self.served():
+            status = each.status()
+            failure = self._failures.get(each.name)
+            if failure is not None and not status.reason:
+                status = msgspec.structs.replace(
+                    status, reason=f"{failure}; what was loaded before is served"
+                )
+            found.append(status)
+        found += (
+            ModelStatus(name=name, version="", is_ready=False, reason=failure)
+            for name, failure in sorted(self._failures.items())
+            if name not in self._models and failure != _UNLOADED
+        )
+        return tuple(found)
 
     @property
     def is_ready(self) -> bool:
@@ -195,7 +216,7 @@ class Registry:
             versions = self._models.pop(name, {})
             self._sources.pop(name, None)
             self._demanded.discard(name)
-            self._failures[name] = "unloaded"
+            self._failures[name] = _UNLOADED
             await asyncio.gather(*(each.close() for each in versions.values()))
 
     async def close(self, drain_s: float) -> None:

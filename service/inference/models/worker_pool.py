@@ -49,4 +49,4 @@ class WorkerPool:
         if self._starting is not None:
             self._starting.cancel()
         if self._spare is not None:
-            self._spare.kill()
+            self._spare.end()

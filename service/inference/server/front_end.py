@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import ssl
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,7 @@ from neurald.service.inference.server.request_budget import RequestBudget
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.inference.server.shared_memory import SharedMemoryRegions
 from neurald.service.manager.state import ServiceStatus
+from neurald.service.sandbox.temporary_directory import remove_abandoned
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,8 @@ class FrontEnd:
         """
         settings = self._settings
         async with contextlib.AsyncExitStack() as cleanup:
+            # Workers are killed, and leave their temporary files.
+            cleanup.callback(remove_abandoned, Path(tempfile.gettempdir()))
             repository = Repository([Path(each) for each in settings.repositories])
             cleanup.callback(repository.close)
             workers = WorkerPool(settings.workers)
@@ -118,7 +122,7 @@ class FrontEnd:
                 process=os.getpid(),
                 addresses=dict(self._addresses),
                 is_ready=calls.is_ready,
-                models=tuple(each.status() for each in registry.served()),
+                models=registry.statuses(),
             )
             if status != last:
                 report(status)

@@ -1,34 +1,9 @@
 """The settings of the execution service."""
 
-from typing import Final
-
 import msgspec
 
 from neurald.service.inference.models.model_worker import WorkerOptions
-
-#: Where Triton listens, and clients look.
-DEFAULT_GRPC: Final = "127.0.0.1:8001"
-DEFAULT_HTTP: Final = "127.0.0.1:8000"
-
-
-class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients may use.
-
-    Attributes:
-        message_bytes: the largest request.
-        total_bytes: of all requests that are there at once.
-        streams: concurrent calls of a connection over gRPC.
-        connections: over HTTP.
-        queue: requests that wait for one model.
-        load_s: seconds that loading a model may take.
-    """
-
-    message_bytes: int = 64 << 20
-    total_bytes: int = 1 << 30
-    streams: int = 128
-    connections: int = 1024
-    queue: int = 1024
-    load_s: float = 600.0
+from neurald.service.manager.service_configuration import ServiceLimits
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,5 +128,6 @@ class SupervisedFrontEnd:
             places = " and ".join(
                 f"{protocol.upper()} at {address}" for protocol, address in self._status.addresses.items()
             )
-            notice(f"serving {len(self._status.models)} models over {places}")
+            served = sum(each.is_ready for each in self._status.models)
+            notice(f"serving {served} models over {places}")
         self._was_ready = self._status.is_ready

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import neurald as nd
-from neurald.hal.errors import BadData, UnavailableDevice
+from neurald.hal.errors import BadData, Error, UnavailableDevice
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import kind_of
 from neurald.hal.model.types import DeviceType
@@ -51,6 +51,8 @@ class LoadedModel:
     """
 
     def __init__(self, descriptor: int, order: LoadOrder) -> None:
+        #: Why a driver takes no work, although its session exists; empty if it does.
+        self._hanging = ""
         content = _mapped(descriptor)
         model = nd.load_tflite(content, order.signature or None)
         singles = outputs_of(model)
@@ -89,7 +91,7 @@ class LoadedModel:
         return bool(self.compilation.recovery.fallbacks)
 
     def health(self) -> ModelHealth:
-        """Returns whether the model can be run now.
+        """Returns whether the model can be run now, as far as is known without a call of its drivers.
 
         A model for automatic devices can, as long as the CPU takes over from those that failed.
         """
@@ -99,7 +101,25 @@ class LoadedModel:
             device = step.device
             if device.is_remote and not getattr(device, "is_alive", True):
                 return ModelHealth(is_ready=False, reason=f"the driver of {device.name} is not running")
-        return ModelHealth(is_ready=True)
+        return ModelHealth(is_ready=not self._hanging, reason=self._hanging)
+
+    def examine(self, within_s: float) -> ModelHealth:
+        """Asks drivers whether they take work, and returns whether the model can be run now.
+
+        Args:
+            within_s: how long each driver has to answer.
+        """
+        hanging = ""
+        for device in {id(step.device): step.device for step in self.compilation.plan.steps}.values():
+            require_ready = getattr(device, "require_ready", None)
+            if require_ready is None or not getattr(device, "is_alive", True):
+                continue
+            try:
+                require_ready(within_s)
+            except Error as error:
+                hanging = f"the driver of {device.name} does not take work: {error}"
+        self._hanging = hanging
+        return self.health()
 
     def revive(self) -> None:
         """Connects to drivers that have died, as soon as they run again.

@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 #: How often the state of devices is examined.
 _HEALTH_S: Final = 0.05
+#: How long a driver has to answer when it is asked whether it takes work.
+_ANSWER_S: Final = 0.1
 _MAX_MESSAGE: Final = 4000
 #: How many callers a model has at once, each of which takes a thread.
 _MAX_LANES: Final = 256
@@ -127,9 +129,9 @@ class Worker:
             lane.end.close()
             return
         self._lanes[order.lane] = lane
-        lane.start()
         if not order.is_trusted:
             self._leavers.watch(lane)
+        lane.start()
 
     def _load(self, order: LoadOrder, descriptor: int) -> None:
         report: Report
@@ -161,7 +163,7 @@ class Worker:
         pause = threading.Event()
         was_ready = True
         while not pause.wait(_HEALTH_S):
-            health = self._model.health()
+            health = self._model.examine(_ANSWER_S)
             if health.is_ready != was_ready:
                 was_ready = health.is_ready
                 self._report(health)

@@ -70,7 +70,7 @@ def test_a_child_frees_nothing_of_opencl(opencl: DeviceContext) -> None:
 @pytest.mark.slow
 def test_a_child_falls_back_to_the_cpu(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     device = OpenClDevice(opencl.facts)
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], device))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (nd.devices()[0], device))
     builder = nd.CompilationBuilder(add_model(SHAPE))
     builder.set_caching(None)
     builder.set_partitioning(nd.Partitioning(overrides=(nd.pin("opencl", [0]),)))

@@ -51,7 +51,7 @@ def daemon() -> Iterator[Daemon]:
 def compilation(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> nd.Compilation:
     """An addition on the daemon's device; the CPU may take over."""
     device = nd.connect(daemon.address)
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], device))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (nd.devices()[0], device))
     compilation = nd.CompilationBuilder(add_model(SHAPE)).finish()
     assert compilation.plan.steps[0].device is device
     return compilation

@@ -191,7 +191,9 @@ def test_nothing_but_errors_leaves_the_api(
     wrong = []
     for case, fault in enumerate(fault for fault in faults() if str(fault) == part):
         device, directory = faulty(fault), tmp_path / str(case)
-        monkeypatch.setattr("neurald.runtime.compilation.devices", lambda device=device: (cpu, device))
+        monkeypatch.setattr(
+            "neurald.runtime.compilation_builder.devices", lambda device=device: (cpu, device)
+        )
 
         def compile_model(device: nd.Device = device, directory: Path = directory) -> nd.Compilation:
             builder = nd.CompilationBuilder(add_model(), [device] if is_explicit else None)

@@ -209,7 +209,7 @@ def test_an_execution_takes_them_before_it_starts(vendor: nd.Device) -> None:
 
 def test_they_need_exactly_one_device_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     vendor = create_all()
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), vendor))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu(), vendor))
     model = picture_model(vendor)
     for devices, count in ((None, "none is"), ([vendor, cpu()], "2 are")):
         builder = nd.CompilationBuilder(model, devices)

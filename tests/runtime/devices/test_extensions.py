@@ -421,7 +421,7 @@ def test_the_cpu_cannot_take_over_vendor_operations(monkeypatch: pytest.MonkeyPa
             raise OpFailed("out of order")
 
     failing = Failing(ALL)
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), failing))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu(), failing))
     builder = nd.CompilationBuilder(gray_model([failing]))
     builder.set_caching(None)
     words = rf"out of order; cpu cannot take over: operation \d {NAME}.*does not list"
@@ -432,7 +432,7 @@ def test_the_cpu_cannot_take_over_vendor_operations(monkeypatch: pytest.MonkeyPa
 def test_executions_do_not_fall_back_if_the_cpu_cannot_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
     with daemon_process("sample-all") as (process, address):
         device = nd.connect(address)
-        monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), device))
+        monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu(), device))
         compilation = nd.CompilationBuilder(gray_model([device])).finish()
         compilation.run(pixels(IMAGE))
         process.kill()

@@ -111,7 +111,7 @@ def test_a_child_process_cannot_connect(device: RemoteDevice, is_busy: bool) -> 
 
 @pytest.mark.slow
 def test_the_cpu_stands_in_in_children(device: RemoteDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], device))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (nd.devices()[0], device))
     compilation = nd.CompilationBuilder(add_model(SHAPE)).finish()
     assert compilation.plan.steps[0].device is device
     assert run(compilation, 1)

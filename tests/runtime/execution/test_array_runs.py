@@ -16,8 +16,8 @@ import neurald as nd
 from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.runtime.execution import variables_in_place
 from neurald.runtime.execution.array_runs import _CACHE_SIZE
+from neurald.runtime.execution.variables import variables_in_place
 
 pytestmark = pytest.mark.skipif(not python_table(), reason="this interpreter does not support functions")
 

@@ -255,7 +255,7 @@ def test_a_daemon_that_is_killed_and_comes_back(
         cleanup.enter_context(running_daemon(DRIVERS[other], places[other]))
         process, _ = cleanup.enter_context(daemon_process(DRIVERS[killed], places[killed]))
         devices = (cpu(), *(nd.connect(place) for place in places.values()))
-        monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: devices)
+        monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: devices)
         builder = nd.CompilationBuilder(model)
         builder.set_caching(tmp_path / "cache", bytes(32))
         compilation = builder.finish()

@@ -25,8 +25,8 @@ from neurald.hal.model.types import Dimensions, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.fence import Fence
-from neurald.runtime.execution import fallback as recovery
-from neurald.runtime.execution.fallback import RetryPolicy
+from neurald.runtime.execution.recovery import retry
+from neurald.runtime.execution.recovery.retry import RetryPolicy
 
 Code = nd.ResultCode
 
@@ -55,7 +55,7 @@ class AnsweringDevice(SampleDevice):
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes failed devices be retried at once."""
     for policy in ("DEAD_RETRY", "FAILING_RETRY"):
-        monkeypatch.setattr(recovery, policy, RetryPolicy(first_pause_s=0.0, max_pause_s=0.0))
+        monkeypatch.setattr(retry, policy, RetryPolicy(first_pause_s=0.0, max_pause_s=0.0))
 
 
 @pytest.fixture(params=["in process", "behind a socket"])
@@ -88,7 +88,7 @@ def compiled(
         chosen: list[nd.Device] | None = [reached]
         if request.param == "fallback":
             cpu = nd.devices()[0]
-            monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, reached))
+            monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu, reached))
             chosen = None
         builder = nd.CompilationBuilder(add_model(), chosen)
         builder.set_caching(None)
@@ -282,7 +282,7 @@ def test_a_device_is_not_blamed_for_what_no_device_could_run(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An index out of range fails on every device, so the device that failed stays in use."""
-    monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
+    monkeypatch.setattr(retry, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
     builder = nd.ModelBuilder()
     source, axis = (
         builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (3,)),
@@ -297,7 +297,7 @@ def test_a_device_is_not_blamed_for_what_no_device_could_run(
     builder.identify_inputs_and_outputs([source, indices], [result])
     device = FailingDevice()
     cpu = nd.devices()[0]
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu, device))
     compilation = nd.CompilationBuilder(builder.finish()).finish()
     asked, output = np.zeros(2, np.int32), np.zeros(2, np.float32)
     execution = nd.Execution(compilation, reusable=True)
@@ -315,11 +315,11 @@ def test_a_device_is_not_blamed_for_what_no_device_could_run(
 def test_a_device_is_not_blamed_for_what_a_failed_dependency_has_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
+    monkeypatch.setattr(retry, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
     first, second = FailingDevice("first"), FailingDevice("second")
     failing = nd.CompilationBuilder(add_model(), [first]).finish()
     cpu = nd.devices()[0]
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, second))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu, second))
     depending = nd.CompilationBuilder(add_model()).finish()
     first.error, second.error = OpFailed("the first"), OpFailed("garbage")
     before, _ = bound_execution(failing)
@@ -343,7 +343,7 @@ def test_a_missed_deadline_is_reported_if_the_application_set_it(
 ) -> None:
     device = FailingDevice()
     cpu = nd.devices()[0]
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu, device))
     compilation = nd.CompilationBuilder(add_model()).finish()
     device.error = MissedDeadlineTransient("late")
     execution, _ = bound_execution(compilation)

@@ -259,7 +259,7 @@ def test_errors_of_branches_name_the_graph() -> None:
 
 def test_errors_after_a_fallback_name_what_the_application_added(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = FailingDevice(error=DeadObject("it is gone"))
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), failing))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu(), failing))
     with pytest.raises(nd.Error, match=NAMED):
         nd.CompilationBuilder(gathering()).finish().run(*WRONG)
 

@@ -36,7 +36,7 @@ import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.types import Request
-from neurald.runtime.execution.executor import PlanExecutor, plan_executor
+from neurald.runtime.execution.program.executor import PlanExecutor, plan_executor
 from neurald.runtime.partitioning.groups import IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan.plan import CompoundBody, WhileStep
 from neurald.runtime.plan.planner import make_plan
@@ -249,7 +249,7 @@ def test_a_failing_step_after_a_loop_does_not_run_the_loop_again(monkeypatch: py
         FailingOnce("failing", nd.OperationType.TANH),
     )
     looping.failures = 1
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), looping, failing))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu(), looping, failing))
     compilation = nd.CompilationBuilder(model).finish()
     assert program(compilation) == ["While", "looping", "Goto", "looping", "Goto", "failing"]
     (output,) = compilation.run(floats(0), floats(0.01, 0.02))

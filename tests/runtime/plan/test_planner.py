@@ -17,7 +17,7 @@ from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.model.types import Model
 from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
-from neurald.runtime.plan.preparer import CacheOutcome
+from neurald.runtime.plan.prepared_step import CacheOutcome
 
 pytestmark = pytest.mark.quick
 
@@ -50,7 +50,7 @@ class Refusing(SampleDevice):
 def available(monkeypatch: pytest.MonkeyPatch) -> list[nd.Device]:
     """Returns the list of available devices, to which a test adds its own."""
     found = [cpu()]
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: tuple(found))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: tuple(found))
     return found
 
 

@@ -12,7 +12,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import DeadObject
-from neurald.runtime.execution.compound_executor import CompoundExecutor
+from neurald.runtime.execution.program.compound_executor import CompoundExecutor
 
 Op = nd.OperationType
 FLOAT = nd.OperandType.TENSOR_FLOAT32

@@ -8,7 +8,8 @@ from support.tflite.builder import TfliteModel
 from support.tflite.resources import assign, initialise, plus, read, variable
 
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
-from neurald.runtime.compilation import Compilation, CompilationBuilder
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 ONES = np.ones(2, np.float32)

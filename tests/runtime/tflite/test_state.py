@@ -20,7 +20,8 @@ from support.tflite.resources import (
 )
 
 from neurald.hal.errors import BadData
-from neurald.runtime.compilation import Compilation, CompilationBuilder
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 

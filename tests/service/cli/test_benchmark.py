@@ -12,7 +12,7 @@ import neurald as nd
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import DeadObject
 from neurald.runtime.compilation import Compilation
-from neurald.runtime.execution.profile import StepProfile
+from neurald.runtime.execution.measurement.profile import StepProfile
 from neurald.service.console.measurement import BoundExecution
 from neurald.service.demo.digits import MODEL
 
@@ -203,7 +203,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> FailingDevice:
     """A fast device that fails. The command uses it by default; the CPU device may take over."""
     device = FailingDevice()
     cpu = nd.devices()[0]
-    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu, device))
     return device
 
 
@@ -316,6 +316,19 @@ def test_what_is_required_does_not_hold() -> None:
     for wrong in ([], ["--compare", "a.json"], [MODEL, "--compare", "a.json", "--compare", "b.json"]):
         assert invoke("benchmark", *wrong).exit_code == 2
     assert "of clients" in invoke("benchmark", MODEL, "--clients", "x").stderr
+
+
+def test_runs_are_verified() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK, "--device", "reference", "--verify", "0.5")
+    (found,) = document["verification"]
+    assert 0 < found["verified"] <= found["runs"]
+    assert (
+        "were verified: all were right"
+        in invoke("benchmark", MODEL, *QUICK, "--device", "reference", "--verify", "1").stdout
+    )
+    assert invoke("benchmark", MODEL, *QUICK, "--require", "cpu").exit_code == 0
+    result = invoke("benchmark", MODEL, *QUICK, "--require", "gpu=1")
+    assert (result.exit_code, "1 % of the operations must run on gpu" in result.stderr) == (1, True)
 
 
 def test_other_runtimes_are_reported() -> None:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ import pytest
 from PIL import Image
 from support.daemon.command_line import error_of, invoke, invoke_json
 from support.sweeps import sweep
+from support.waiting import wait_until
 
 import neurald as nd
+from neurald.hal.crashes.wrong_results import WrongResults
 from neurald.service.demo.digits import MODEL, load_held_out_digits
 
 Kind = nd.OperandType
@@ -270,3 +273,49 @@ def test_strings_go_in_and_out(tmp_path: Path, use_model: Callable[[nd.Model], N
     with np.load(tmp_path / "out.npz") as archive:
         assert archive["twice"].tolist() == [b"a\0b", b"", b"\xc3\xa9"] * 2
     assert "strings" in invoke("run", "m.tflite").stdout
+
+
+class TestRequirements:
+    def test_what_ran_elsewhere_fails_with_the_reason(self) -> None:
+        assert invoke("run", MODEL, "--require", "cpu").exit_code == 0
+        assert invoke("run", MODEL, "--require", "cpu=50", "--require", "opencl=0").exit_code == 0
+        result = invoke("run", MODEL, "--require", "opencl=80")
+        assert result.exit_code == 1
+        assert "80 % of the operations must run on opencl" in result.stderr
+        assert "operation 0" in result.stderr
+
+    def test_other_forms_of_requirements_are_refused(self) -> None:
+        assert "DEVICE=PERCENT" in error_of("run", MODEL, "--require", "cpu=much")
+
+
+class TestVerification:
+    def test_right_results_pass(self) -> None:
+        document = invoke_json("run", MODEL, "--device", "reference", "--verify")
+        (found,) = document["verification"]
+        assert (found["runs"], found["verified"], found["is_wrong"]) == (1, 1, False)
+        assert invoke_json("run", MODEL, "--verify")["verification"] == []
+
+    def test_wrong_results_fail_and_are_shown_until_they_are_forgiven(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+        expected = invoke_json("run", MODEL)["outputs"]
+        lying = "support.devices.lying:create"
+        result = invoke("run", MODEL, "--device", lying, "--verify", "--json")
+        assert result.exit_code == 1
+        assert "it computed wrong values" in result.stderr
+        # The outputs are those of the CPU device.
+        assert json.loads(result.stdout)["outputs"] == expected
+        records = WrongResults.of_user()
+        assert records is not None
+        wait_until(lambda: len(records.entries()) == 1)
+        (entry,) = records.entries()
+        assert "TFLITE_FULLY_CONNECTED" in entry.pattern.text
+        assert "forgive lying" in error_of("run", MODEL, "--device", lying)
+        shown = invoke("status")
+        assert f"lying: {entry.pattern.digest} refused" in shown.stdout
+        assert "found among" in shown.stdout
+        forgiven = invoke("forgive", "lying")
+        assert (forgiven.exit_code, entry.pattern.digest in forgiven.stdout) == (0, True)
+        assert invoke("run", MODEL, "--device", lying).exit_code == 0
+        assert invoke("forgive", "lying").exit_code == 1

@@ -1,5 +1,7 @@
 import importlib.util
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from support.daemon.command_line import INTERRUPTED, invoke_json, start
 import neurald as nd
 from neurald.hal.errors import UnavailableDevice
 from neurald.service.demo.daemon import driver_daemon
-from neurald.service.demo.demo import draw
+from neurald.service.demo.demo import draw, run
 from neurald.service.demo.digits import DIGITS, MODEL, load_held_out_digits
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -94,13 +96,35 @@ def test_a_daemon_that_does_not_start_says_why() -> None:
 def test_both_ways_give_the_same_answers() -> None:
     document = invoke_json("demo")
     assert document["digits"] == 540
-    here, there = document["devices"]
+    here, there, *served = document["devices"]
     assert here["address"] is None
     assert there["address"].startswith("unix:///")
     assert here["accuracy"] == there["accuracy"] >= 0.97
-    for device in (here, there):
+    for device in served:
+        assert device["address"].startswith("grpc://127.0.0.1:")
+        assert device["accuracy"] == here["accuracy"]
+    for device in (here, there, *served):
         assert device["latency"]["runs"] >= 200
         assert device["latency"]["median_ms"] > 0
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, short_path: Path) -> None:
+    pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
+    monkeypatch.setenv("TMPDIR", str(short_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tritonclient.grpc", None)
+    found = run(quiet=True)
+    assert found.http is not None
+    assert (found.http.command, found.http.guess) == ("", 1)
+    assert len(found.results) == 2
+    (note,) = found.notes
+    assert "tritonclient" in note
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    found = run(quiet=True)
+    assert (found.http, len(found.results)) == (None, 2)
+    (note,) = found.notes
+    assert "neurald[serve]" in note
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -123,7 +147,12 @@ def test_what_people_see(short_path: Path) -> None:
     assert "█" in out
     assert "in process" in out
     assert f"unix://{short_path}" in out
-    assert out.count("98.70 %") == 2
+    pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
+    pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
+    assert out.count("98.70 %") == 3
+    assert "grpc://127.0.0.1:" in out
+    assert re.search(r"curl .*/v2/models/digits/infer", out)
+    assert "The first digit is a 1; it ran on " in out
     assert "agree on every digit" in out
     assert list(short_path.iterdir()) == []
 

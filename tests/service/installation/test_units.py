@@ -117,6 +117,15 @@ def test_what_they_say(is_system: bool, units: Callable[[bool], dict[str, str]])
     assert len(files) == (4 if is_system else 2)
 
 
+def test_a_manager_that_serves_models_starts_with_the_machine(tmp_path: Path) -> None:
+    file = tmp_path / "neurald.toml"
+    for text, target in (("", None), ("[service]\ngrpc = '1'\nrepositories = ['/m']\n", "default.target")):
+        file.write_text(text)
+        files = unit_files(load_configuration(file), is_system=False, file=file)
+        unit = parsed(next(text for path, text in files.items() if path.suffix == ".service"))
+        assert (unit["Install"]["WantedBy"] if unit.has_section("Install") else None) == target
+
+
 def test_the_service_of_the_machine_has_its_user_and_directory(
     units: Callable[[bool], dict[str, str]],
 ) -> None:

@@ -60,6 +60,7 @@ class Managed:
         driver: the factory; None for that of `create_adder`.
         name: of the driver.
         directory: of the sockets, if it is not the user's runtime directory.
+        tables: of the configuration file, besides that of the driver.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class Managed:
         name: str = "adder",
         driver: str = "support.daemon.managed:create_adder",
         directory: Path | None = None,
+        tables: str = "",
     ) -> None:
         self.name = name
+        self._tables = tables
         self._driver = driver
         self.behaviour = folder / "behaviour"
         self.behaviour.write_text("")
@@ -96,7 +99,7 @@ class Managed:
         lines = ["[drivers.adder]", f'driver = "{self._driver}"']
         lines += [f"{name} = {_toml(value)}" for name, value in {"sandbox": "off", **settings}.items()]
         lines += ["[drivers.adder.environment]", f'{BEHAVIOUR_VARIABLE} = "{self.behaviour}"']
-        self.file.write_text("\n".join(lines) + "\n")
+        self.file.write_text("\n".join(lines) + "\n" + self._tables)
 
     def start(self, *options: str) -> "subprocess.Popen[bytes]":
         """Starts a manager."""

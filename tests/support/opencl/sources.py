@@ -14,6 +14,7 @@ from neurald.drivers.opencl.codegen.program_text import NO_WAIT
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.drivers.opencl.platform.images import image_over
+from neurald.drivers.opencl.platform.retargeting import declared_local_memory, is_retargeted, retargeted
 from neurald.drivers.opencl.platform.storage import TEXEL, ImageRange
 from neurald.hal.errors import UnavailableDevice
 
@@ -34,6 +35,9 @@ def program_of(source: Source) -> str:
     if source.workspace_bytes:
         pointers.append("__global uchar *workspace")
     names = [each.rsplit(" ", 1)[1].lstrip("*") for each in pointers]
+    scratch, scratch_bytes = "scratch", max(16, source.scratch_bytes)
+    if source.is_retargeted:
+        scratch, scratch_bytes = declared_local_memory(scratch_bytes)
     return "\n".join(
         (
             functions_for(source.text),
@@ -41,8 +45,8 @@ def program_of(source: Source) -> str:
             source.text.replace(NAME, source.name),
             f"__kernel __attribute__((reqd_work_group_size({source.local_size}, 1, 1)))",
             f"void run({', '.join((*pointers, '__global int *status'))}) {{",
-            f"  __local uchar scratch[{max(16, source.scratch_bytes)}] __attribute__((aligned(16)));",
-            f"  {source.name}(get_group_id(0), get_local_id(0), scratch, {', '.join((*names, 'status'))});",
+            f"  __local uchar {scratch}[{scratch_bytes}] __attribute__((aligned(1024)));",
+            f"  {source.name}(get_group_id(0), get_local_id(0), {scratch}, {', '.join((*names, 'status'))});",
             "}",
         )
     )
@@ -84,7 +88,11 @@ class Bench:
             source: the source.
             arrays: contents of its arguments that are not constants.
         """
-        program = cl.Program(self.context, program_of(source)).build()
+        text = program_of(source)
+        program = cl.Program(self.context, text).build()
+        if is_retargeted(text):
+            (code,) = program.get_info(cl.program_info.BINARIES)
+            program = cl.Program(self.context, self.context.devices, [retargeted(code)]).build()
         output = source.arguments[0]
         dtype = np.dtype(np.uint8) if output.type is Scalar.BOOL else output.type.dtype
         result = np.empty(output.shape, dtype)

@@ -5,6 +5,7 @@ import re
 from support.opencl.adding import without_ptx
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.retargeting import HIDDEN
 from neurald.hal.records import replace
 
 #: Local memory after that of the kernels: six words of each work-item.
@@ -94,6 +95,68 @@ _COPY = re.compile(
 _COPY_OR_ZERO = re.compile(
     r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], 16, %2;" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\), "r"\(bytes\) : "memory"\);'
 )
+_COPIED_OR_ZERO = (
+    "for (int i = 0; i < 8; ++i) ((__local ushort *)to)[i] = bytes ? ((__global const ushort *)from)[i] : 0;"
+)
+#: Function that multiplies a step from local memory, with the instruction's columns and left type.
+_WARPGROUP_MULTIPLYING = re.compile(
+    r"static inline void (\w+)_multiply\((\w+) \*sums, __local const uchar \*left, __local const uchar \*right\) \{\n"
+    r"  asm volatile\((?P<lines>[^:]*?m64n(\d+)k\d+\.\w+\.(\w+)\..*?)\n               : .*?\);\n\}\n",
+    re.DOTALL,
+)
+_WARPGROUP_MULTIPLY = """\
+static inline void NAME_multiply(KIND *sums, __local const uchar *left, __local const uchar *right) {
+  const int lid = get_local_id(0) % 128;
+  for (int j = 0; j < COLUMNS / 2; ++j) {
+    const int row = lid / 32 * 16 + lid % 32 / 4 + j % 4 / 2 * 8, column = j / 4 * 8 + lid % 4 * 2 + j % 2;
+    for (int word = 0; word < BYTES / 4; ++word)
+      sums[j] += warp_products_TYPE(*(const __local uint *)(left + NAME_place(row, word / 4) + word % 4 * 4),
+                                    *(const __local uint *)(right + NAME_place(column, word / 4) + word % 4 * 4));
+  }
+}
+"""
+#: Function with the whole loop over steps.
+_WARPGROUP_RUNNING = re.compile(
+    r"static inline void (\w+)_run\((\w+) \(\*sums\)\[(\d+)\], .*?\) \{\n  asm volatile\((?P<lines>.*?)\n               : .*?\);\n\}\n",
+    re.DOTALL,
+)
+_WARPGROUP_RUN = """\
+static inline void NAME_run(KIND (*sums)[COUNT], const ulong *left, const int *sizes, __local uchar *scratch,
+    __local uchar *to, __local uchar *rows, __local ulong *arrived, const int steps, const int row_bytes,
+    const ulong right, const ulong pitch, const int blocks) {
+  for (int step = 0; step < steps; ++step) {
+    __local uchar *at = scratch + step % STAGES * STEP_BYTES;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < BLOCKS; ++i)
+      NAME_multiply(sums[i], at + (rows - scratch) + i * 8192, at + LEFT_BYTES);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (step + AHEAD >= steps) continue;
+    __local uchar *next = scratch + (step + AHEAD) % STAGES * STEP_BYTES;
+    for (int i = 0; i < COPIES; ++i)
+      for (int z = 0; z < 16; ++z)
+        next[to - scratch + i * PITCH + z] =
+          sizes[i] && (step + AHEAD) * 128 < row_bytes ? ((__global const uchar *)left[i])[step * 128 + z] : 0;
+    for (int i = 0; i < blocks; ++i)
+      for (int z = 0; z < 8192; ++z)
+        next[LEFT_BYTES + i * 8192 + z] = ((__global const uchar *)right)[i * pitch + step * 8192 + z];
+  }
+}
+"""
+_FETCH = re.compile(r"static inline void (\w+)_(fetch|expect|await)\([^{]*\{\n.*?\n\}\n", re.DOTALL)
+_FETCHING = {
+    "fetch": "#define {}_fetch(to, from, arrived) for (int z = 0; z < 8192; ++z) "
+    "(to)[z] = ((__global const uchar *)(from))[z];\n",
+    "expect": "#define {}_expect(arrived, bytes)\n",
+    "await": "#define {}_await(arrived, phase)\n",
+}
+_WARP_BARRIER = 'asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");'
+#: Functions that take addresses in local memory, which here count from its beginning.
+_COPY_BY_ADDRESS = re.compile(
+    r"static inline void (\w+)_copy\(const uint to, const ulong from, const int bytes\) \{\n.*?\n\}\n",
+    re.DOTALL,
+)
+_READ_BY_ADDRESS = re.compile(r"static inline uint4 (\w+)_read\(const uint at\) \{\n.*?\n\}\n", re.DOTALL)
+_READ_CALL = re.compile(r"(\w+(?:\[[^]]*\])+) = \w+_read\((.*)\);")
 #: Functions of other instructions, with their names: `..._read`, `..._read_turned`, `..._other`.
 _WARP_FUNCTION = re.compile(
     r"static inline void (\w+)_(read|read_turned|other)\((?:uint4|float) \*found, [^{]*\{\n  asm volatile.*?\n\}\n",
@@ -110,6 +173,60 @@ def _as_macro(found: "re.Match[str]") -> str:
     return f"#define {found[1]}_{found[2]}({parameters}) WARP_{found[2].upper()}({parameters})\n"
 
 
+def _warpgroup_function(found: "re.Match[str]") -> str:
+    names = {
+        "NAME": found[1],
+        "KIND": found[2],
+        "COLUMNS": found[4],
+        "BYTES": str(32 * found["lines"].count("mma_async")),
+        "TYPE": found[5],
+    }
+    return re.sub("|".join(names), lambda name: names[name[0]], _WARPGROUP_MULTIPLY)
+
+
+def _warpgroup_loop(found: "re.Match[str]") -> str:
+    lines = found["lines"]
+
+    def number(pattern: str) -> int:
+        return int(re.findall(pattern, lines)[-1])
+
+    multiply = re.search(r"m64n(\d+)k\d+\.\w+\.(\w+)\.", lines)
+    assert multiply
+    copies = re.findall(r"cp\.async\.ca\.shared\.global \[to\+(\d+)\]", lines)
+    names: dict[str, object] = {
+        "NAME": found[1],
+        "KIND": found[2],
+        "COUNT": found[3],
+        "COLUMNS": multiply[1],
+        "TYPE": multiply[2],
+        "STAGES": number(r"setp\.ge\.u32 p, next, (\d+);"),
+        "STEP_BYTES": number(r"mul\.lo\.u32 at, stage, (\d+);"),
+        "LEFT_BYTES": number(r"add\.u32 size, rows, (\d+);"),
+        "AHEAD": number(r"add\.u32 next, step, (\d+);"),
+        "BLOCKS": lines.count("mma_async") // 4,
+        "COPIES": len(copies),
+        "PITCH": int((copies * 2)[1]),
+        "BYTES": 128,
+    }
+    return re.sub(
+        rf"({'|'.join(names)})(?=[^A-Z]|$)",
+        lambda name: str(names[name[0]]),
+        _WARPGROUP_MULTIPLY + _WARPGROUP_RUN,
+    )
+
+
+def without_warpgroups(text: str) -> str:
+    """Returns a text without PTX whose only instructions of warps multiply steps in local memory."""
+    text, single = _WARPGROUP_MULTIPLYING.subn(_warpgroup_function, text)
+    text, whole = _WARPGROUP_RUNNING.subn(_warpgroup_loop, text)
+    assert single + whole == 1
+    text = _FETCH.sub(lambda found: _FETCHING[found[2]].format(found[1]), text)
+    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text).replace(_WARP_BARRIER, "barrier(CLK_LOCAL_MEM_FENCE);")
+    text = re.sub(r"(neurald_local_(\d+))\[\d+\]", r"\1[\2]", text)
+    text = text.replace("#pragma unroll\n", "#pragma unroll 1\n").replace(HIDDEN, "")
+    return _MULTIPLY + without_ptx(text)
+
+
 def without_warps(text: str) -> str:
     """Returns a text without PTX, for work-groups of 256 whose warps run in lockstep."""
     text, count = _MULTIPLYING.subn(
@@ -117,15 +234,23 @@ def without_warps(text: str) -> str:
         text,
     )
     text, others = _WARP_FUNCTION.subn(_as_macro, text)
+    if _READ_BY_ADDRESS.search(text):
+        text = _READ_BY_ADDRESS.sub("", text)
+        text = _COPY_BY_ADDRESS.sub(
+            r"#define \1_copy(to, from, bytes) for (int z = 0; z < 16; ++z)"
+            r" scratch[(to) + z] = (bytes) ? ((__global const uchar *)(from))[z] : 0\n",
+            text,
+        )
+        text = _READ_CALL.sub(r"WARP_READ(&\1, scratch + (\2));", text)
+        text = text.replace("(uint)(ulong)scratch", "0").replace(
+            _WARP_BARRIER, "barrier(CLK_LOCAL_MEM_FENCE);"
+        )
     assert count or others
     text = _BYTES_OF.sub(r"#define \1_bytes(first, second, which) warp_bytes(first, second, which)\n", text)
     text = _REST.sub(r"rest = as_uint(\1);\n", text)
     text = _ASKED.sub("found = *from;\n", text)
     text = _COPY.sub(r"for (int i = 0; i < \1; ++i) to[i] = from[i];", text)
-    text = _COPY_OR_ZERO.sub(
-        "for (int i = 0; i < 8; ++i) ((__local ushort *)to)[i] = bytes ? ((__global const ushort *)from)[i] : 0;",
-        text,
-    )
+    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text)
     text = _PAIR.sub("*found = warp_pair(low, high);\n", text)
     text = _COUNT.sub("others = atomic_inc(count);", text)
     # Unrolled, the values that work-items keep across the barriers do not fit a thread's stack.

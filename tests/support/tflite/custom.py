@@ -11,7 +11,7 @@ from support.models.whole_model import run_references
 from support.tflite.builder import TfliteModel
 
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.runtime.compilation import CompilationBuilder
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 Array = np.ndarray[Any, np.dtype[Any]]

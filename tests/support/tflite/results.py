@@ -12,7 +12,8 @@ from support.tflite.operator import Load
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.compilation import Compilation, CompilationBuilder
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 DTYPES = {

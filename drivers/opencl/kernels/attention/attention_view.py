@@ -187,3 +187,36 @@ def _store(kernel: Kernel, arguments: KernelArguments) -> str:
     place = statements.value(linearize(kernel.axes, kernel.shape) if offset is None else offset)
     lines = finish_lines(statements, kernel, place)
     return "\n".join((_head("store", "void", "d", arguments), *lines, "}", ""))
+
+
+def store2_text(view: AttentionView) -> str:
+    """Returns a function `KERNEL_NAME_store2(first, second, batch, m, d, ...)` for two features.
+
+    It stores them at once where they lie side by side as FLOAT16.
+    """
+    kernel, arguments = view.kernel, view.arguments
+    batch, row, feature = kernel.axes
+    offset = kernel.output_offset
+    place = linearize(kernel.axes, kernel.shape) if offset is None else offset
+    head = _head("store2", "void", "d", arguments).replace(
+        "const float sum", "const float first, const float second"
+    )
+    start = place - feature
+    is_pair = kernel.output.type is Scalar.FLOAT16 and stride_along(place, feature) == 1
+    if not is_pair or not _is_multiple(start, 2):
+        calls = [
+            f"  {NAME}_store({total}, batch, m, {at}, {arguments.call_arguments});"
+            for total, at in (("first", "d"), ("second", "d + 1"))
+        ]
+        return "\n".join((head, *calls, "}", ""))
+    lines, elements = [], []
+    for total, at in (("first", "d"), ("second", "(d + 1)")):
+        known = _known({batch: "batch", row: "m", feature: at}, *kernel.roots)
+        known = {each: total if isinstance(each, AccumulatorRef) else name for each, name in known.items()}
+        statements = Statements(arguments.by_value, known, prefix=f"{total}_")
+        elements.append(statements.value(kernel.body))
+        lines += statements.lines
+    places = Statements(arguments.by_value, {batch: "batch", row: "m", feature: "d"}, prefix="place_")
+    at = places.value(place)
+    stored = f"  vstorea_half2_rte((float2)({', '.join(elements)}), ({at}) >> 1, a0);"
+    return "\n".join((head, *lines, *places.lines, stored, "}", ""))

@@ -205,8 +205,9 @@ $FUNCTION {
 #pragma unroll
   for (int j = 0; j < $FEATURES * 2; ++j)
 #pragma unroll
-    for (int z = 0; z < 4; ++z) {
-      const int row = m + z / 2 * 8, d = j * 8 + 2 * t + z % 2;
-      if (row < $M && d < $D) ${KERNEL}_store(sums[j][z] * inverse[z / 2], batch, row, d, $ARGUMENTS);
+    for (int i = 0; i < 2; ++i) {
+      const int row = m + i * 8, d = j * 8 + 2 * t;
+      if (row < $M && d < $D)
+        ${KERNEL}_store2(sums[j][2 * i] * inverse[i], sums[j][2 * i + 1] * inverse[i], batch, row, d, $ARGUMENTS);
     }
 }

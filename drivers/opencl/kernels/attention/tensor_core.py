@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import fill, resolved, templates
-from neurald.drivers.opencl.kernels.attention.attention_view import AttentionView
+from neurald.drivers.opencl.kernels.attention.attention_view import AttentionView, store2_text
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "tensor_core.cl")
@@ -128,7 +128,7 @@ def _source(view: AttentionView, tiling: _WarpTiling) -> Source:
     blocks = -(-view.rows // (16 * tiling.down))
     names = {
         **view.names,
-        "TEXT": view.text,
+        "TEXT": view.text + store2_text(view),
         "BM": 16 * tiling.down,
         "DOWN": tiling.down,
         "KS": tiling.slices,

@@ -28,7 +28,9 @@ def packed(weights: Value, layout: Hashable, pack: Callable[[np.ndarray], np.nda
 
 
 def padded(array: np.ndarray, dimension: int, multiple: int, fill: int) -> np.ndarray:
-    """Pads a dimension of the array to a multiple."""
+    """Pads a dimension of the array to a multiple; returns the array itself if it is one."""
+    if array.shape[dimension] % multiple == 0:
+        return array
     pads = [(0, 0)] * array.ndim
     pads[dimension] = (0, -array.shape[dimension] % multiple)
     return np.pad(array, pads, constant_values=fill)

@@ -8,13 +8,13 @@ from support.compiler.graphs import GraphBuilder, random_array
 from support.opencl.kernels import kernels
 from support.opencl.sources import Bench, opencl_facts
 
-from neurald.drivers.compiler.ir.expression import apply, axis, clamp, load, reduce, select
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, load, reduce, select
 from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels import elementwise4
-from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.storage import ImageSupport
 from neurald.hal.records import replace
 
@@ -114,6 +114,35 @@ def test_vectors_equal_single_elements(name: str, bench: Bench) -> None:
     np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
     assert status == 0
     assert plain.name == render(kernel).name
+
+
+def joined() -> Graph:
+    """Returns a concatenation of two values and a third that is repeated, plus a bias."""
+    builder = GraphBuilder()
+    first, second = builder.input(2, 8, type=Scalar.FLOAT16), builder.input(3, 8, type=Scalar.FLOAT16)
+    last, bias = builder.input(8, type=Scalar.FLOAT16), builder.input(6, 8)
+
+    def body(i: Expression, j: Expression) -> Expression:
+        rest = load(second, (i - 2, j), inside((i - 2,), (3,)), load(last, (j,)))
+        return load(first, (i, j), inside((i,), (2,)), rest).to(Scalar.FLOAT32) + load(bias, (i, j))
+
+    return builder.finish(builder.compute((6, 8), body))
+
+
+@pytest.mark.parametrize("name", [*MAKE, "joined"])
+def test_vectors_of_buffers(name: str, bench: Bench) -> None:
+    """GPUs that read buffers; conditions that hold for all four elements do not prevent it."""
+    graph = joined() if name == "joined" else MAKE[name]()
+    (kernel,) = kernels(graph)
+    gpu = replace(with_images(None), kind=DeviceKind.GPU)
+    source, plain = elementwise4.candidates(kernel, gpu)
+    assert not source.images
+    assert "? " in source.text or name not in ("joined", "shifted")
+    generator = np.random.default_rng(1)
+    arrays = {value: random_array(generator, value.shape, value.type) for value in graph.inputs}
+    (found, _), (expected, _) = (bench.run(each, arrays) for each in (source, plain))
+    np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+    assert elementwise4.candidates(kernel, replace(gpu, kind=DeviceKind.CPU)) == ()
 
 
 def test_unsupported_kernels() -> None:

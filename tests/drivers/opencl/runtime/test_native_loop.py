@@ -38,7 +38,7 @@ class FakeOpenCL:
             name: ctypes.cast(function, ctypes.c_void_p).value or 0
             for name, function in self._functions.items()
         }
-        self.run, self.copy, self._engine = native_loop._compile(addresses)
+        self.run, self.copy, self.write, self.read, self._engine = native_loop._compile(addresses)
 
     def of(self, kinds: str, *, flush_every: int = 0, finish: bool = True) -> tuple[int, int]:
         """Runs a kernel for each k, a write for each w, and a read for each r; returns the position
@@ -95,3 +95,35 @@ def test_exactly_the_given_bytes_are_copied(size: int) -> None:
     np.testing.assert_array_equal(target[3 : 3 + size], source[5 : 5 + size])
     assert (target[:3] == 255).all()
     assert (target[3 + size :] == 255).all()
+
+
+def test_pieces_are_copied_and_transferred() -> None:
+    """Others have taken the first two of five pieces, of which the last is shorter."""
+    fake = FakeOpenCL()
+    content = np.arange(90, dtype=np.uint8)
+    pinned, host = np.zeros_like(content), content.copy()
+    taken = ctypes.c_int64(40)
+    place = 77, 5, 1000, pinned.ctypes.data, host.ctypes.data, 90, 20
+    assert fake.write(*place, ctypes.addressof(taken)) == 0
+    np.testing.assert_array_equal(pinned, np.where(np.arange(90) >= 40, content, 0))
+    assert fake.calls == ["WriteBuffer 5", "Flush"] * 3
+    assert taken.value >= 90
+    fake.calls.clear()
+    host[:] = 0
+    taken.value = 0
+    assert fake.read(*place, ctypes.addressof(taken)) == 0
+    np.testing.assert_array_equal(host, pinned)
+    assert fake.calls == ["ReadBuffer 5"] * 5
+    assert fake.read(*place, ctypes.addressof(taken)) == 0
+    assert fake.calls == ["ReadBuffer 5"] * 5
+
+
+def test_pieces_end_with_a_failure() -> None:
+    fake = FakeOpenCL(clEnqueueWriteBuffer=-5, clEnqueueReadBuffer=-6)
+    content, target = np.ones(90, np.uint8), np.zeros(90, np.uint8)
+    for function, code in ((fake.write, -5), (fake.read, -6)):
+        taken = ctypes.c_int64(0)
+        place = 77, 5, 0, target.ctypes.data, content.ctypes.data, 90, 20
+        assert function(*place, ctypes.addressof(taken)) == code
+    assert fake.calls == ["WriteBuffer 5", "ReadBuffer 5"]
+    assert target.sum() == 20

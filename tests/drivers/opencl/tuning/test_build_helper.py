@@ -4,14 +4,16 @@ import os
 from pathlib import Path
 
 import pytest
-from support.opencl.trials import as_gpu
+from support.opencl.trials import as_gpu, good, slowed
 
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.runtime.program import BuiltProgram, missing_kernels
 from neurald.drivers.opencl.tuning import build_helper
-from neurald.drivers.opencl.tuning.build_helper import build_in_helper, process_count
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper, build_kernels, process_count
 from neurald.hal.records import replace
 
 GOOD = "kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }\n"
@@ -99,3 +101,29 @@ def test_small_programs_are_built_in_this_process(
     monkeypatch.setattr(build_helper, "WorkerProcess", None)
     with build_in_helper(as_gpu(opencl), GOOD) as finish:
         assert finish().kernel("twice").function_name == "twice"
+
+
+def test_kernels_of_a_step_are_built_in_parts(
+    opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only those that are missing, one part of them here."""
+    device = as_gpu(opencl)
+    uses = tuple((slowed(number), (Base.ARENA,) * len(good().arguments)) for number in range(4))
+    kernels = KernelTexts(uses=uses, has_fp64=False)
+    built: list[str] = []
+    from_source = BuiltProgram.from_source
+
+    def recorded(device: DeviceContext, text: str) -> BuiltProgram:
+        built.append(text)
+        return from_source(device, text)
+
+    monkeypatch.setattr(BuiltProgram, "from_source", recorded)
+    program = build_kernels(device, kernels)
+    assert len(processes) == len(built) == 1
+    names = [kernel_name(*use) for use in uses]
+    for name in names:
+        assert program.kernel(name).function_name == name
+    assert sum(name in built[0] for name in names) == 2
+    assert not missing_kernels(device, kernels)
+    assert build_kernels(device, kernels).kernel(names[0]).function_name == names[0]
+    assert len(processes) == len(built) == 1

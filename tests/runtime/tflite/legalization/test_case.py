@@ -10,7 +10,7 @@ from support.tflite.builder import TfliteModel
 from support.tflite.resources import assign, constant, initialise, plus, read, variable
 
 from neurald.hal.errors import BadData
-from neurald.runtime.compilation import CompilationBuilder
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 #: The schema's numbers of the operator and its options, which the schema package lacks.

@@ -12,7 +12,7 @@ from support.tflite.results import compile_file
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Lifetime
-from neurald.runtime.compilation import CompilationBuilder
+from neurald.runtime.compilation_builder import CompilationBuilder
 
 WORDS = np.array([b"ab", b"", b"xyz\0q", b"\xff"], object)
 

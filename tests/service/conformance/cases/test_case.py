@@ -3,12 +3,12 @@
 import numpy as np
 from support.sweeps import sweep
 
+from neurald.hal.execution.output_comparison import describe_difference
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.validation.model_rules import validate_model
 from neurald.service.conformance.cases.case import generate, signatures
-from neurald.service.conformance.cases.comparison import describe_difference
 from neurald.service.conformance.cases.mutation import mutations, request_mutations
 from neurald.service.conformance.cases.runner import bind
 from neurald.service.conformance.recipes.draw import Draw

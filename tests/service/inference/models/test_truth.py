@@ -73,6 +73,17 @@ def test_readiness_follows_the_driver(client: Any, managed: Managed) -> None:
     wait_until(client.is_server_ready)
 
 
+def test_a_model_of_a_hanging_driver_is_not_ready(client: Any, managed: Managed) -> None:
+    infer(client, "placed")
+    process = driver(managed)
+    os.kill(process, signal.SIGSTOP)
+    wait_until(lambda: not client.is_model_ready("placed") or managed.status().process not in (process, None))
+    assert client.is_model_ready("anywhere")
+    # The service manager replaces it.
+    wait_until(lambda: client.is_model_ready("placed"))
+    infer(client, "placed")
+
+
 def test_the_death_of_a_driver_costs_no_call(client: Any, managed: Managed) -> None:
     failures: list[object] = []
     done = threading.Event()

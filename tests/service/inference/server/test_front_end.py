@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 import subprocess
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -51,6 +52,17 @@ def test_the_service_ends_with_its_workers(repository: Path) -> None:
         assert workers
         assert service.stop() == 0
     wait_until(lambda: all(map(is_gone, workers)))
+
+
+def test_temporary_files_of_workers_end_with_the_service(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        with Serving(repository) as service:
+            service.wait_ready()
+            wait_until(lambda: list(Path(folder).iterdir()))
+        assert list(Path(folder).iterdir()) == []
 
 
 def test_a_killed_front_end_takes_its_workers_along(repository: Path) -> None:
@@ -153,6 +165,10 @@ def test_a_model_that_is_none_leaves_the_others_alone(repository: Path) -> None:
 
             wait_until(lambda: states()["damaged"][0] == "UNAVAILABLE")
             assert str(repository) not in states()["damaged"][1]
+            service.wait_for(lambda status: any(each.name == "damaged" for each in status.models))
+            damaged = service.model("damaged")
+            assert (damaged.version, damaged.is_ready) == ("", False)
+            assert damaged.reason == states()["damaged"][1]
             # It was asked for at the start, so the service is not ready.
             assert not client.is_server_ready()
             zoo.write_plain(repository, "damaged", zoo.reshaping())
@@ -206,6 +222,18 @@ def test_the_manager_starts_the_service(repository: Path, tmp_path_factory: pyte
         wait_until(lambda: is_gone(last.process or 0))
 
 
+def test_the_file_starts_the_service(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    from support.daemon.managed import Managed
+
+    table = f"[service]\nhttp = '127.0.0.1:0'\nrepositories = ['{repository}']\n"
+    with Managed(tmp_path_factory.mktemp("m"), tables=table) as manager:
+        wait_until(lambda: (found := manager.manager_status().service) is not None and found.is_ready)
+        status = manager.manager_status().service
+        assert status is not None
+        assert list(status.addresses) == ["http"]
+        assert [each.name for each in status.models] == ["same"]
+
+
 def test_wrong_options_are_one_sentence(repository: Path, tmp_path: Path) -> None:
     from support.daemon.processes import bare_environment, run_command
 
@@ -217,7 +245,7 @@ def test_wrong_options_are_one_sentence(repository: Path, tmp_path: Path) -> Non
         (["--grpc"], "--repository"),
         (["--repository", str(repository)], "--grpc or --http"),
         (["--http", "--repository", str(repository), "--service-limit", "size=1"], "message_bytes"),
-        (["--http", "--repository", str(repository), "--service-limit", "queue=x"], "positive"),
+        (["--http", "--repository", str(repository), "--service-limit", "queue=x"], "NAME=NUMBER"),
         (["--http", "--repository", str(repository), "--auth-token-file", str(token)], "one word"),
     ):
         result = run_command(["serve", *options], environment, timeout_s=60)

@@ -9,7 +9,7 @@ from support.tflite.resources import constant
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.compilation import CompilationBuilder
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 OPTIONS = {

@@ -7,7 +7,7 @@ from support.tflite.results import run_operator
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.compilation import CompilationBuilder
+from neurald.runtime.compilation_builder import CompilationBuilder
 
 
 @pytest.mark.parametrize("type_", ["INT8", "UINT8", "INT16", "INT32", "INT64", "UINT32", "BOOL"])

@@ -13,7 +13,8 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.compilation import Compilation, CompilationBuilder
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 GATES = ("input", "forget", "cell", "output")

@@ -4,7 +4,7 @@ import numpy as np
 from support.tflite.builder import TfliteModel
 from support.tflite.resources import constant
 
-from neurald.runtime.compilation import CompilationBuilder
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 

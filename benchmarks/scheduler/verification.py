@@ -1,0 +1,98 @@
+"""Measures what verification costs, and after how many runs it finds a device that flips one bit.
+
+    PYTHONPATH=src:tests python benchmarks/scheduler/verification.py
+
+The device is the reference driver in this process, slowed down to the times of the CPU device, so
+that the cost is that of a device which is no faster: the most that it can be. Runs with and without
+verification alternate in bursts; the figure is the median of the ratios of their times.
+"""
+
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from support.devices.lying import LyingDevice
+from support.devices.simulated import SimulatedDevice
+from support.models.chains import chain, ramp
+
+import neurald as nd
+
+_SHARE = 0.01
+_RUNS = 1000
+_BURSTS = 40
+_TRIES = 100
+
+
+def cost(model: nd.Model, array: "np.ndarray", seconds: float) -> tuple[float, int]:
+    """Returns the ratio of the times with and without verification, and how many runs were verified."""
+    compilations = []
+    for share in (0.0, _SHARE):
+        device = SimulatedDevice(f"device-{share}", default_s=seconds / len(model.main.operations))
+        builder = nd.CompilationBuilder(model, [device])
+        builder.set_verification(share)
+        compilations.append(builder.finish())
+    for compilation in compilations:
+        compilation.run(array)  # the first one, which is verified
+    totals: list[list[float]] = [[], []]
+    for _ in range(_BURSTS):
+        for number, compilation in enumerate(compilations):
+            begun = time.perf_counter()
+            for _ in range(_RUNS // _BURSTS):
+                compilation.run(array)
+            totals[number].append(time.perf_counter() - begun)
+    plain, verified = (sum(each) for each in totals)
+    return verified / plain, compilations[1].verifications[0].verified
+
+
+def runs_until_found(every: int) -> list[int]:
+    """Returns after how many runs a flipped bit in every so many executions is found, sorted."""
+    model, array = chain(["ADD", "TANH", "MUL", "LOGISTIC"]), ramp()
+    found = []
+    for number in range(_TRIES):
+        device = LyingDevice(f"lying-{every}-{number}", bit=24)
+        device.every = every
+        builder = nd.CompilationBuilder(model, [device])
+        builder.set_verification(_SHARE)
+        compilation = builder.finish()
+        runs = 0
+        while not compilation.verifications[0].is_wrong:
+            compilation.run(array)
+            runs += 1
+        compilation.wait_until_investigated()
+        found.append(runs)
+    return sorted(found)
+
+
+def main() -> None:
+    """Prints the figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"XDG_STATE_HOME": folder, "XDG_CACHE_HOME": folder, "NEURALD_AUTOSTART": "0"}
+        for size, seconds in ((64, 2e-4), (4096, 1e-3), (1 << 18, 1e-2)):
+            model = chain(["ADD", "TANH", "MUL", "LOGISTIC"] * 3, size=size)
+            cpu = nd.CompilationBuilder(model, [nd.devices()[0]]).finish()
+            cpu.run(ramp(size))
+            begun = time.perf_counter()
+            for _ in range(20):
+                cpu.run(ramp(size))
+            cpu_s = (time.perf_counter() - begun) / 20
+            ratio, verified = cost(model, ramp(size), seconds)
+            print(  # noqa: T201
+                f"{size} elements, device {seconds * 1e3:g} ms, CPU device {cpu_s * 1e3:.3g} ms: "
+                f"{100 * (ratio - 1):+.2f} %, {verified} of {_RUNS} runs verified"
+            )
+        for every in (1, 2, 10):
+            # What is found is forgotten, since other tries have the same device version.
+            found = runs_until_found(every)
+            for path in Path(folder).rglob("wrong_results.json"):
+                path.unlink()
+            print(  # noqa: T201
+                f"a flipped bit in every {every}. execution: found after {statistics.median(found):g} runs "
+                f"(median), {found[-1]} at most, in {_TRIES} tries"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,365 @@
+"""Large matrix products by instructions of whole warpgroups (`wgmma`) of NVIDIA's Hopper GPUs, in PTX.
+
+Both matrices are copied to local memory several steps ahead, with the chunks of a row swizzled as
+the instruction expects them. It reads both from there, and its four warps have the accumulators of 64
+rows in registers. The left matrix, which may be windows of images, is copied 16 bytes at a time
+(`cp.async`). A constant right matrix is packed in blocks as they lie in local memory, so that one
+work-item copies 64 columns at a time (`cp.async.bulk`). The operands are FLOAT16, FLOAT32 rounded to
+TF32, or 8-bit integers; zero points as in `tensor_core`.
+
+NVIDIA's OpenCL compiler knows neither the instruction nor groups with more than 48 KB of local
+memory, so that these functions need `platform.retargeting`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
+from neurald.drivers.opencl.codegen.dialect import memory_type
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
+from neurald.drivers.opencl.kernels.epilogue.epilogue import (
+    epilogue,
+    stored4_text,
+    used_values,
+    value4_function,
+)
+from neurald.drivers.opencl.kernels.gemm.accumulate import share_text, store_text
+from neurald.drivers.opencl.kernels.gemm.correction import corrected
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
+from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
+from neurald.drivers.opencl.kernels.gemm.tensor_core import by_column
+from neurald.drivers.opencl.kernels.gemm.warpgroup_loop import LoopShape, loop_lines
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.retargeting import HIDDEN
+from neurald.hal.records import replace
+
+_TEMPLATES = templates(__name__, "warpgroup.cl")
+_CAPABILITY = (9, 0)
+#: Products of fewer multiplications have too few tiles.
+_MIN_MULTIPLICATIONS = 1 << 28
+#: Work-items of a warpgroup, and the rows that an instruction multiplies.
+_WARPGROUP, _ROWS = 128, 64
+#: Bytes of each row in a step, and those that an instruction multiplies.
+_STEP_BYTES, _PART_BYTES = 128, 32
+#: Columns of a block of a packed matrix.
+_BLOCK = 64
+#: Vectors of the output that a work-item computes before it stores them.
+_UNROLLED = 8
+#: Bytes behind the steps in local memory, for counters.
+_COUNTER_BYTES = 64
+#: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2 cache.
+_UNIT_LOCAL_BYTES, _UNIT_REGISTERS, _UNIT_BYTES = 227 * 1024, 1 << 16, 34
+
+#: Description of a matrix in local memory without its address: swizzling by 128 bytes, and the
+#: distance of eight rows.
+_DESCRIPTOR = 1 << 62 | (8 * _STEP_BYTES >> 4) << 32 | 1 << 16
+#: The end of the instruction for the type of the left matrix, and its operands after the matrices.
+_MULTIPLY = {
+    Scalar.FLOAT16: ("k16.f32.f16.f16", "p, 1, 1, 0, 0"),
+    Scalar.FLOAT32: ("k8.f32.tf32.tf32", "p, 1, 1"),
+    Scalar.INT8: ("k32.s32.s8.s8", "p"),
+    Scalar.UINT8: ("k32.s32.u8.s8", "p"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tiling:
+    """Tiling of a product.
+
+    Attributes:
+        rows, columns: of the tile of a group.
+        blocks: the number of times that a warpgroup has 64 rows.
+        stages: the number of steps in local memory.
+        overlaps: whether a step is multiplied while the one before it still is.
+    """
+
+    rows: int
+    columns: int
+    blocks: int = 1
+    stages: int = 4
+    overlaps: bool = False
+
+    @property
+    def items(self) -> int:
+        return self.rows // (_ROWS * self.blocks) * _WARPGROUP
+
+    @property
+    def step_bytes(self) -> int:
+        return (self.rows + self.columns) * _STEP_BYTES
+
+    @property
+    def slab_pitch(self) -> int:
+        """Accumulators between rows in local memory, such that rows begin at different banks."""
+        return self.columns + 8
+
+    @property
+    def scratch_bytes(self) -> int:
+        steps = self.step_bytes * self.stages + _COUNTER_BYTES
+        return max(steps, self.rows * self.slab_pitch * 4)
+
+    @property
+    def copies(self) -> int:
+        """Chunks of the left matrix that a work-item copies in a step."""
+        return -(-self.rows * _STEP_BYTES // 16 // self.items)
+
+    @property
+    def resident(self) -> int:
+        """Groups that a compute unit holds together."""
+        registers = self.columns // 2 * self.blocks + 56
+        by_registers = _UNIT_REGISTERS // (self.items * registers)
+        return max(1, min(_UNIT_LOCAL_BYTES // (self.scratch_bytes + 1024), by_registers))
+
+    @property
+    def ahead(self) -> int:
+        """Steps that are copied ahead."""
+        return self.stages - (2 if self.overlaps else 1)
+
+    def tiles(self, product: GemmView) -> int:
+        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
+
+
+#: Several groups of the smaller ones are resident, or one with more stages.
+_TILINGS = (
+    _Tiling(rows=128, columns=256),
+    _Tiling(rows=256, columns=128, blocks=2),
+    _Tiling(rows=128, columns=192, stages=5),
+    _Tiling(rows=64, columns=256, stages=5),
+    _Tiling(rows=128, columns=128, stages=3),
+    _Tiling(rows=128, columns=128, stages=6),
+    _Tiling(rows=64, columns=128, stages=4),
+    _Tiling(rows=64, columns=128, stages=8),
+    _Tiling(rows=128, columns=64, stages=4),
+    _Tiling(rows=128, columns=64, stages=8),
+    _Tiling(rows=64, columns=64, stages=4),
+    _Tiling(rows=64, columns=64, stages=8),
+)
+
+
+def fits(product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> bool:
+    """Returns True if there are candidates for a product, unless its weights have too wide a range."""
+    kind = product.left.type
+    return (
+        facts.is_nvidia
+        and facts.compute_capability == _CAPABILITY
+        and product.multiplications >= _MIN_MULTIPLICATIONS
+        and product.is_left_by_row
+        and product.run % (16 // kind.size_bytes) == 0
+        and (relaxed or kind is not Scalar.FLOAT32)
+    )
+
+
+def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> Iterator[Source]:
+    """Yields every suitable tiling, the best first.
+
+    There are none for small products, and for FLOAT32 that must not be rounded.
+    """
+    right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
+    if right is None:
+        return
+    overlaps = right.constant is not None and not product.is_windowed
+    found = [replace(each, overlaps=overlaps) for each in _TILINGS]
+    for tiling in sorted(found, key=lambda each: _cost(each, product, facts)):
+        yield _source(kernel, product, right, tiling)
+
+
+def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
+    """Estimates the time in cycles of a compute unit."""
+    groups = tiling.tiles(product) * product.batches
+    resident = min(tiling.resident, -(-groups // facts.compute_units))
+    waves = math.ceil(groups / (facts.compute_units * resident))
+    steps = math.ceil(product.depth * product.left.type.size_bytes / _STEP_BYTES)
+    elements = tiling.rows * tiling.columns
+    multiplied = elements * _STEP_BYTES / 8192
+    # One group alone, and as much as several of them have to do.
+    alone = steps * max(multiplied, tiling.step_bytes / 48, 900 / tiling.ahead)
+    alone += 1500 + elements / (4 * tiling.items * _UNROLLED) * 700
+    together = steps * max(multiplied, tiling.step_bytes / _UNIT_BYTES) + elements / 12
+    return waves * max(alone, resident * together)
+
+
+def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) -> Source:
+    is_packed = right.constant is not None
+    zero = product.left_zero
+    if zero:
+        kernel = corrected(kernel, product, right)
+    operands = [product.left, _packed(right) if is_packed else right]
+    values = kernel_arguments(kernel.output, operands, used_values(kernel))
+    size = product.left.type.size_bytes
+    blocks, steps = -(-product.columns // _BLOCK), -(-product.depth * size // _STEP_BYTES)
+    block_pitch = steps * _BLOCK * _STEP_BYTES // size
+    base = product.right_base
+    if is_packed:
+        base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
+    items, chunks = tiling.items, _STEP_BYTES // 16
+    after, storing, sizes_of_epilogue = _storing(kernel, product, values)
+    names: dict[str, object] = {
+        "T": "int" if product.is_integer else "float",
+        "BM": tiling.rows,
+        "BN": tiling.columns,
+        "BYTES": _STEP_BYTES,
+        "CHUNKS": chunks,
+        "SWIZZLE": "(row & 7)",
+        "STEP": tiling.step_bytes,
+        "STAGES": tiling.stages,
+        "SIZE": size,
+        "EACH_CHUNK": 16 // size,
+        "ITEMS": items,
+        "NA": tiling.copies,
+        "NB": -(-tiling.columns * chunks // items),
+        "COUNT": tiling.columns // 2,
+        "BLOCKS": tiling.blocks,
+        "SLAB_PITCH": tiling.slab_pitch,
+        **storing,
+        "BLOCK_BYTES": _BLOCK * _STEP_BYTES,
+        "RIGHT": memory_type(right.type),
+        "DESCRIPTOR": f"{_DESCRIPTOR:#x}UL",
+        "AHEAD": tiling.ahead,
+        "INSTRUCTIONS": _instructions(product, tiling),
+        "OPERANDS": _operands(product, tiling),
+        "ADDRESSES": _addresses(tiling),
+        "MULTIPLYING": _TEMPLATES["running" if tiling.overlaps else "multiplying"],
+        "LOOP": _TEMPLATES["run" if tiling.overlaps else "loop"],
+        "SHARE": share_text(product, split=1),
+        "BASE": base,
+        "COPY_LEFT": _TEMPLATES["copy_left_or_zero" if zero else "copy_left"],
+        "COPY_RIGHT": _TEMPLATES["copy_blocks" if is_packed else "copy_right"],
+        "BEGIN": _TEMPLATES["begin_blocks"] if is_packed else "",
+        "AWAIT": _TEMPLATES["await_blocks"] if is_packed else "",
+        "NEXT": _TEMPLATES["next_blocks"] if is_packed else "",
+    }
+    tiles = tiling.tiles(product)
+    sizes = {
+        **product.sizes,
+        **sizes_of_epilogue,
+        "pitch": product.depth,
+        "column_blocks": blocks,
+        "block_pitch": block_pitch,
+        "tiles": tiles,
+        "across": -(-product.columns // tiling.columns),
+        "steps": steps,
+        "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
+    }
+    text = product.text + after + fill(_TEMPLATES["function"], **names)
+    return Source(
+        text=resolved(text, values.parameters, sizes, is_shared=False),
+        arguments=values.values,
+        groups=tiles * product.batches,
+        local_size=items,
+        scratch_bytes=tiling.scratch_bytes,
+        has_barriers=True,
+        is_retargeted=True,
+        label=f"warpgroups, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages"
+        f"{', steps overlap' if tiling.overlaps else ''}",
+        operations=kernel.operations,
+    )
+
+
+def _storing(
+    kernel: Kernel, product: GemmView, values: KernelArguments
+) -> tuple[str, dict[str, object], Mapping[str, int]]:
+    """Returns the functions that compute the output from sums, and the placeholders and sizes for them."""
+    length = kernel.shape[-1]
+    is_vector = product.column_step == 0 or product.columns % 4 == 0
+    four = value4_function(kernel, values) if is_vector else None
+    if four is None:
+        after = epilogue(kernel, values, is_vector=is_vector)
+        names = {"STORE_ALL": _TEMPLATES["store_each"], "STORE": store_text(product, after)}
+        return after.text, names, after.sizes
+    row, column = (
+        ("row", "column")
+        if product.batches == 1
+        else (f"batch * {product.row_step} + row", f"batch * {product.column_step} + column")
+    )
+    stored = kernel.output.type
+    is_float = product.sum_type is Scalar.FLOAT32
+    return (
+        four.text,
+        {
+            "STORE_ALL": _TEMPLATES["store_together"],
+            "STORE_VALUE": stored4_text("found[i]", f"({row}) * {length} + {column}", stored),
+            "VALUE": "float4" if is_float else f"{memory_type(stored)}4",
+            "UNROLLED": _UNROLLED,
+            "ROW": row,
+            "COLUMN": column,
+            "ARGUMENTS": values.call_arguments,
+        },
+        {"length": length, **four.sizes},
+    )
+
+
+def _packed(right: Value) -> Value:
+    """Returns a matrix of (batch, column, depth) in blocks as they lie in local memory."""
+
+    def pack(array: np.ndarray) -> np.ndarray:
+        each = _STEP_BYTES // array.itemsize
+        whole = padded(padded(array, 1, _BLOCK, 0), 2, each, 0)
+        batches, columns, depth = whole.shape
+        # Chunks of 16 bytes as elements.
+        chunks = whole.view(np.complex128).reshape(batches, columns // _BLOCK, _BLOCK, depth // each, -1)
+        row, chunk = np.ogrid[:_BLOCK, : chunks.shape[-1]]
+        swizzled = chunks.transpose(0, 1, 3, 2, 4)[:, :, :, row, chunk ^ (row & 7)]
+        return np.ascontiguousarray(swizzled).view(array.dtype).reshape(whole.shape)
+
+    return packed(right, "blocks", pack)
+
+
+def _instructions(product: GemmView, tiling: _Tiling) -> str:
+    """Returns C strings with the instructions that multiply a step, or all steps."""
+    kind, rest = _MULTIPLY[product.left.type]
+    multiply = (
+        f"wgmma.mma_async.sync.aligned.m64n{tiling.columns}{kind} {{sums}}, {{left}}, {{right}}, {rest};"
+    )
+    count = tiling.columns // 2
+    if tiling.overlaps:
+        lines = loop_lines(
+            LoopShape(
+                multiply=multiply,
+                count=count,
+                blocks=tiling.blocks,
+                copies=tiling.copies,
+                copy_pitch=tiling.items * 16,
+                left_bytes=tiling.rows * _STEP_BYTES,
+                step_bytes=tiling.step_bytes,
+                row_bytes=_STEP_BYTES,
+                part_bytes=_PART_BYTES,
+                column_blocks=tiling.columns // _BLOCK,
+                block_bytes=_BLOCK * _STEP_BYTES,
+                stages=tiling.stages,
+                descriptor=_DESCRIPTOR,
+            )
+        )
+    else:
+        sums = ", ".join(f"%{number}" for number in range(count))
+        lines = ["{ .reg .pred p; .reg .b64 left, right;", "setp.eq.u32 p, 0, 0;"]
+        lines.append(f"{HIDDEN} wgmma.fence.sync.aligned;")
+        for part in range(_STEP_BYTES // _PART_BYTES):
+            # Addresses in a description count 16 bytes.
+            at = part * _PART_BYTES // 16
+            lines += [f"add.u64 left, %{count}, {at};", f"add.u64 right, %{count + 1}, {at};"]
+            lines.append(f"{HIDDEN} {multiply.format(sums=f'{{{sums}}}', left='left', right='right')}")
+        lines += [f"{HIDDEN} wgmma.commit_group.sync.aligned;", "}"]
+    return "\n               ".join(f'"{line}\\n"' for line in lines)
+
+
+def _operands(product: GemmView, tiling: _Tiling) -> str:
+    hold, count = "r" if product.is_integer else "f", tiling.columns // 2
+    names = (
+        [f"sums[{block}][{number}]" for block in range(tiling.blocks) for number in range(count)]
+        if tiling.overlaps
+        else [f"sums[{number}]" for number in range(count)]
+    )
+    return ", ".join(f'"+{hold}"({name})' for name in names)
+
+
+def _addresses(tiling: _Tiling) -> str:
+    numbers = range(tiling.copies)
+    return ", ".join(
+        [f'"l"(left[{number}])' for number in numbers] + [f'"r"(sizes[{number}])' for number in numbers]
+    )

@@ -1,0 +1,144 @@
+"""A small file of records about drivers, which several processes of a user read and change.
+
+It is changed under a lock and by an atomic replacement. A file that is missing or damaged counts as
+empty.
+"""
+
+import contextlib
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.file_lock import ProcessLock
+from neurald.hal.process.private_directory import make_directory
+
+logger = logging.getLogger(__name__)
+
+_FORMAT: Final = 1
+_MAX_ENTRIES: Final = 256
+_MAX_FILE_BYTES: Final = 16 << 20
+#: The longest text of an entry.
+MAX_TEXT: Final = 600
+
+
+class RecordEntry(Protocol):
+    """What an entry of such a file has: a struct of `msgspec`."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identifies the entry."""
+        ...
+
+    @property
+    def weight(self) -> tuple[object, ...]:
+        """Orders entries: those with the least are dropped first."""
+        ...
+
+    def check(self) -> None:
+        """Raises BadData unless the entry is valid."""
+        ...
+
+
+_Entry = TypeVar("_Entry", bound=RecordEntry)
+_Result = TypeVar("_Result")
+
+
+class RecordFile(Generic[_Entry]):
+    """A file of entries. Safe for concurrent threads and processes.
+
+    Args:
+        path: of the file.
+        entry: the type of the entries.
+        loss: says what a damaged file means, for the log.
+    """
+
+    def __init__(self, path: Path, entry: type[_Entry], loss: str) -> None:
+        self._path = path
+        self._type = entry
+        self._loss = loss
+        self._state: tuple[int, ...] | None = None
+        self._entries: tuple[_Entry, ...] = ()
+
+    def entries(self) -> tuple[_Entry, ...]:
+        """Returns all entries. While the file does not change, it is not read again."""
+        state = self._file_state()
+        if state != self._state:
+            self._entries = self._read()
+            self._state = state
+        return self._entries
+
+    def change(self, change: Callable[[dict[tuple[str, str, str], _Entry]], _Result]) -> _Result:
+        """Changes the entries, which are given by their keys; returns what `change` does.
+
+        Raises:
+            BadState: the file cannot be written.
+        """
+        try:
+            make_directory(self._path.parent)
+            with self._locked():
+                entries = {each.key: each for each in self._read()}
+                result = change(entries)
+                kept = sorted(entries.values(), key=lambda each: each.weight)[-_MAX_ENTRIES:]
+                self._write(msgspec.json.encode({"format": _FORMAT, "entries": kept}))
+        except OSError as error:
+            raise BadState(f"{self._path} cannot be written: {error.strerror or error}") from None
+        return result
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = ProcessLock(self._path.with_suffix(".lock"))
+        lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _write(self, content: bytes) -> None:
+        draft = self._path.with_suffix(".new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)
+
+    def _file_state(self) -> tuple[int, ...] | None:
+        try:
+            status = self._path.lstat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+    def _read(self) -> tuple[_Entry, ...]:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+                    raise BadData("it is not a regular file of this user")
+                content = file.read(_MAX_FILE_BYTES + 1)
+            if len(content) > _MAX_FILE_BYTES:
+                raise BadData(f"it has more than {_MAX_FILE_BYTES} bytes")
+            read = msgspec.json.decode(content, type=_Header)
+            if read.format != _FORMAT:
+                raise BadData(f"it has format {read.format}; {_FORMAT} is expected")
+            entries = tuple(msgspec.json.decode(each, type=self._type) for each in read.entries)
+            for entry in entries:
+                entry.check()
+        except FileNotFoundError:
+            return ()
+        except (OSError, msgspec.DecodeError, BadData) as error:
+            logger.warning("%s: %s: %s", self._loss, self._path, error)
+            return ()
+        return entries[:_MAX_ENTRIES]
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    entries: tuple[msgspec.Raw, ...]

@@ -1,0 +1,1 @@
+"""Executions in the background: events, fences, streams, and the preparation of better code."""

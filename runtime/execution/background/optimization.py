@@ -1,0 +1,271 @@
+"""Prepares the steps that run a first tier, in the background, and replaces it.
+
+The work is done in lanes, one for each device: a lane is a thread that does one piece after another,
+for all compilations of the process. A piece refers to its compilation weakly. If the compilation is
+freed, the piece is cancelled; after a fork, the child begins again when it uses the compilation.
+
+Where the device is another than the CPU device and takes long, the CPU device compiles the step,
+too. Its code runs until the device is ready, and stays if the device fails.
+"""
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from neurald.hal.device import Device
+from neurald.hal.errors import DeadObject, Error, OpFailed
+from neurald.hal.model.types import Model
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.progress import progress_to
+from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.plan.plan import ExecutionStep
+from neurald.runtime.plan.preparer import Preparer
+from neurald.runtime.plan.startup import Startup
+from neurald.runtime.plan.status import CompilationStatus, StepStatus, StepTier
+
+#: Time after which the CPU device compiles a step that its own device still prepares.
+_LONG_S: Final = 1.0
+#: Number of times that a preparation is tried again after the process that did it has ended.
+_RETRIES: Final = 1
+
+
+class _Goal(Struct, frozen=True, kw_only=True):
+    """The step that a piece of work has to prepare; it keeps no compilation alive."""
+
+    step: int
+    steps: int
+    device: Device
+    model: Model
+    preparer: Preparer
+
+
+class _StepProgress:
+    """The progress of one step; written by its lane."""
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self.started_s = 0.0
+        self.reason = ""
+
+    def begin(self) -> None:
+        """Notes that the device begins."""
+        self.share, self.started_s = 0.0, time.monotonic()
+
+    def reached(self, share: float) -> None:
+        """Notes the progress, which never decreases."""
+        self.share = max(self.share, share)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Time since the device began; 0 if it has not."""
+        return time.monotonic() - self.started_s if self.started_s else 0.0
+
+
+class Optimization:
+    """The preparation of the optimised code of one compilation. Thread-safe.
+
+    Args:
+        startup: of the compilation.
+        steps: of its plan.
+        recovery: has the state of the steps.
+        preparer: prepares them.
+
+    Attributes:
+        startup, preparer: as given.
+    """
+
+    def __init__(
+        self, startup: Startup, steps: Sequence[ExecutionStep], recovery: Recovery, preparer: Preparer
+    ) -> None:
+        self.startup = startup
+        self._steps = tuple(steps)
+        self._recovery = recovery
+        self.preparer = preparer
+        self._progress = [_StepProgress() for _ in self._steps]
+        self._process = 0
+        self._when_replaced: weakref.WeakMethod[Callable[[], None]] | None = None
+        self._resuming = forkable_lock()
+        self._changed = threading.Condition()
+        if any(step.is_first_tier for step in self._steps):
+            self.resume()
+            reference = weakref.ref(self)
+            for step in self._steps:
+                if step.is_first_tier:
+                    recovery.step(step).on_first_tier = partial(_resume, reference)
+
+    def resume(self) -> None:
+        """Begins the work, in a forked child again."""
+        if self._process == os.getpid():
+            return
+        with self._resuming:
+            if self._process == os.getpid():
+                return
+            self._changed = threading.Condition()
+            self._process = os.getpid()
+        for number, step in enumerate(self._steps):
+            if self._status(number).is_pending:
+                self._submit(number, step)
+
+    def _submit(self, number: int, step: ExecutionStep) -> None:
+        goal = _Goal(
+            step=number,
+            steps=len(self._steps),
+            device=step.device,
+            model=step.model,
+            preparer=self.preparer,
+        )
+        reference = weakref.ref(self)
+        self._enqueue(step.device.name, partial(_prepare, reference, goal), number)
+        if step.device is not cpu_device():
+            self._enqueue(f"cpu beside {step.device.name}", partial(_improve, reference, goal), None)
+
+    def _enqueue(self, name: str, work: "partial[None]", number: int | None) -> None:
+        cancellation = lane(name).submit(work)
+        if cancellation is not None:
+            weakref.finalize(self, cancellation.cancel).atexit = False
+        elif number is not None:
+            self.end(number, "the process is about to exit")
+
+    def call_when_replaced(self, callback: "weakref.WeakMethod[Callable[[], None]]") -> None:
+        """Sets what is called after a first tier was replaced, unless its object is gone."""
+        self._when_replaced = callback
+
+    def begin(self, number: int) -> _StepProgress:
+        """Notes that the device of a step begins, and returns what records its progress."""
+        progress = self._progress[number]
+        progress.begin()
+        return progress
+
+    def end(self, number: int, reason: str = "") -> None:
+        """Notes that the work for a step has ended.
+
+        Args:
+            number: position of the step.
+            reason: why the first tier stays; empty if it was replaced.
+        """
+        self._progress[number].reason = reason
+        callback = None if reason or self._when_replaced is None else self._when_replaced()
+        if callback is not None:
+            callback()
+        with self._changed:
+            self._changed.notify_all()
+
+    def step(self, number: int) -> ExecutionStep:
+        """Returns a step of the plan."""
+        return self._steps[number]
+
+    @property
+    def recovery(self) -> Recovery:
+        """The state of the steps."""
+        return self._recovery
+
+    def _status(self, number: int) -> StepStatus:
+        step, progress = self._steps[number], self._progress[number]
+        # In this order, because the first tier is replaced before the reason is cleared.
+        reason = progress.reason
+        if not self._recovery.step(step).has_first_tier:
+            return StepStatus(
+                step=number, device=step.device.name, tier=StepTier.OPTIMIZED, runs_on=step.device.name
+            )
+        return StepStatus(
+            step=number,
+            device=step.device.name,
+            tier=StepTier.FIRST,
+            runs_on=cpu_device().name,
+            progress=progress.share,
+            elapsed_s=progress.elapsed_s,
+            reason=reason,
+        )
+
+    def status(self) -> CompilationStatus:
+        """Returns the state of all steps."""
+        self.resume()
+        return CompilationStatus(
+            startup=self.startup, steps=tuple(self._status(number) for number in range(len(self._steps)))
+        )
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Waits until no step is prepared any more.
+
+        Args:
+            timeout_s: how long to wait; None for no limit.
+
+        Returns:
+            True if every step runs optimised code.
+        """
+        self.resume()
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            with self._changed:
+                status = self.status()
+                if not status.is_pending:
+                    return status.is_optimized
+                left_s = None if end_s is None else end_s - time.monotonic()
+                if left_s is not None and left_s <= 0:
+                    return False
+                self._changed.wait(left_s)
+
+
+def _resume(reference: "weakref.ref[Optimization]") -> None:
+    found = reference()
+    if found is not None:
+        found.resume()
+
+
+def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:
+    """Has the device of a step prepare it."""
+    found = reference()
+    if found is None:
+        return
+    progress = found.begin(goal.step)
+    del found
+    reason = ""
+    prepared = None
+    preparer = goal.preparer.in_background(cancellation)
+    for attempt in range(1 + _RETRIES):
+        try:
+            with progress_to(progress.reached), convert_driver_faults(goal.device.name):
+                prepared = preparer.prepare(goal.device, goal.model, goal.step, goal.steps)
+            break
+        except Error as error:
+            reason = f"{goal.device.name} could not prepare it: {error}"
+            has_ended = isinstance(error, DeadObject | OpFailed)
+            if cancellation.is_cancelled or not has_ended or attempt == _RETRIES:
+                break
+        except BaseException as error:
+            reason = f"{goal.device.name} could not prepare it: {type(error).__name__}: {error}"
+            break
+    found = reference()
+    if found is None:
+        return
+    if prepared is not None:
+        found.recovery.step(found.step(goal.step)).replace_first_tier(prepared)
+    found.end(goal.step, "" if prepared is not None else reason)
+
+
+def _improve(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:
+    """Has the CPU device compile a step whose own device takes long, or fails."""
+    found = reference()
+    if found is None:
+        return
+    is_ready = threading.Event()
+    cancellation.call_on_cancel(is_ready.set)
+    recovering = found.recovery.step(found.step(goal.step))
+    del found
+    end_s = time.monotonic() + _LONG_S
+    while recovering.has_first_tier and time.monotonic() < end_s:
+        if is_ready.wait(_LONG_S / 10):
+            return
+    if recovering.has_first_tier:
+        preparer = goal.preparer.in_background(cancellation)
+        recovering.improve_first_tier(preparer.prepare(cpu_device(), goal.model, goal.step, goal.steps))

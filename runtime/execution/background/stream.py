@@ -1,0 +1,66 @@
+"""Runs a sequence of calls, several at once, and yields their results in order.
+
+Calls at once are what pipelines a plan of several steps: while one call runs its second step on one
+device, the next runs its first step on another. Each device runs the calls that wait for it one
+after another.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from neurald.hal.api_arguments import integer
+from neurald.hal.errors import BadData
+from neurald.runtime.execution.background.worker_pool import submit
+
+_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
+
+MAX_DEPTH = 1024
+
+
+def streamed(
+    call: Callable[[_Given], _Result], inputs: Iterable[_Given], depth: int, *, is_ordered: bool
+) -> Generator[_Result, None, None]:
+    """Yields the results of calls, in the order of the inputs.
+
+    An input is taken from the iterable only when fewer than `depth` calls have results that nobody
+    has taken yet.
+
+    Args:
+        call: may be called by several threads at once.
+        inputs: one for each call.
+        depth: number of calls at once.
+        is_ordered: whether calls must run one after another, because each one depends on the last.
+
+    Raises:
+        BadData: the depth is not in 1 to 1024.
+    """
+    if not 1 <= integer(depth, "the depth") <= MAX_DEPTH:
+        raise BadData(f"the depth is {depth}; a number from 1 to {MAX_DEPTH} is expected")
+    return _one_by_one(call, inputs) if is_ordered or depth == 1 else _several(call, inputs, depth)
+
+
+def _one_by_one(
+    call: Callable[[_Given], _Result], inputs: Iterable[_Given]
+) -> Generator[_Result, None, None]:
+    for given in inputs:
+        yield call(given)
+
+
+def _several(
+    call: Callable[[_Given], _Result], inputs: Iterable[_Given], depth: int
+) -> Generator[_Result, None, None]:
+    waiting: deque[Future[_Result]] = deque()
+    try:
+        for given in inputs:
+            waiting.append(submit(partial(call, given)))
+            if len(waiting) == depth:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

@@ -1,0 +1,1 @@
+"""Arguments of executions: arrays, memories, device memories and strings."""

@@ -1,0 +1,1 @@
+"""Measured executions: durations of steps, profiles, receipts, and the pace that time limits demand."""

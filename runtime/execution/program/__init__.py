@@ -1,0 +1,1 @@
+"""Plans as programs: executors, control flow, steps at the same time, and temporary values."""

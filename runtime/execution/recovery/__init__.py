@@ -1,0 +1,1 @@
+"""Recovery from devices that fail or become slow."""

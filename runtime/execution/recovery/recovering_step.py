@@ -1,0 +1,632 @@
+"""Handles devices that fail at run time: their steps run on the CPU until the device is retried.
+
+This extends Android's first stage of fallback, which has no memory of failures. A step whose device
+failed stays prepared on the CPU, so that the next failure costs no compilation. The device is
+retried after a pause that doubles with every consecutive failure. If its driver died, the prepared
+model is lost, and the step is prepared again from its device, model and options: in the background
+if the CPU can take over, otherwise by the execution that needs it.
+
+With an explicit list of devices the CPU does not take over. The device's error is raised to the
+caller, and a step whose driver died is prepared again.
+"""
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
+from neurald.hal.errors import (
+    Cancelled,
+    DeadObject,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    OpFailed,
+    Unreachable,
+    Withdrawn,
+)
+from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
+from neurald.hal.execution.reusable import reusable_execution
+from neurald.hal.extension_support import refused_operations
+from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Request
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.runtime.costs.step_times import StepTimes
+from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
+from neurald.runtime.execution.program.step_runner import checked_step_result
+from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu
+from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
+from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
+from neurald.runtime.execution.recovery.step_health import StepHealth
+from neurald.runtime.plan.plan import ExecutionStep
+from neurald.runtime.plan.prepared_step import PreparationReport, PreparedStep
+from neurald.runtime.plan.preparer import Preparer
+from neurald.runtime.plan.report import StepFailure
+
+if TYPE_CHECKING:
+    from neurald.hal.buffers.coherent_memory import PlacedRequest
+    from neurald.runtime.execution.verification.step_verification import StepVerification, VerificationStatus
+
+logger = logging.getLogger(__name__)
+
+_Options = TypeVar("_Options")
+_Noted: TypeAlias = AbstractContextManager[None]
+_NOT_NOTED: Final[_Noted] = nullcontext()
+
+#: How long a call waits for the successor of a driver that was stopped, and how many drivers it is
+#: given to, each of which is stopped before it begins the call.
+_SUCCESSOR_S = 0.5
+_SUCCESSOR_POLL_S = 0.05
+_MAX_SUCCESSORS = 8
+#: Number of requests whose validated results are remembered.
+_MAX_VALIDATED_RESULTS = 8
+
+
+class RecoveringStep:
+    """A step and the health of its device. Thread-safe.
+
+    Args:
+        step: with a prepared model.
+        preparer: prepares it again.
+        may_fall_back: whether the CPU may take over from the device.
+        watches_drift: whether the CPU takes over from a device that has become slow.
+        verified_share: share of the executions that the CPU verifies; 0 for none. If it finds the
+            device wrong it takes over, whether or not it may after a failure.
+    """
+
+    def __init__(
+        self,
+        step: ExecutionStep,
+        preparer: Preparer,
+        *,
+        may_fall_back: bool,
+        watches_drift: bool = False,
+        verified_share: float = 0.0,
+    ) -> None:
+        self._step = step
+        self._preparer = preparer
+        is_other = step.device is not cpu_device()
+        # The CPU device does not implement operations of vendor extensions.
+        is_on_both = is_other and not refused_operations(step.model, cpu_device())
+        self._may_fall_back = may_fall_back and is_on_both
+        self._lock = forkable_lock()
+        self._cpu_lock = forkable_lock()
+        #: What runs until the device has compiled the step. Used like a fallback, apart from counts.
+        self._first = step.prepared_model if step.is_first_tier else None
+        self._prepared: PreparedModel | None = None if step.is_first_tier else step.prepared_model
+        self._report: PreparationReport | None = None
+        #: Called when the first tier is used, if set.
+        self.on_first_tier: Callable[[], None] | None = None
+        self._on_cpu: PreparedModel | None = None
+        self._is_preparing = False
+        self._health = StepHealth(step.device.name)
+        self._times = StepTimes(step.device, step.model)
+        is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
+        self._drift = DriftWatch(step.device.name) if is_watched else None
+        self._validated_results: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
+        self._verification = self._create_verification(verified_share) if is_on_both else None
+
+    def _create_verification(self, share: float) -> "StepVerification | None":
+        """Creates the verification of the step, unless nothing is to be or can be verified."""
+        if not share:
+            return None
+        from neurald.runtime.execution.verification.step_verification import verification_of  # imports much
+
+        step = weakref.ref(self)
+
+        def cpu_model() -> PreparedModel:
+            found = step()
+            if found is None:
+                raise OpFailed("the compilation is gone")
+            return found._cpu_model()
+
+        health = self._health
+        return verification_of(self._step, share, cpu_model, self._preparer, health.record_wrong)
+
+    def execute(
+        self,
+        request: Request,
+        options: ExecuteOptions,
+        call: Callable[[PreparedModel, Request], ExecutionResult] | None = None,
+    ) -> ExecutionResult:
+        """Runs the step on its device, or on the CPU if the device fails and that is allowed.
+
+        Args:
+            request: for the step's model.
+            options: for the execution.
+            call: called with the device's prepared model and the request to execute it; by default
+                `execute` is called.
+
+        Raises:
+            OpFailed: the device's result contradicts the model or the request.
+            Error: the device failed, and the CPU may not take over or failed too.
+        """
+        first = self._first
+        if first is not None:
+            return self._execute_first(first, request, options)
+        if self._is_refuted:
+            return self._execute_on_cpu(request, options)
+        if not self._may_fall_back:
+            return self._execute_without_fallback(request, options, call)
+        prepared = self._usable()
+        if prepared is not None:
+            try:
+                result = self._call(prepared, request, options, call)
+                self._check(request, result)
+            except Error as error:
+                _mark_memory_abandoned(request)
+                self._failed(error, prepared)
+                if not self._falls_back(error, has_limit=options.deadline_s is not None):
+                    raise
+                count_event(CountedEvent.FALLBACK, self._step.device.name)
+                logger.warning(
+                    "%s failed; the CPU runs its step: %s", self._step.device.name, error.with_traceback(None)
+                )
+            else:
+                self._record_success()
+                return result
+        return self._execute_on_cpu(request, options)
+
+    def _execute_on_cpu(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """Executes the step on the CPU in place of its device."""
+        try:
+            cpu = self._cpu_model()
+            started = time.perf_counter()
+            with self._noted(cpu_device(), self._health.reason):
+                result = run_on_cpu(cpu, self._step.model.main, request, options)
+            checked_step_result(self._step, request, result)
+        except Error as error:
+            if self._prepared is not None:
+                self._health.clear(error)
+            raise
+        drift = self._drift
+        if drift is not None and drift.is_slow and drift.stood_in(time.perf_counter() - started):
+            self._health.forget()
+        self.count_substitution()
+        # The timing is dropped, since it belongs to another device than the planned one.
+        return replace(result, timing=Timing())
+
+    def _execute_first(
+        self, first: PreparedModel, request: Request, options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Executes the step on its first tier, which is always one of the CPU device."""
+        if self.on_first_tier is not None:
+            self.on_first_tier()
+        is_other = self._step.device is not cpu_device()
+        reason = f"{self._step.device.name} has not compiled it yet" if is_other else ""
+        with (
+            self._noted(cpu_device(), reason, is_first_tier=True),
+            convert_driver_faults(cpu_device().name),
+        ):
+            result = run_on_cpu(first, self._step.model.main, request, options)
+        self._check(request, result)
+        if self._step.device is cpu_device():
+            return result
+        self.count_substitution(f"{self._step.device.name} has not compiled it yet")
+        return replace(result, timing=Timing())
+
+    def replace_first_tier(self, prepared: PreparedStep) -> None:
+        """Replaces the first tier by what the device has compiled. Executions that run are not affected."""
+        with self._lock:
+            if self._first is not None:
+                self._prepared, self._report = prepared.prepared_model, prepared.report
+                self._health.forget()
+                self._first = None
+
+    def improve_first_tier(self, prepared: PreparedStep) -> None:
+        """Replaces the first tier by what the CPU device has compiled, until its own device has."""
+        with self._lock:
+            if self._first is not None:
+                self._first = prepared.prepared_model
+
+    @property
+    def has_first_tier(self) -> bool:
+        """True if the first tier runs."""
+        return self._first is not None
+
+    @property
+    def is_disturbed(self) -> bool:
+        """True if its device does not run it now, so that its times say nothing about the device."""
+        return self._first is not None or self._health.failures > 0
+
+    @property
+    def report(self) -> PreparationReport | None:
+        """The way in which the device obtained what replaced the first tier; None if nothing did."""
+        return self._report
+
+    def _execute_without_fallback(
+        self,
+        request: Request,
+        options: ExecuteOptions,
+        call: Callable[[PreparedModel, Request], ExecutionResult] | None,
+    ) -> ExecutionResult:
+        """Runs the step on its device, or if that is stopped before it begins, on its successor.
+
+        Args:
+            request, options, call: see `execute`.
+
+        Raises:
+            Withdrawn: the driver was stopped, and has no successor.
+            Error: the device failed.
+        """
+        withdrawals = 0
+        cause, end_s = "", 0.0
+        while True:
+            prepared = None
+            try:
+                prepared = self._usable()
+                # Without fallback there always is one.
+                assert prepared is not None  # noqa: S101
+                result = self._call(prepared, request, options, call)
+                self._check(request, result)
+            except Error as error:
+                if prepared is not None:
+                    _mark_memory_abandoned(request)
+                    self._failed(error, prepared)
+                now_s = time.monotonic()
+                if isinstance(error, Withdrawn) and withdrawals < _MAX_SUCCESSORS:
+                    withdrawals += 1
+                    cause, end_s = str(error), now_s + _SUCCESSOR_S
+                    continue
+                if not withdrawals or not isinstance(error, Unreachable):
+                    raise
+                if now_s >= end_s:
+                    raise Withdrawn(cause) from None
+            else:
+                self._record_success()
+                return result
+            time.sleep(_SUCCESSOR_POLL_S)
+
+    def _call(
+        self,
+        prepared: PreparedModel,
+        request: Request,
+        options: ExecuteOptions,
+        call: Callable[[PreparedModel, Request], ExecutionResult] | None,
+    ) -> ExecutionResult:
+        """Executes the step on its device. Any exception of an in-process driver is a failure."""
+        verification = self._verification
+        begun = time.perf_counter()
+        captured = None if verification is None else verification.begin(request)
+        is_retry = self._health.failures > 0
+        started = time.perf_counter()
+        with self._noted(self._step.device), convert_driver_faults(self._step.device.name):
+            placed = _placed(request, self._step)
+            used = request if placed is None else placed.request
+            result = prepared.execute(used, options) if call is None else call(prepared, used)
+        seconds = time.perf_counter() - started
+        self._times.add(seconds)
+        if placed is not None and result.is_sufficient:
+            placed.wrote()
+        if self._drift is not None:
+            self._watch(self._drift, seconds, is_retry=is_retry)
+        if verification is None:
+            return result
+        if captured is None:
+            verification.ran(seconds)
+            return result
+        self._check(request, result)
+        return verification.end(captured, request, options, result, seconds, begun)
+
+    def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
+        """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
+        if current_recorder() is None:
+            return _NOT_NOTED
+        return noted_call(self._step, device, is_first_tier=is_first_tier, reason=reason)
+
+    def _watch(self, drift: DriftWatch, seconds: float, *, is_retry: bool = False) -> None:
+        """Notes how long the device took, and lets the CPU stand in for it if it has become slow.
+
+        Args:
+            drift: of the step.
+            seconds: how long it took.
+            is_retry: whether this was the run after a pause.
+        """
+        if drift.is_slow and is_retry:
+            if drift.is_back(seconds):
+                self._health.forget()
+            else:
+                self._health.record_slowness(drift.reason)
+        elif drift.add(seconds):
+            if self._on_cpu is not None:
+                self._health.record_slowness(drift.reason)
+            else:
+                lane("stand-ins").submit(partial(_prepare_stand_in, weakref.ref(self)))
+
+    def prepare_stand_in(self) -> None:
+        """Has the CPU prepare the step, and lets it stand in for the slow device then."""
+        try:
+            self._cpu_model()
+        except Error as error:
+            logger.warning("the CPU cannot stand in for %s: %s", self._step.device.name, error)
+            return
+        if self._drift is not None and self._drift.is_slow:
+            self._health.record_slowness(self._drift.reason)
+
+    @property
+    def _is_refuted(self) -> bool:
+        """True if the device was found to compute wrong values."""
+        return self._verification is not None and self._verification.is_refuted
+
+    @property
+    def _is_watched(self) -> bool:
+        """True if the times of fast paths are noted."""
+        return self._drift is not None or self._verification is not None
+
+    @property
+    def _is_passed_over(self) -> bool:
+        """True if a fast path of the device must not be used now."""
+        verification = self._verification
+        if verification is not None and (verification.is_refuted or verification.is_due):
+            return True
+        return self._drift is not None and self._health.failures > 0
+
+    def _ran_fast(self, seconds: float) -> None:
+        """Notes how long a fast path took."""
+        if self._drift is not None:
+            self._watch(self._drift, seconds)
+        if self._verification is not None:
+            self._verification.ran(seconds)
+
+    def ran(self) -> None:
+        """Notes an execution that the device began by itself, and whose time is not known."""
+        if self._verification is not None:
+            self._verification.ran(None)
+
+    def watched(self, run: Callable[[_Options], None] | None) -> Callable[[_Options], None] | None:
+        """Returns a fast path that notes its times, and fails while it must not be used."""
+        if run is None or not self._is_watched:
+            return run
+
+        def timed(options: _Options) -> None:
+            if self._is_passed_over:
+                raise OpFailed(f"{self._step.device.name}: {self._health.reason}")
+            started = time.perf_counter()
+            run(options)
+            self._ran_fast(time.perf_counter() - started)
+
+        return timed
+
+    def _check(self, request: Request, result: ExecutionResult) -> None:
+        """Raises OpFailed if the result contradicts the model or the request.
+
+        Requests and results are immutable, and a device may return the same result object again. A
+        result that was checked for this request is therefore not checked again.
+        """
+        validated = self._validated_results.get(id(request))
+        if validated is not None and validated[1] is result and validated[0]() is request:
+            return
+        checked_step_result(self._step, request, result)
+        if len(self._validated_results) >= _MAX_VALIDATED_RESULTS:
+            self._validated_results.clear()
+        self._validated_results[id(request)] = weakref.ref(request), result
+
+    def profile(self) -> tuple[str, Sequence[KernelTime]]:
+        """Returns the name of the device that runs the step now, and its kernel times.
+
+        Raises:
+            Error: the step cannot be prepared again, or the profiling run failed.
+        """
+        first = self._first
+        if first is not None:
+            return cpu_device().name, first.profile()
+        prepared = None if self._is_refuted else self._usable()
+        if prepared is None:
+            return cpu_device().name, self._cpu_model().profile()
+        return self._step.device.name, prepared.profile()
+
+    def usable(self) -> PreparedModel | None:
+        """Returns the device's prepared model if the next execution would use it, otherwise None.
+
+        Does not prepare anything.
+        """
+        verification = self._verification
+        if verification is not None and (verification.is_refuted or verification.is_due):
+            return None
+        with self._lock:
+            return self._prepared if not self._health.failures else None
+
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+        """Returns a function that repeats a successful request on the device's fast path.
+
+        Returns:
+            The function, or None if the device has no fast path. Its errors are not recorded; the
+                caller calls `execute` after one.
+        """
+        return self.watched(reusable_execution(self.usable(), request))
+
+    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+        """Returns a function that repeats a successful request as a short one.
+
+        See `CallsDirectly.create_short_execution`.
+        """
+        run = short_execution(self.usable(), request)
+        if run is None or not self._is_watched:
+            return run
+
+        def timed() -> bool:
+            if self._is_passed_over:
+                return False
+            started = time.perf_counter()
+            is_right = run()
+            self._ran_fast(time.perf_counter() - started)
+            return is_right
+
+        return timed
+
+    def create_array_function(
+        self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """Returns a function of the device that runs the step on arrays.
+
+        See `CallsDirectly.create_array_function`.
+        """
+        run = array_function(self.usable(), shapes, variables)
+        if run is None or not self._is_watched:
+            return run
+
+        def timed(*arrays: Any) -> Any:
+            if self._is_passed_over:
+                return None
+            started = time.perf_counter()
+            outputs = run(*arrays)
+            self._ran_fast(time.perf_counter() - started)
+            return outputs
+
+        return timed
+
+    def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
+        """Records that an execution on a prepared model returned by `usable` failed.
+
+        Args:
+            error: the error that it raised.
+            prepared: the prepared model.
+            has_limit: True if the application set a time limit, so that a missed deadline is not a
+                failure of the device.
+
+        Returns:
+            True if `execute` can run it: on the CPU, or on the successor of a driver that was
+                stopped.
+        """
+        self._failed(error, prepared)
+        return isinstance(error, Withdrawn) or self._falls_back(error, has_limit=has_limit)
+
+    def _usable(self) -> PreparedModel | None:
+        """Returns the device's prepared model to execute; None if the CPU runs the step.
+
+        Starts preparing the step again if its prepared model is lost and the pause is over.
+        """
+        working = self._prepared
+        if working is not None and not self._health.failures:
+            return working
+        with self._lock:
+            prepared = self._prepared
+            is_due = self._health.is_due
+            if prepared is not None and (is_due or not self._may_fall_back):
+                return prepared
+            in_background = self._may_fall_back and is_due and not self._is_preparing
+            self._is_preparing |= in_background
+        if in_background:
+            self._prepare_in_background()
+        return None if self._may_fall_back else self._prepare()
+
+    def _prepare(self) -> PreparedModel:
+        """Prepares the step on its device again, and returns the prepared model."""
+        prepared = self._preparer.prepare(self._step.device, self._step.model).prepared_model
+        with self._lock:
+            if self._prepared is None:
+                self._prepared = prepared
+                self._health.end_pause()
+            return self._prepared
+
+    def _prepare_in_background(self) -> None:
+        try:
+            threading.Thread(target=self._prepare_quietly, name="neurald recovery", daemon=True).start()
+        except RuntimeError as error:
+            logger.warning("cannot start preparing a step of %s again: %s", self._step.device.name, error)
+            with self._lock:
+                self._is_preparing = False
+
+    def _prepare_quietly(self) -> None:
+        try:
+            self._prepare()
+        except Error as error:
+            self._health.record(error)
+        finally:
+            with self._lock:
+                self._is_preparing = False
+
+    def _cpu_model(self) -> PreparedModel:
+        with self._cpu_lock:
+            if self._on_cpu is None:
+                self._on_cpu = self._preparer.prepare(cpu_device(), self._step.model).prepared_model
+            return self._on_cpu
+
+    def _falls_back(self, error: Error, *, has_limit: bool) -> bool:
+        if not self._may_fall_back or isinstance(error, Cancelled):
+            return False
+        is_late = isinstance(error, MissedDeadlineTransient | MissedDeadlinePersistent)
+        return not (is_late and has_limit)
+
+    def _failed(self, error: Error, prepared: PreparedModel) -> None:
+        with self._lock:
+            if isinstance(error, DeadObject) and self._prepared is prepared:
+                self._prepared = None
+        if not isinstance(error, Cancelled | MissedDeadlineTransient | MissedDeadlinePersistent):
+            self._health.record(error)
+
+    def _record_success(self) -> None:
+        if self._health.failures and not (self._drift is not None and self._drift.is_slow):
+            self._health.forget()
+
+    def failure(self, number: int) -> StepFailure | None:
+        """Returns the failures of the step's device so far; see `StepHealth.failure`."""
+        return self._health.failure(number)
+
+    def fallback(self, number: int) -> Fallback | None:
+        """Returns the current fallback; None if the device works or the CPU may not take over."""
+        return self._health.fallback(number) if self._may_fall_back or self._is_refuted else None
+
+    def get_ready_to_verify(self) -> None:
+        """Waits until the CPU has prepared the step, if it verifies it."""
+        if self._verification is not None:
+            self._verification.get_ready()
+
+    def wait_until_investigated(self, timeout_s: float | None) -> bool:
+        """Waits until no difference is investigated; returns False if that takes longer."""
+        return self._verification is None or self._verification.wait(timeout_s)
+
+    def verification(self, number: int) -> "VerificationStatus | None":
+        """Returns what is verified of the step; None if nothing is.
+
+        Args:
+            number: position of the step in the plan.
+        """
+        return None if self._verification is None else self._verification.status(number)
+
+    def count_substitution(self, reason: str = "") -> None:
+        """Counts one execution that ran on the CPU device instead of the step's device.
+
+        Args:
+            reason: why, if no failure of the device itself was recorded.
+        """
+        if self._step.device is not cpu_device():
+            self._health.count_substitution(reason)
+
+    def substitution(self, number: int) -> Substitution | None:
+        """Returns the executions that the CPU ran; see `StepHealth.substitution`."""
+        return self._health.substitution(number)
+
+
+def _placed(request: Request, step: ExecutionStep) -> "PlacedRequest | None":
+    """Returns a request for the step's device, if memories have places on several devices."""
+    if not any(isinstance(pool, DeviceBuffer) for pool in request.pools):
+        return None
+    from neurald.hal.buffers.coherent_memory import PlacedRequest, is_coherent  # rarely needed
+
+    return PlacedRequest(request, step.model.main, id(step.device)) if is_coherent(request.pools) else None
+
+
+def _mark_memory_abandoned(request: Request) -> None:
+    """Marks memory that a failed device may still write to, so that it is not reused."""
+    for pool in request.pools:
+        if isinstance(pool, SharedMemory):
+            pool.is_abandoned = True
+
+
+def _prepare_stand_in(reference: "weakref.ref[RecoveringStep]", _: Cancellation) -> None:
+    step = reference()
+    if step is not None:
+        step.prepare_stand_in()

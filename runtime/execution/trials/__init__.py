@@ -1,0 +1,1 @@
+"""Trials of plans against the CPU device."""

@@ -1,0 +1,196 @@
+"""Keeps the inputs of an execution, which its outputs may overwrite, to repeat it elsewhere."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel
+from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Argument, Model, Request, byte_size, value_size
+from neurald.hal.records import replace
+from neurald.hal.validation.request_rules import merge_dimensions
+
+#: How often outputs of unknown sizes are given larger memory.
+_MAX_GROWTHS = 8
+#: For an output of unknown size at first.
+_UNKNOWN_BYTES = 1 << 16
+
+
+class CapturedRun(Struct, frozen=True, kw_only=True):
+    """The inputs of an execution, in memory of their own.
+
+    Attributes:
+        model: that was executed.
+        inputs, pools: as of a request.
+    """
+
+    model: Model
+    inputs: tuple[Argument, ...]
+    pools: tuple[Memory, ...]
+
+    @classmethod
+    def of(cls, model: Model, request: Request) -> "CapturedRun | None":
+        """Copies the inputs of a request; None if the size of one in device memory is not known.
+
+        Raises:
+            Error: a device failed.
+        """
+        inputs: list[Argument] = []
+        pools: list[Memory] = []
+        for index, argument in zip(model.main.inputs, request.inputs, strict=True):
+            if argument.pool is None:
+                inputs.append(argument)
+                continue
+            source = request.pools[argument.pool]
+            operand = model.main.operands[index]
+            if isinstance(source, DeviceBuffer):
+                size = value_size(
+                    operand.type, merge_dimensions(operand.dimensions, argument.dimensions, "an input")
+                )
+                if size is None:
+                    return None
+                memory = HostMemory(bytearray(size))
+                source.read(memory)
+            else:
+                memory = HostMemory(bytearray(source.view(argument.offset, argument.length)))
+            inputs.append(Argument(pool=len(pools), length=memory.size, dimensions=argument.dimensions))
+            pools.append(memory)
+        return cls(model=model, inputs=tuple(inputs), pools=tuple(pools))
+
+    @classmethod
+    def on_arrays(cls, model: Model, arrays: Sequence[Array | None]) -> "CapturedRun":
+        """Makes a run of a model on arrays; None omits an input."""
+        given = [array for array in arrays if array is not None]
+        numbers = iter(range(len(given)))
+        inputs = tuple(
+            Argument()
+            if array is None
+            else Argument(pool=next(numbers), length=array.nbytes, dimensions=array.shape or None)
+            for array in arrays
+        )
+        return cls(model=model, inputs=inputs, pools=tuple(HostMemory(array) for array in given))
+
+    def input_arrays(self) -> list[Array | None]:
+        """Returns the inputs as arrays."""
+        graph = self.model.main
+        return [
+            None
+            if argument.pool is None
+            else array_of(
+                self.pools[argument.pool],
+                graph.operands[index].type.dtype,
+                argument.dimensions if argument.dimensions is not None else graph.operands[index].dimensions,
+            )
+            for index, argument in zip(graph.inputs, self.inputs, strict=True)
+        ]
+
+    def execute(
+        self,
+        prepared: PreparedModel,
+        options: ExecuteOptions,
+        outputs: Sequence[tuple[int, Argument]] | None = None,
+    ) -> tuple[ExecutionResult, list[HostMemory]]:
+        """Executes a prepared model on the inputs.
+
+        Args:
+            prepared: of the model.
+            options: for the execution.
+            outputs: size and argument of each output; None for what they need.
+
+        Returns:
+            The result, and the memory of each output.
+
+        Raises:
+            Error: the execution failed.
+        """
+        wanted = list(outputs or self._unknown_outputs())
+        for _ in range(_MAX_GROWTHS):
+            memories = [HostMemory(bytearray(size)) for size, _ in wanted]
+            arguments = [
+                Argument(pool=len(self.pools) + number, length=size, dimensions=argument.dimensions)
+                for number, (size, argument) in enumerate(wanted)
+            ]
+            request = Request(inputs=self.inputs, outputs=tuple(arguments), pools=(*self.pools, *memories))
+            result = prepared.execute(request, options)
+            if result.is_sufficient or outputs is not None:
+                break
+            types = [self.model.main.operands[index].type for index in self.model.main.outputs]
+            wanted = [
+                (max(size, shape.size_bytes(kind) or 4 * size), argument)
+                for (size, argument), shape, kind in zip(wanted, result.output_shapes, types, strict=True)
+            ]
+        return result, memories
+
+    def _unknown_outputs(self) -> list[tuple[int, Argument]]:
+        operands = [self.model.main.operands[index] for index in self.model.main.outputs]
+        sizes = [value_size(each.type, each.dimensions) for each in operands]
+        return [(_UNKNOWN_BYTES if size is None else size, Argument()) for size in sizes]
+
+    def output_arrays(self, result: ExecutionResult, memories: Sequence[Memory]) -> list[Array]:
+        """Returns the outputs of a sufficient result as arrays."""
+        return [
+            array_of(memory, self.model.main.operands[index].type.dtype, shape.dimensions)
+            for index, shape, memory in zip(
+                self.model.main.outputs, result.output_shapes, memories, strict=True
+            )
+        ]
+
+
+def outputs_of(model: Model, request: Request, result: ExecutionResult) -> list[Array]:
+    """Returns copies of the outputs of a sufficient result.
+
+    Raises:
+        Error: a device failed.
+    """
+    found = []
+    for index, argument, shape in zip(model.main.outputs, request.outputs, result.output_shapes, strict=True):
+        kind = model.main.operands[index].type
+        size = byte_size(kind, shape.dimensions or ())
+        target = request.pools[argument.pool or 0]
+        memory = HostMemory(bytearray(size))
+        if isinstance(target, DeviceBuffer):
+            target.read(memory)
+        else:
+            memory.view()[:] = target.view(argument.offset, size)
+        found.append(array_of(memory, kind.dtype, shape.dimensions))
+    return found
+
+
+def output_space(model: Model, request: Request, shapes: Sequence[OutputShape]) -> list[tuple[int, Argument]]:
+    """Returns how much space each output of a request has, with its argument."""
+    return [
+        (
+            byte_size(model.main.operands[index].type, shape.dimensions or ())
+            if isinstance(request.pools[argument.pool or 0], DeviceBuffer)
+            else argument.length,
+            argument,
+        )
+        for index, argument, shape in zip(model.main.outputs, request.outputs, shapes, strict=True)
+    ]
+
+
+def write_outputs(request: Request, result: ExecutionResult, arrays: Sequence[Array]) -> ExecutionResult:
+    """Replaces the outputs of an execution; returns its result, without durations.
+
+    Raises:
+        Error: a device failed.
+    """
+    for argument, array in zip(request.outputs, arrays, strict=True):
+        target = request.pools[argument.pool or 0]
+        if isinstance(target, DeviceBuffer):
+            target.write(HostMemory(array), array.shape)
+        elif array.nbytes:
+            target.view(argument.offset, array.nbytes)[:] = array.reshape(-1).view(np.uint8).data
+    return replace(result, timing=type(result.timing)())
+
+
+def array_of(memory: Memory, dtype: "np.dtype[Any]", dimensions: Sequence[int] | None) -> Array:
+    """Returns the first elements of a memory as an array of these dimensions."""
+    shape = tuple(dimensions or ())
+    count = int(np.prod(shape, dtype=np.int64))
+    if not count:
+        return np.empty(shape, dtype)
+    return np.frombuffer(memory.view(), dtype, count).reshape(shape)

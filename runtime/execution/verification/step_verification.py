@@ -1,0 +1,294 @@
+"""Verifies sampled executions of one step against the CPU device.
+
+The inputs of a sampled execution are kept. After the device has computed, the CPU device computes
+the same, and the results are compared. If they differ, the application gets those of the CPU device,
+which runs the step from then on. In the background the operations are found that the device
+computes wrong; they are recorded, so that no application of the user gives them to this version of
+the driver again.
+"""
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.crashes.wrong_results import WrongResults
+from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.errors import BadState, Error
+from neurald.hal.model.types import Model, Request
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.execution.verification.captured_run import (
+    CapturedRun,
+    output_space,
+    outputs_of,
+    write_outputs,
+)
+from neurald.runtime.execution.verification.investigation import Investigation, Prepare, WrongOperations
+from neurald.runtime.execution.verification.sampling import Sampler
+from neurald.runtime.execution.verification.step_comparison import Difference, StepComparison, may_be_compared
+from neurald.runtime.plan.plan import ExecutionStep
+from neurald.runtime.plan.preparer import Preparer
+
+logger = logging.getLogger(__name__)
+
+#: How many differences that rounding may explain are investigated.
+_MAX_INVESTIGATIONS: Final = 3
+
+
+class VerificationStatus(Struct, frozen=True, kw_only=True):
+    """The verification of one step so far.
+
+    Attributes:
+        step: position of the step in the plan.
+        device: of the step.
+        runs: how many executions of the device there were.
+        verified: how many of them were verified.
+        is_wrong: True if the device was found to be wrong, so that the CPU device runs the step.
+        finding: what was found; empty if all results were right.
+    """
+
+    step: int
+    device: str
+    runs: int
+    verified: int
+    is_wrong: bool
+    finding: str
+
+    def __str__(self) -> str:
+        found = self.finding or "all were right"
+        if self.is_wrong:
+            found = f"the CPU device runs it from now on, since {found}"
+        return (
+            f"step {self.step} of {self.device}: {self.verified} of {self.runs} runs were verified; {found}"
+        )
+
+
+class StepVerification:
+    """The verification of one step. Thread-safe.
+
+    Args:
+        step: of a device other than the CPU device.
+        sampler: chooses executions.
+        cpu_model: returns the step's prepared model of the CPU device.
+        prepare: prepares parts of the step.
+        when_wrong: called with the reason when the device is found to be wrong, and again when more
+            is known.
+
+    Attributes:
+        is_refuted: True if the device was found to be wrong.
+        finding: describes what was found.
+    """
+
+    def __init__(
+        self,
+        step: ExecutionStep,
+        sampler: Sampler,
+        cpu_model: Callable[[], PreparedModel],
+        prepare: Prepare,
+        when_wrong: Callable[[str], None],
+    ) -> None:
+        self._step = step
+        self._sampler = sampler
+        self._cpu_model = cpu_model
+        self._prepare = prepare
+        self._when_wrong = when_wrong
+        self._comparison = StepComparison(step.model)
+        self._investigations = 0
+        self._is_investigating = False
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        self._is_ready = False
+        self._is_possible = True
+        self.is_refuted = False
+        self.finding = ""
+        lane("stand-ins").submit(partial(_get_ready, weakref.ref(self)))
+
+    @property
+    def is_due(self) -> bool:
+        """True if the next execution is to be verified."""
+        sampler = self._sampler
+        return (
+            self._is_possible
+            and sampler.is_due
+            and (self._is_ready or sampler.verified > 0 or sampler.runs >= sampler.patience)
+        )
+
+    def status(self, number: int) -> VerificationStatus:
+        """Returns the verification so far.
+
+        Args:
+            number: position of the step in the plan.
+        """
+        return VerificationStatus(
+            step=number,
+            device=self._step.device.name,
+            runs=self._sampler.runs,
+            verified=self._sampler.verified,
+            is_wrong=self.is_refuted,
+            finding=self.finding,
+        )
+
+    def ran(self, seconds: float | None) -> None:
+        """Notes an execution of the device that was not verified; None if its time is not known."""
+        self._sampler.ran(seconds)
+
+    def get_ready(self) -> None:
+        """Has the CPU device prepare the step."""
+        try:
+            with convert_driver_faults(cpu_device().name):
+                self._cpu_model()
+        except Error as error:
+            logger.warning("a step of %s cannot be verified: %s", self._step.device.name, error)
+            self.finding = f"it cannot be verified: {error}"
+            self._is_possible = False
+        self._is_ready = True
+
+    def begin(self, request: Request) -> CapturedRun | None:
+        """Returns the inputs of an execution that is to be verified; None for others."""
+        if not self.is_due:
+            return None
+        try:
+            return CapturedRun.of(self._step.model, request)
+        except Error as error:
+            logger.debug("an execution of %s cannot be verified: %s", self._step.device.name, error)
+            return None
+
+    def end(
+        self,
+        run: CapturedRun,
+        request: Request,
+        options: ExecuteOptions,
+        result: ExecutionResult,
+        device_s: float,
+        begun: float,
+    ) -> ExecutionResult:
+        """Compares a valid result; returns that of the CPU device if they differ.
+
+        Args:
+            run: see `begin`.
+            request, options: of the execution.
+            result: of the device, in the memory of the request.
+            device_s: how long the device took.
+            begun: when `begin` was called, on the clock of `time.perf_counter()`.
+        """
+        try:
+            return self._verified(run, request, options, result) if result.is_sufficient else result
+        except Error as error:
+            logger.debug("an execution of %s cannot be verified: %s", self._step.device.name, error)
+            return result
+        finally:
+            self._sampler.verified_run(device_s, time.perf_counter() - begun - device_s)
+
+    def _verified(
+        self, run: CapturedRun, request: Request, options: ExecuteOptions, result: ExecutionResult
+    ) -> ExecutionResult:
+        model = self._step.model
+        cpu = self._cpu_model()
+        with convert_driver_faults(cpu_device().name):
+            right, memories = run.execute(cpu, options, output_space(model, request, result.output_shapes))
+        if not right.is_sufficient:
+            self._differ(run, Difference(text="an output has another shape", is_certain=True))
+            return right
+        wanted = run.output_arrays(right, memories)
+        difference = self._comparison.difference(wanted, outputs_of(model, request, result))
+        if difference is None:
+            return result
+        self._differ(run, difference)
+        return write_outputs(request, right, wanted)
+
+    def _differ(self, run: CapturedRun, difference: Difference) -> None:
+        """Begins to find out what is wrong."""
+        device = self._step.device.name
+        if difference.is_certain and not self.is_refuted:
+            count_event(CountedEvent.FALLBACK, device)
+            logger.warning(
+                "%s computed a step wrong; the CPU runs it from now on: %s", device, difference.text
+            )
+            self._refute(f"it computed wrong values: {difference.text}")
+        elif not self.is_refuted:
+            self.finding = f"results differ, perhaps by rounding: {difference.text}"
+        if self._is_investigating or self._investigations >= _MAX_INVESTIGATIONS:
+            return
+        self._is_investigating = True
+        self._investigations += 1
+        self._is_idle.clear()
+        if lane("verification").submit(partial(self.investigate, run, difference.text)) is None:
+            self._is_idle.set()  # The process is about to exit.
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Waits until no difference is investigated; returns False if that takes longer."""
+        return self._is_idle.wait(timeout_s)
+
+    def _refute(self, finding: str) -> None:
+        self.finding = finding
+        self.is_refuted = True
+        self._when_wrong(finding)
+
+    def investigate(self, run: CapturedRun, difference: str, cancellation: Cancellation) -> None:
+        """Finds the operations that the device computes wrong, and records them."""
+        try:
+            device = self._step.device
+            found = Investigation(run, difference, device, cpu_device(), self._prepare, cancellation).search()
+            if not cancellation.is_cancelled:
+                self._conclude(found)
+        finally:
+            self._is_investigating = False
+            self._is_idle.set()
+
+    def _conclude(self, found: WrongOperations) -> None:
+        if not found.is_certain and not self.is_refuted:
+            self.finding = f"results differ by rounding: {found.difference}"
+            return
+        device = self._step.device.name
+        self._refute(f"it computed wrong values: {found.difference}; {found.narrowing}")
+        logger.warning("%s computes operations wrong: %s; %s", device, found.difference, found.narrowing)
+        self._keep(found)
+
+    def _keep(self, found: WrongOperations) -> None:
+        device = self._step.device
+        records = WrongResults.of_user()
+        if records is None:
+            return
+        try:
+            records.add(device.name, device.version, found.pattern, found.difference, found.narrowing)
+        except BadState as error:
+            logger.warning("what %s computes wrong is not recorded: %s", device.name, error)
+
+
+def verification_of(
+    step: ExecutionStep,
+    share: float,
+    cpu_model: Callable[[], PreparedModel],
+    preparer: Preparer,
+    when_wrong: Callable[[str], None],
+) -> StepVerification | None:
+    """Returns the verification of a step, or None if its results cannot be compared.
+
+    Args:
+        step, cpu_model, when_wrong: see `StepVerification`.
+        share: of the executions.
+        preparer: of the step, which prepares parts of it.
+    """
+    if not may_be_compared(step.model):
+        return None
+    parts = preparer.without_cache()
+
+    def prepare(device: Device, model: Model) -> PreparedModel:
+        return parts.prepare(device, model).prepared_model
+
+    return StepVerification(step, Sampler(share), cpu_model, prepare, when_wrong)
+
+
+def _get_ready(reference: "weakref.ref[StepVerification]", _: Cancellation) -> None:
+    verification = reference()
+    if verification is not None:
+        verification.get_ready()

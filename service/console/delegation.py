@@ -1,0 +1,125 @@
+"""States how much of a model runs on the devices other than the CPU."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from neurald.hal.errors import BadData
+
+if TYPE_CHECKING:
+    from neurald.runtime.explain.explanation import Explanation
+    from neurald.runtime.explain.records import OperationExplanation
+
+#: How many reasons a message has.
+_SHOWN: Final = 4
+
+
+def delegation(steps: Sequence[Mapping[str, Any]], cpu: str = "cpu") -> dict[str, Any]:
+    """Describes where operations run.
+
+    Args:
+        steps: from `describe_steps`.
+        cpu: the name of the CPU device.
+
+    Returns:
+        `kind`: `none` if all operations run on the CPU device, `full` if none does, else `partial`;
+        `operations` by device, and the number of `steps`.
+    """
+    counts: Counter[str] = Counter()
+    for step in steps:
+        ran = cpu if step["executions_on_cpu_instead"] else step["device"]
+        counts[ran] += step["operations"]
+    elsewhere = sum(count for device, count in counts.items() if device != cpu)
+    kind = "none" if not elsewhere else "partial" if counts[cpu] else "full"
+    return {"kind": kind, "operations": dict(counts), "steps": len(steps)}
+
+
+def delegation_sentence(found: Mapping[str, Any]) -> str:
+    """Returns the description as one sentence."""
+    parts = ", ".join(
+        f"{count} operation{'s' if count != 1 else ''} on {device}"
+        for device, count in found["operations"].items()
+    )
+    steps = f"{found['steps']} step{'s' if found['steps'] != 1 else ''}"
+    if found["kind"] == "none":
+        return f"no delegation: {parts or 'no operations'}, in {steps}"
+    return f"{found['kind']} delegation: {parts}, in {steps}"
+
+
+def require_full_delegation(found: Mapping[str, Any]) -> None:
+    """Raises BadData unless all operations run on devices other than the CPU."""
+    if found["kind"] != "full":
+        raise BadData(f"full delegation is required; found {delegation_sentence(found)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """The share of the operations that has to run on a device.
+
+    Attributes:
+        device: its name, with or without the address of its daemon.
+        percent: the smallest share.
+    """
+
+    device: str
+    percent: float
+
+    def check(self, steps: Sequence[Mapping[str, Any]], explanation: "Explanation") -> None:
+        """Raises an error if less ran there.
+
+        Args:
+            steps: from `describe_steps`.
+            explanation: says why operations are elsewhere.
+
+        Raises:
+            BadData: less did; the message says why.
+        """
+        counts = delegation(steps)["operations"]
+        total = sum(counts.values())
+        here = sum(count for device, count in counts.items() if self._is(device))
+        share = 100.0 * here / total if total else 0.0
+        if share >= self.percent:
+            return
+        reasons = dict.fromkeys(
+            f"{step['device']} did not run its step: {step['failure']}"
+            for step in steps
+            if self._is(step["device"]) and step["executions_on_cpu_instead"]
+        )
+        elsewhere = [each for each in explanation.operations if not self._is(each.device)]
+        reasons |= dict.fromkeys(f"{each.label} is on {each.device}: {self._why(each)}" for each in elsewhere)
+        shown = "; ".join(list(reasons)[:_SHOWN]) or "nothing ran"
+        more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+        raise BadData(
+            f"{self.percent:g} % of the operations must run on {self.device}; {here} of {total} did "
+            f"({share:.3g} %): {shown}{more}"
+        )
+
+    def _is(self, device: str) -> bool:
+        return self.device in (device, device.partition("@")[0])
+
+    def _why(self, operation: "OperationExplanation") -> str:
+        found = [each.reason for each in operation.rejected if self._is(each.device)]
+        return found[0] if found else f"{self.device} was not among the devices"
+
+
+def parse_requirements(texts: Sequence[str]) -> tuple[Requirement, ...]:
+    """Reads requirements such as `opencl` or `opencl=80`.
+
+    Raises:
+        BadData: one has another form.
+    """
+    found = []
+    for text in texts:
+        device, _, share = text.rpartition("=") if "=" in text else (text, "", "100")
+        try:
+            percent = float(share.removesuffix("%"))
+        except ValueError:
+            percent = -1.0
+        if not device or not 0 <= percent <= 100:
+            raise BadData(
+                f"the requirement is {text!r}; DEVICE or DEVICE=PERCENT with 0 to 100 is expected, such as "
+                "opencl=80"
+            )
+        found.append(Requirement(device=device, percent=percent))
+    return tuple(found)

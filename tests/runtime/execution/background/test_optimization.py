@@ -1,0 +1,312 @@
+"""A first tier runs at once, and optimised code replaces it between two calls."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.daemon.forking import in_child
+from support.daemon.processes import python_path, running_daemon
+from support.models.addition import AddingDevice, AddingPreparedModel, addition
+from support.models.small import accumulator, add_model, ones
+
+import neurald as nd
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.hal.compiling import background
+from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import OpFailed
+from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.runtime.execution.background import optimization
+
+#: Longer than any compilation of these tests takes.
+WAIT_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Makes every test start without compiled models, and not wait for the others."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Holds back the optimised code until the event is set."""
+    go = threading.Event()
+    compile_model = background.BackgroundCompiler.compile
+
+    def wait(self: background.BackgroundCompiler, *arguments: object, **more: object) -> object:
+        stop = more.get("cancellation")
+        while not go.wait(0.01):
+            if getattr(stop, "is_cancelled", False):
+                break
+        return compile_model(self, *arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(background.BackgroundCompiler, "compile", wait)
+    yield go
+    go.set()
+
+
+def started(
+    model: nd.Model, devices: list[nd.Device] | None = None, *, is_cached: bool = True
+) -> nd.Compilation:
+    builder = nd.CompilationBuilder(model, devices)
+    if not is_cached:
+        builder.set_caching(None)
+    builder.set_startup(nd.Startup.INSTANT)
+    return builder.finish()
+
+
+def current(compilation: nd.Compilation) -> object:
+    (step,) = compilation.plan.steps
+    return compilation.recovery.step(step).usable()
+
+
+def test_the_first_tier_runs_until_the_code_is_ready(held: threading.Event) -> None:
+    compilation = started(add_model())
+    (step,) = compilation.status.steps
+    assert (step.tier, step.runs_on, step.reason) == (nd.StepTier.FIRST, "cpu", "")
+    assert isinstance(compilation.plan.steps[0].prepared_model, ReferenceModel)
+    assert "first tier" in compilation.report.steps[0].reason
+    assert "first tier" in str(compilation.explain())
+    np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    assert not compilation.wait_until_optimized(0.05)
+    held.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+    assert compilation.status.is_optimized
+    assert isinstance(current(compilation), CpuPreparedModel)
+    assert compilation.report.steps[0].compile_ms is not None
+    np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    assert compilation.profile()[0].kernels
+
+
+def test_cached_code_needs_no_first_tier() -> None:
+    assert started(add_model()).wait_until_optimized(WAIT_S)
+    again = started(add_model())
+    assert again.status.is_optimized
+    assert again.report.steps[0].cache.value == "hit"
+
+
+def test_all_kinds_of_calls_go_on_while_code_is_replaced(held: threading.Event) -> None:
+    compilation = started(add_model())
+    execution = nd.Execution(compilation, reusable=True)
+    output = np.zeros((2, 3), np.float32)
+    first = ones()
+    execution.set_input(0, first)
+    execution.set_input(1, ones())
+    execution.set_output(0, output)
+    with compilation.create_burst() as burst:
+        for number in range(12):
+            first[...] = number
+            if number == 6:
+                held.set()
+                assert compilation.wait_until_optimized(WAIT_S)
+            output[...] = -1
+            if number % 3 == 0:
+                execution.compute()
+            elif number % 3 == 1:
+                execution.compute(burst=burst)
+            else:
+                execution.start_compute().wait()
+            np.testing.assert_array_equal(output, first + 1)
+            np.testing.assert_array_equal(compilation.run(first, ones())[0], first + 1)
+
+
+def test_threads_see_only_right_results_while_code_is_replaced(held: threading.Event) -> None:
+    compilation = started(add_model((16, 3), operations=3))
+    failures: list[str] = []
+    is_over = threading.Event()
+
+    def call(seed: int) -> None:
+        given = np.full((16, 3), seed, np.float32)
+        while not is_over.is_set():
+            (found,) = compilation.run(given, given)
+            if not (found == 4 * given).all():
+                failures.append(f"{seed}: {found}")
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    held.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+    time.sleep(0.1)
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_runs_take_the_fastest_way_after_the_replacement(held: threading.Event) -> None:
+    compilation = started(add_model())
+    for _ in range(3):
+        compilation.run(ones(), ones())
+    assert compilation._array_runs.latest is None
+    held.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+    for _ in range(3):
+        np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    assert compilation._array_runs.latest is not None
+
+
+def test_variables_keep_their_values(held: threading.Event) -> None:
+    compilation = started(accumulator())
+    assert compilation.run(ones())[0][0, 0] == 11
+    held.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+    assert [compilation.run(ones())[0][0, 0] for _ in range(3)] == [12, 13, 14]
+
+
+class SlowDevice(AddingDevice):
+    """A device that prepares a model when it is told to, or fails."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        self.error: Exception | None = None
+
+    def prepare_model(self, model: nd.Model, options: PrepareOptions) -> AddingPreparedModel:
+        self.go.wait(WAIT_S)
+        if self.error is not None:
+            raise self.error
+        return super().prepare_model(model, options)
+
+
+def test_the_first_tier_of_another_device_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimization, "_LONG_S", 0.01)
+    device, model, given = SlowDevice(), addition(2 * ones()), [ones()]
+    expected = 3 * ones()
+    compilation = started(model, [device])
+    (step,) = compilation.status.steps
+    assert (step.device, step.runs_on, step.tier) == ("slow", "cpu", nd.StepTier.FIRST)
+    np.testing.assert_array_equal(compilation.run(*given)[0], expected)
+    (counted,) = compilation.recovery.substitutions
+    assert "has not compiled it yet" in counted.reason
+    recovering = compilation.recovery.step(compilation.plan.steps[0])
+    end_s = time.monotonic() + WAIT_S
+    while isinstance(recovering._first, ReferenceModel) and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert isinstance(recovering._first, CpuPreparedModel), "the CPU device compiles it meanwhile"
+    np.testing.assert_array_equal(compilation.run(*given)[0], expected)
+    device.go.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+    (step,) = compilation.status.steps
+    assert (step.runs_on, step.tier) == ("slow", nd.StepTier.OPTIMIZED)
+    assert isinstance(current(compilation), AddingPreparedModel)
+    np.testing.assert_array_equal(compilation.run(*given)[0], expected)
+
+
+def test_the_first_tier_stays_if_the_device_fails() -> None:
+    device, model, given = SlowDevice(), addition(2 * ones()), [ones()]
+    expected = 3 * ones()
+    device.error = OpFailed("no memory for it")
+    device.go.set()
+    compilation = started(model, [device])
+    assert not compilation.wait_until_optimized(WAIT_S)
+    (step,) = compilation.status.steps
+    assert not step.is_pending
+    assert "slow could not prepare it: no memory for it" in step.reason
+    np.testing.assert_array_equal(compilation.run(*given)[0], expected)
+    assert "it stays" in str(compilation.explain())
+
+
+def test_a_helper_that_is_killed_leaves_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CompilePool, "begin", lambda self: (_ for _ in ()).throw(OpFailed("it has ended")))
+    compilation = started(add_model())
+    assert not compilation.wait_until_optimized(WAIT_S)
+    assert "it has ended" in compilation.status.steps[0].reason
+    np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+
+
+def test_compiling_goes_on_after_its_process_was_killed() -> None:
+    assert started(add_model((3, 3))).wait_until_optimized(WAIT_S)
+    processes = [pool.process for pool in background._pools.values() if pool.process is not None]
+    assert processes
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+    compilation = started(add_model((5, 3)))
+    assert compilation.wait_until_optimized(WAIT_S), str(compilation.status)
+
+
+def test_a_cache_that_cannot_be_written_does_not_matter() -> None:
+    builder = nd.CompilationBuilder(add_model())
+    builder.set_startup(nd.Startup.INSTANT)
+    builder.set_caching("/proc/none", bytes(32))
+    compilation = builder.finish()
+    assert compilation.wait_until_optimized(WAIT_S), str(compilation.status)
+    np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+
+
+def test_a_freed_compilation_ends_its_work(held: threading.Event) -> None:
+    compilation = started(add_model())
+    time.sleep(0.05)
+    del compilation
+    gc.collect()
+    # The lane is free for others.
+    held.set()
+    assert started(add_model((4, 4))).wait_until_optimized(WAIT_S)
+
+
+def test_a_forked_child_begins_again(held: threading.Event) -> None:
+    # Without a cache, where the child would wait for its parent to compile the model.
+    compilation = started(add_model(), is_cached=False)
+
+    def check() -> None:
+        held.set()
+        np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+        assert compilation.wait_until_optimized(WAIT_S), str(compilation.status)
+        np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+
+    in_child(check, 30.0)
+    held.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+
+
+def test_device_memory_waits_for_the_device(held: threading.Event) -> None:
+    compilation = started(add_model())
+    threading.Timer(0.05, held.set).start()
+    memory = nd.MemoryDesc().add_input_role(compilation, 0).finish().allocate()
+    assert memory.size >= 24
+    assert compilation.status.is_optimized
+
+
+def test_a_daemon_takes_over() -> None:
+    with running_daemon("sample-all") as address:
+        compilation = started(add_model(), [nd.connect(address)])
+        assert compilation.wait_until_optimized(WAIT_S)
+        assert compilation.status.steps[0].runs_on == compilation.plan.steps[0].device.name
+        np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+
+
+_EXITS_MEANWHILE = """
+import numpy as np
+from support.models.small import add_model, ones
+import neurald as nd
+builder = nd.CompilationBuilder(add_model((2, 3), operations=60))
+builder.set_startup(nd.Startup.INSTANT)
+compilation = builder.finish()
+assert (compilation.run(ones(), ones())[0] == 61).all()
+"""
+
+
+@pytest.mark.timed
+def test_a_process_exits_while_its_code_is_compiled() -> None:
+    started_s = time.monotonic()
+    result = subprocess.run(
+        [sys.executable, "-c", _EXITS_MEANWHILE],
+        env={**os.environ, "PYTHONPATH": python_path()},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert time.monotonic() - started_s < 30

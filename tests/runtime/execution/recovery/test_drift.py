@@ -1,0 +1,126 @@
+"""Devices that become slow are passed over until they are as fast as before."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.devices.simulated import SimulatedDevice
+from support.models.plans import request_for
+from support.models.small import add_model
+
+import neurald as nd
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.runtime.costs import store
+from neurald.runtime.costs.slowness import slowness_of
+from neurald.runtime.execution.recovery import retry
+from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
+from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.execution.recovery.retry import RetryPolicy
+from neurald.runtime.plan.plan import ExecutionStep
+from neurald.runtime.plan.preparer import Preparer
+
+MODEL = add_model()
+ONES = np.ones((2, 3), np.float32)
+
+
+def watch(*seconds: float) -> DriftWatch:
+    found = DriftWatch("watched")
+    for each in (5.0, 5.0, *[0.1] * 8, *seconds):
+        found.add(each)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    store.forget()
+    yield
+    store.forget()
+
+
+def test_only_lasting_slowness_counts() -> None:
+    assert not watch(0.3, 0.3, 0.3).is_slow
+    assert not watch(0.3, 0.3, 0.3, 0.1, 0.3, 0.3, 0.3).is_slow
+    assert not watch(*[0.17] * 50).is_slow
+    found = watch(0.3, 0.3, 0.3, 0.25)
+    assert found.is_slow
+    assert found.reason == "it has become slow: 250 ms instead of 100 ms"
+    assert slowness_of("watched") == pytest.approx(2.5)
+    assert not found.is_back(0.2)
+    assert found.is_back(0.11)
+    assert slowness_of("watched") == 1.0
+    assert not found.is_slow
+
+
+def test_short_runs_must_be_slow_for_some_time() -> None:
+    found = DriftWatch("short")
+    for _ in range(10):
+        found.add(1e-3)
+    runs = 0
+    while not found.add(3e-3):
+        runs += 1
+    assert 50 <= runs <= 100
+    found.is_back(1e-3)
+
+
+def test_a_stand_in_that_is_slower_still_is_given_up() -> None:
+    found = watch(*[0.3] * 4)
+    assert [found.stood_in(each) for each in (0.5, 0.5, 0.6)] == [False, False, True]
+    assert not found.is_slow
+    assert not found.add(0.3)
+    faster = watch(*[0.3] * 4)
+    assert not any(faster.stood_in(0.2) for _ in range(10))
+    faster.is_back(0.1)
+
+
+def test_models_whose_time_depends_on_their_inputs_are_not_watched() -> None:
+    assert may_be_watched(MODEL)
+    assert not may_be_watched(add_model((0, 3)))
+
+
+def recovering(device: nd.Device) -> tuple[Recovery, ExecutionStep]:
+    compilation = nd.CompilationBuilder(MODEL, [device]).finish()
+    (step,) = compilation.plan.steps
+    preparer = Preparer(PrepareOptions())
+    return Recovery(MODEL, (step,), preparer, may_fall_back=True, watches_drift=True), step
+
+
+@pytest.mark.timed
+def test_the_cpu_device_stands_in_within_a_second_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "SLOW_RETRY", RetryPolicy(first_pause_s=0.3, max_pause_s=1.0))
+    device = SimulatedDevice("throttling", default_s=0.02)
+    recovery, step = recovering(device)
+    request = request_for([ONES, ONES], [np.empty_like(ONES)])
+
+    def run() -> float:
+        started = time.perf_counter()
+        recovery.run(step, request, ExecuteOptions())
+        return time.perf_counter() - started
+
+    for _ in range(10):
+        run()
+    device.slowness = 3.0
+    slow_s, begun = 0.0, device.executions
+    while not recovery.fallbacks:
+        slow_s += run()
+        assert slow_s < 5
+    assert slow_s <= 1.0
+    assert device.executions > begun
+    (found,) = recovery.fallbacks
+    assert "it has become slow" in found.reason
+    executions = device.executions
+    assert max(run() for _ in range(3)) < 0.02
+    assert device.executions == executions
+    # It is tried again, and passed over for longer.
+    time.sleep(0.35)
+    run()
+    assert device.executions == executions + 1
+    assert recovery.fallbacks[0].failures == 2
+    device.slowness = 1.0
+    time.sleep(0.7)
+    run()
+    assert recovery.fallbacks == ()
+    run()
+    assert device.executions == executions + 3

@@ -1,0 +1,156 @@
+"""The table `[service]`: precedence, sources, and errors that name the setting."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from support.sweeps import sweep
+
+from neurald.hal.errors import BadData
+from neurald.hal.process.configuration_file import CONFIG_VARIABLE
+from neurald.service.cli.config import config
+from neurald.service.cli.service_options import service_settings
+from neurald.service.manager.configuration import Flags, load_configuration
+from neurald.service.manager.service_configuration import (
+    OPTIONS,
+    ServiceConfiguration,
+    ServiceLimits,
+    ServiceTable,
+    parsed_limits,
+)
+from neurald.service.manager.setting_choice import DEFAULT
+
+_FILE = """
+drain_s = 7
+[service]
+grpc = "8001"
+repositories = ["/models", "~/models"]
+load_models = ["a"]
+model_control = false
+allow_client_shm = true
+[service.limits]
+queue = 5
+load_s = 2.5
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv(CONFIG_VARIABLE, raising=False)
+    path = tmp_path / "neurald.toml"
+    path.write_text(_FILE)
+    return path
+
+
+def test_the_file_decides_what_is_served(file: Path) -> None:
+    found = load_configuration(file)
+    assert found.service == ServiceConfiguration(
+        grpc="8001",
+        repositories=("/models", str(Path("~/models").expanduser())),
+        load_models=("a",),
+        model_control=False,
+        allow_client_shm=True,
+        limits=ServiceLimits(queue=5, load_s=2.5),
+    )
+    sources = {name: source for name, source in found.sources.items() if name.startswith("service.")}
+    assert sources["service.grpc"] == sources["service.limits.queue"] == str(file)
+    assert sources["service.http"] == sources["service.limits.streams"] == DEFAULT
+    settings = service_settings(found)
+    assert settings is not None
+    assert (settings.grpc, settings.http, settings.drain_s) == ("127.0.0.1:8001", "", 7)
+    assert (settings.load, settings.allow_control, settings.limits.queue) == (("a",), False, 5)
+
+
+def test_the_command_line_comes_first(file: Path) -> None:
+    flags = Flags(
+        service=ServiceTable(
+            http="0", model_control=True, repositories=("here",), limits=parsed_limits(["queue=9"])
+        )
+    )
+    found = load_configuration(file, flags)
+    assert (found.service.grpc, found.service.http) == ("8001", "0")
+    assert (found.service.repositories, found.service.model_control) == (("here",), True)
+    assert (found.service.limits.queue, found.service.limits.load_s) == (9, 2.5)
+    for name, source in (
+        ("http", "--http"),
+        ("grpc", str(file)),
+        ("repositories", "--repository"),
+        ("limits.queue", "--service-limit"),
+        ("limits.load_s", str(file)),
+    ):
+        assert found.sources[f"service.{name}"] == source
+
+
+def test_without_an_address_nothing_is_served(file: Path) -> None:
+    file.write_text("[service]\nrepositories = ['/models']\n")
+    assert service_settings(load_configuration(file)) is None
+    file.write_text("")
+    assert load_configuration(file).service == ServiceConfiguration()
+
+
+@sweep(
+    ("content", "message"),
+    [
+        ("[service]\ngprc = '8001'", r"unknown field `gprc`.*service"),
+        (
+            "[service.limits]\nsize = 3",
+            r"service.limits \(.*neurald.toml\): 'size' is not one of message_bytes",
+        ),
+        ("[service.limits]\nqueue = 0", r"service.limits.queue \(.*neurald.toml\) is 0; a positive number"),
+        ("[service.limits]\nqueue = 1.5", "is 1.5; a positive number"),
+        ("[service.limits]\nload_s = nan", "is nan; a positive number"),
+        ("[service.limits]\nload_s = 'soon'", r"Expected `int \| float`, got `str`"),
+        ("[service]\ngrpc = '8001'", "needs the folder of its models"),
+        (
+            "[service]\nrepositories = ['models']",
+            r"service.repositories \(.*\) has 'models'; an absolute path",
+        ),
+        ("[service]\ntls = 'certificate'", r"service.tls \(.*\) has 'certificate'; an absolute path"),
+        ("[service]\nmodel_control = 'no'", r"Expected `bool \| null`"),
+        ("[service]\nbatching = true", "unknown field `batching`"),
+    ],
+)
+def test_mistakes_are_named(file: Path, content: str, message: str) -> None:
+    file.write_text(content)
+    with pytest.raises(BadData, match=message):
+        load_configuration(file)
+
+
+def test_mistakes_of_the_command_line(file: Path) -> None:
+    file.write_text("")
+    for table, message in (
+        (ServiceTable(repositories=("a",)), "start it with --grpc or --http"),
+        (ServiceTable(grpc="1", repositories=("a",), limits={"size": 1}), "--service-limit: 'size' is not"),
+        (ServiceTable(http="1"), "needs the folder of its models: --repository"),
+    ):
+        with pytest.raises(BadData, match=message):
+            load_configuration(file, Flags(service=table))
+    with pytest.raises(BadData, match="NAME=NUMBER is expected"):
+        parsed_limits(["queue=many"])
+
+
+def test_the_settings_are_shown_with_their_sources(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config(file)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = {row[0]: row[-1] for row in rows if row and row[0].startswith("service.")}
+    assert shown.keys() == {
+        *(f"service.{name}" for name in OPTIONS),
+        *(f"service.limits.{name}" for name in ServiceLimits.__struct_fields__),
+    }
+    assert (shown["service.grpc"], shown["service.tls"]) == (str(file), DEFAULT)
+    config(file, json=True)
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert document["service"]["limits"]["queue"] == 5
+    assert document["sources"]["service.limits.queue"] == str(file)
+
+
+def test_the_example_has_every_setting_and_its_default() -> None:
+    import tomllib
+
+    example = Path(__file__).parents[3] / "examples" / "neurald.toml"
+    table = tomllib.loads(example.read_text())["service"]
+    assert table.keys() == set(ServiceTable.__struct_fields__)
+    assert table["limits"].keys() == set(ServiceLimits.__struct_fields__)
+    assert msgspec.convert(table, ServiceConfiguration) == ServiceConfiguration()
