@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from support.browser import open_browser
 from support.inference.serving import Serving
 from support.waiting import wait_until
 
+from neurald.service.console.process_usage import UsageMeter
 from neurald.service.demo.digits import MODEL
+from neurald.service.manager.snapshot import driver_snapshots
 
 TOKEN = "b7e41d0c"
 
@@ -173,3 +176,22 @@ def test_other_hosts_are_served_as_over_http(repository: Path) -> None:
     service = Serving(repository, grpc="", http="", web="0.0.0.0:0")
     assert service.process.wait(60) != 0
     service.stop()
+
+
+def test_drivers_are_those_of_top(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Without a repository, the page shows the drivers of its service manager."""
+    from support.daemon.managed import Managed
+
+    with Managed(tmp_path_factory.mktemp("m"), "--web", "127.0.0.1:0") as manager:
+        wait_until(lambda: (found := manager.manager_status().service) is not None and found.is_ready)
+        service = manager.manager_status().service
+        assert service is not None
+        address = f"http://{service.addresses['web']}/state"
+        state = json.loads(urllib.request.urlopen(address, timeout=60).read())
+        assert state["models"] == []
+        assert state["drivers_problem"] == ""
+        (driver,) = state["drivers"]
+        assert driver["driver"] == "adder"
+        (shown,) = driver_snapshots(manager.manager_status(), UsageMeter())
+        assert driver.keys() == msgspec.to_builtins(shown).keys()
+        assert driver["state"] == shown.state
