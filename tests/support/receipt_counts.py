@@ -43,7 +43,9 @@ def counted(runs: int, threads: int) -> tuple[Counter[str], Counter[str], int]:
             servers.append(DeviceServer(device, Address.parse(f"unix://{folder}/{name}.sock")))
             servers[-1].start()
         devices = [nd.connect(str(server.address)) for server in servers]
-        compilation = nd.CompilationBuilder(branches(), [nd.devices()[0], *devices]).finish()
+        builder = nd.CompilationBuilder(branches(), [nd.devices()[0], *devices])
+        builder.set_partitioning("android")
+        compilation = builder.finish()
         before = [server.handler.admission.executions for server in servers]
         found: Counter[str] = Counter()
         failed = [0]
@@ -70,12 +72,12 @@ def counted(runs: int, threads: int) -> tuple[Counter[str], Counter[str], int]:
             worker.join()
         daemons = Counter(
             {
-                device.name: server.handler.admission.executions - first
-                for device, server, first in zip(devices, servers, before, strict=True)
+                remote.name: server.handler.admission.executions - first
+                for remote, server, first in zip(devices, servers, before, strict=True)
             }
         )
-        for device in devices:
-            device.close()
+        for remote in devices:
+            remote.close()
         for server in servers:
             server.stop()
         return found, daemons, failed[0]
