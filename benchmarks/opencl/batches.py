@@ -25,6 +25,7 @@ import numpy as np
 
 import neurald as nd
 from neurald.drivers.opencl.device import create
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.tuning.choices import Choices, encoded
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
@@ -126,6 +127,29 @@ def cases(given: argparse.Namespace) -> Iterator[tuple[str, int, str]]:
             yield name, batch, precision
 
 
+def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]]) -> None:
+    """Writes a result file with the rows that are known so far."""
+    columns = [
+        Column(name="network", title=""),
+        Column(name="compute", title="neurald, compute", unit="µs", format=",.0f"),
+        Column(name="whole", title="neurald, with transfers", unit="µs", format=",.0f"),
+        Column(name="cold_s", title="prepare, cold cache", unit="s", format=".1f"),
+        Column(name="graph", title="PyTorch, CUDA graph", unit="µs", format=",.0f"),
+        Column(name="compiled", title="PyTorch, max-autotune", unit="µs", format=",.0f"),
+        Column(name="ratio", title="neurald / the better one", format=".2f"),
+    ]
+    about = circumstances()
+    about["machine"] += f"; {facts}, driver {facts.driver_version}"
+    result = Result(
+        title="OpenCL device: batches",
+        description="Medians. Compute: with the data on the GPU. With transfers: with inputs and "
+        "outputs in host memory. For PyTorch, relaxed means float16.",
+        tables=[Table(title="Medians", columns=columns, rows=rows)],
+        **about,
+    )
+    write(path, result)
+
+
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -163,26 +187,8 @@ def main() -> None:
         ratio = own[0] / min(times) if times else None
         rows.append([f"{name}, {precision}, batch {batch}", *own, *peers, ratio])
         print(rows[-1], flush=True)  # noqa: T201
-    if given.json:
-        columns = [
-            Column(name="network", title=""),
-            Column(name="compute", title="neurald, compute", unit="µs", format=",.0f"),
-            Column(name="whole", title="neurald, with transfers", unit="µs", format=",.0f"),
-            Column(name="cold_s", title="prepare, cold cache", unit="s", format=".1f"),
-            Column(name="graph", title="PyTorch, CUDA graph", unit="µs", format=",.0f"),
-            Column(name="compiled", title="PyTorch, max-autotune", unit="µs", format=",.0f"),
-            Column(name="ratio", title="neurald / the better one", format=".2f"),
-        ]
-        about = circumstances()
-        about["machine"] += f"; {facts}, driver {facts.driver_version}"
-        result = Result(
-            title="OpenCL device: batches",
-            description="Medians. Compute: with the data on the GPU. With transfers: with inputs and "
-            "outputs in host memory. For PyTorch, relaxed means float16.",
-            tables=[Table(title="Medians", columns=columns, rows=rows)],
-            **about,
-        )
-        write(given.json, result)
+        if given.json:
+            record(given.json, facts, rows)
 
 
 if __name__ == "__main__":

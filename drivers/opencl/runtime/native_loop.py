@@ -58,8 +58,7 @@ _PIECES = ctypes.CFUNCTYPE(
     ctypes.c_void_p,  # The other memory of the host.
     ctypes.c_int64,  # Bytes in total.
     ctypes.c_int64,  # Bytes of a piece.
-    ctypes.c_int64,  # Number of the first piece.
-    ctypes.c_int64,  # Distance to the next one.
+    ctypes.c_void_p,  # Address of the number of bytes that are taken, which all threads advance.
 )
 # Target, source, bytes.
 _COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
@@ -95,11 +94,11 @@ def native_copy() -> Any:
 
 
 def native_pieces(*, to_device: bool) -> Any:
-    """Returns a native function that transfers some pieces of an input or output.
+    """Returns a native function that transfers pieces of an input or output until all are taken.
 
     A piece goes through pinned memory. That of an input is enqueued as soon as it is copied, and
-    that of an output is copied as soon as it has arrived. Several threads may call it for different
-    pieces and the same queue.
+    that of an output is copied as soon as it has arrived. Several threads may call it for the same
+    input or output: a thread that starts late takes fewer pieces.
 
     Raises:
         UnavailableDevice: see `native_loop`.
@@ -275,7 +274,7 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
 def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function, *, to_device: bool) -> None:
     """Adds the function `write_pieces` or `read_pieces`.
 
-    for at in range(first * piece, size, step * piece):
+    while (at := fetch_and_add(taken, piece)) < size:
         length = min(piece, size - at)
         if to_device: copy(pinned + at, host + at, length)
         code = enqueue(queue, buffer, blocking=not to_device, offset + at, length, pinned + at)
@@ -285,9 +284,9 @@ def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function,
     return SUCCESS
     """
     i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-    kind = ir.FunctionType(i32, [pointer, pointer, i64, pointer, pointer, *[i64] * 4])
+    kind = ir.FunctionType(i32, [pointer, pointer, i64, pointer, pointer, i64, i64, i64.as_pointer()])
     function = ir.Function(module, kind, name="write_pieces" if to_device else "read_pieces")
-    queue, buffer, offset, pinned, host, size, piece, first, step = function.args
+    queue, buffer, offset, pinned, host, size, piece, taken = function.args
     entry, test, body, after, failed, done = (
         function.append_basic_block(name) for name in ("entry", "test", "body", "after", "failed", "done")
     )
@@ -297,12 +296,10 @@ def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function,
         return builder.call(builder.inttoptr(i64(addresses[name]), kind), values)
 
     builder = ir.IRBuilder(entry)
-    start, distance = builder.mul(first, piece), builder.mul(step, piece)
     builder.branch(test)
 
     builder.position_at_end(test)
-    at = builder.phi(i64)
-    at.add_incoming(start, entry)
+    at = builder.atomic_rmw("add", taken, piece, "seq_cst")
     builder.cbranch(builder.icmp_signed("<", at, size), body, done)
 
     builder.position_at_end(body)
@@ -322,7 +319,6 @@ def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function,
         called("clFlush", [queue])
     else:
         builder.call(copy, [*reversed(places), length])
-    at.add_incoming(builder.add(at, distance), after)
     builder.branch(test)
 
     builder.position_at_end(failed)

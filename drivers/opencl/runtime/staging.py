@@ -15,6 +15,7 @@ each other in a buffer and pass through the pinned area share one transfer, gaps
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import weakref
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ _ALIGNMENT_BYTES: Final = 256
 _MAX_GAP_BYTES: Final = 2048
 #: Inputs and outputs of at least this size are copied by several threads, in pieces.
 _LARGE_BYTES: Final = 2 << 20
-_PIECE_BYTES: Final = 512 << 10
+_PIECE_BYTES: Final = 256 << 10
 _MAX_COPIERS: Final = 8
 #: How long copying threads wait for work, and the interpreter at most for the last one of them.
 _COPIERS_IDLE_S: Final = 0.25
@@ -105,7 +106,7 @@ class Staging:
         self._device = device
         self._queue = queue
         self._copy = native_copy()
-        self._most_copiers = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
+        self._max_copiers = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
         self._copiers: WorkerThreads | None = None
         self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
         self._reservation: Reservation | None = None
@@ -168,17 +169,15 @@ class Staging:
         """Transfers a large input or output; the transfers of an input may be under way afterwards."""
         transfer = port.transfer
         function = native_pieces(to_device=transfer.to_device)
-        pieces = -(-port.size_bytes // _PIECE_BYTES)
-        count = min(self._most_copiers, pieces)
+        count = min(self._max_copiers, -(-port.size_bytes // _PIECE_BYTES))
+        taken = ctypes.c_int64(0)
         place = transfer.buffer.int_ptr, transfer.offset_bytes, port.slot, host, port.size_bytes
+        call = self._queue.int_ptr, *place, _PIECE_BYTES, ctypes.addressof(taken)
         self._device.state.check()
         threads = self._threads()
-        futures = [
-            threads.submit(function, self._queue.int_ptr, *place, _PIECE_BYTES, first, count)
-            for first in range(1, count)
-        ]
+        futures = [threads.submit(function, *call) for _ in range(count - 1)]
         try:
-            codes = [function(self._queue.int_ptr, *place, _PIECE_BYTES, 0, count)]
+            codes = [function(*call)]
         finally:
             wait(futures)
         codes += [future.result() for future in futures]
@@ -190,7 +189,7 @@ class Staging:
     def _threads(self) -> WorkerThreads:
         if self._copiers is None:
             # The calling thread copies, too.
-            count = max(1, self._most_copiers - 1)
+            count = max(1, self._max_copiers - 1)
             self._copiers = WorkerThreads(count, "neurald copies", idle_s=_COPIERS_IDLE_S)
             # The threads would outlive an object that is not closed.
             weakref.finalize(self, self._copiers.shutdown, wait=False)
