@@ -12,8 +12,8 @@ from neurald.drivers.cpu.kernels.row_wise.sort_keys import keys_at
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
-_LEAST_KEY: Final = -(1 << 31)
-_LEAST_MARK: Final = -(1 << 63)
+_MIN_KEY: Final = -(1 << 31)
+_MIN_MARK: Final = -(1 << 63)
 
 
 def largest_units(target: Target) -> list[Unit]:
@@ -56,11 +56,11 @@ def _search(target: Target, kind: Scalar, position: str) -> Unit:
         begin, place = kernel.product(item, length), kernel.product(item, count)
         heap = kernel.at("i64", "%marks", place)
         with code.loop("0", count) as start:
-            code.effect(f"store i64 {_LEAST_MARK}, ptr {kernel.at('i64', heap, start.index)}, align 8")
+            code.effect(f"store i64 {_MIN_MARK}, ptr {kernel.at('i64', heap, start.index)}, align 8")
         whole = kernel.product(single.binary("udiv", "i64", length, str(v.lanes)), str(v.lanes))
         with code.loop("0", whole, step=v.lanes, may_be_empty=True) as loop:
             keys = keys_at(v, kind, "%input", kernel.sum(begin, loop.index))
-            best = across(v, "i32", "smax", keys, _LEAST_KEY)
+            best = across(v, "i32", "smax", keys, _MIN_KEY)
             least = code.value(f"ashr i64 {kernel.loaded('i64', heap, 8)}, 32")
             # Equal keys may be better marks.
             is_wanted = single.compare("sge", "i64", single.cast("sext", "i32", best, "i64"), least)
