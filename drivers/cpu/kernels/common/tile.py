@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one, symbols_of
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one, lowest, may_change
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import estimated, tile_runs
 from neurald.drivers.cpu.target.target import Target
@@ -72,10 +72,9 @@ def is_too_narrow(positions: int, channels: int, target: Target) -> bool:
     A list that grows begins with few elements, which do not fill a vector. Products of few rows, such
     as the scores of an attention's newest row, have code for any length that is nearly as fast.
     """
-    if not isinstance(channels, Extent) or isinstance(positions, Extent) or positions > _MAX_FEW_ROWS:
+    if isinstance(positions, Extent) or positions > _MAX_FEW_ROWS:
         return False
-    changes = any(channels.scope.changes(symbol) for symbol in symbols_of((channels,)))
-    return changes and channels.range()[0] < target.lanes(4)
+    return may_change(channels) and lowest(channels) < target.lanes(4)
 
 
 def choose_tile(product: WindowedProduct, target: Target, *, has_padding: bool = False) -> Tile:
