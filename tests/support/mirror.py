@@ -49,6 +49,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/binding/elements.py": "tests/drivers/cpu/first_tier/kernels/test_elements.py",
     "drivers/cpu/first_tier/binding/resizing.py": "tests/drivers/cpu/first_tier/kernels/test_resizing.py",
     "drivers/cpu/first_tier/binding/extremes.py": "tests/drivers/cpu/first_tier/kernels/test_extremes.py",
+    "drivers/cpu/first_tier/binding/largest.py": "tests/drivers/cpu/first_tier/kernels/test_largest.py",
     "drivers/cpu/first_tier/binding/rows.py": "tests/drivers/cpu/first_tier/kernels/test_rows.py",
     "drivers/cpu/first_tier/binding/pooling.py": "tests/drivers/cpu/first_tier/kernels/test_pooling.py",
     "drivers/cpu/first_tier/kernels/epilogue.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
