@@ -270,7 +270,10 @@ def _storing(
     four = value4_function(kernel, values) if is_vector else None
     if four is None:
         after = epilogue(kernel, values, is_vector=is_vector)
-        names = {"STORE_ALL": _TEMPLATES["store_each"], "STORE": store_text(product, after)}
+        names: dict[str, object] = {
+            "STORE_ALL": _TEMPLATES["store_each"],
+            "STORE": store_text(product, after),
+        }
         return after.text, names, after.sizes
     row, column = (
         ("row", "column")

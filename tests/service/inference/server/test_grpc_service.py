@@ -155,7 +155,7 @@ def test_errors_have_the_status_that_clients_expect(client: Any) -> None:
     expect(client, "INVALID_ARGUMENT", "sequence_id", "batched", [x], sequence_id=5)
     wrong = triton.InferInput("x", [1, 4], "FP32")
     wrong._raw_content = b"123"
-    expect(client, "INVALID_ARGUMENT", "byte size 3", "batched", [wrong])
+    expect(client, "INVALID_ARGUMENT", "Expected 16, got 3", "batched", [wrong])
 
 
 def test_requests_at_once_are_run_in_batches_with_the_same_results(client: Any) -> None:
