@@ -477,7 +477,7 @@ def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]
     )
 
 
-class Division(Struct, frozen=True, kw_only=True):
+class CallDivision(Struct, frozen=True, kw_only=True):
     """How a call is shared among threads.
 
     Attributes:
@@ -489,16 +489,16 @@ class Division(Struct, frozen=True, kw_only=True):
     chunks: int
 
 
-def division(call: KernelCall, threads: int) -> Division:
+def division(call: KernelCall, threads: int) -> CallDivision:
     """Returns how a call is shared among this many threads."""
     parts = min(call.work_items, threads)
     if parts < 2 or call.cost_ns < _MIN_SHARED_NS:
-        return Division(parts=1, chunks=1)
+        return CallDivision(parts=1, chunks=1)
     wanted = min(_MAX_BALANCING_CHUNKS, int(call.cost_ns / (parts * _CHUNK_NS)))
     # The first of many chunks is twice the average.
     least = math.ceil(2 * math.ceil(call.cost_ns / _PIECE_NS) / parts)
     chunks = min(max(1, wanted, least), call.work_items // parts, MAX_CHUNKS_OF_PART)
-    return Division(parts=parts, chunks=chunks)
+    return CallDivision(parts=parts, chunks=chunks)
 
 
 def pieces(call: KernelCall) -> int:
