@@ -328,6 +328,8 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/execution/recovery/retry.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/step_health.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/verification/captured_run.py": "tests/runtime/execution/verification/test_investigation.py",
+    "service/inference/server/live_state.py": "tests/service/inference/server/test_web_app.py",
+    "service/manager/snapshot.py": "tests/service/cli/test_top.py",
     "service/console/verification.py": "tests/service/cli/test_run.py",
     "hal/crashes/record_file.py": "tests/hal/crashes/test_records.py",
     "hal/process/secret_file.py": "tests/hal/cache/test_secret.py",
