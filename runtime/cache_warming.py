@@ -12,7 +12,7 @@ from neurald.hal.device import Device
 from neurald.hal.model.types import Model, Preference, Priority
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
-from neurald.runtime.plan.preparer import CacheOutcome, PreparationReport
+from neurald.runtime.plan.prepared_step import CacheOutcome, PreparationReport
 from neurald.runtime.plan.startup import Startup
 
 

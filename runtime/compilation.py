@@ -111,6 +111,7 @@ class Compilation:
         self._quick_runs = QuickRuns()
         self._trial: CpuTrial | None = None
         self._verdict = ""
+        self._notes: list[str] = []
         optimization.call_when_replaced(weakref.WeakMethod(self._forget_runs))
 
     def __repr__(self) -> str:
@@ -149,6 +150,15 @@ class Compilation:
             decide,
         )
         self.executor = self._trial
+
+    def add_note(self, note: str) -> None:
+        """Adds a note to explanations."""
+        self._notes.append(note)
+
+    @property
+    def partitioned(self) -> PartitionedModel:
+        """The devices that were considered, and how the model was split."""
+        return self._partitioned
 
     def keep_plan(self, reason: str) -> None:
         """Ends the comparison with the CPU device, so that the plan stays."""
@@ -244,7 +254,9 @@ class Compilation:
         (device,) = require_one_device(self._explicit_devices, "an attribute of an extension")
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
-    def explain(self, pin: Override | Sequence[Override] | None = None) -> "Explanation":
+    def explain(
+        self, pin: Override | Sequence[Override] | None = None, *, kernels: bool = False
+    ) -> "Explanation":
         """Explains the device choice for every operation.
 
         The notes list steps that currently run on the CPU device. `str()` formats the explanation
@@ -254,6 +266,8 @@ class Compilation:
             pin: a what-if: rules, such as `neurald.pin("gpu", range(4))`, in addition to those of the
                 compilation. The explanation is then that of the plan with these rules, with the
                 operations that would move and what is predicted. Nothing is changed.
+            kernels: also measure the kernels, as `profile` does, with the operations that each fuses.
+                Execute the compilation first. A what-if has none.
 
         Raises:
             BadData: the rules of a what-if contradict each other or the devices.
@@ -271,8 +285,9 @@ class Compilation:
             notes.append("runs of the CPU device alternate with those of the plan, until the faster is known")
         if self._verdict:
             notes.append(self._verdict)
-        notes += [str(each) for each in self.verifications]
-        return self._partitioned.explain(self.model, self._report.fallback, notes)
+        notes += [*map(str, self.verifications), *self._notes]
+        found = self._partitioned.explain(self.model, self._report.fallback, notes)
+        return found.with_kernels(self.profile()) if kernels else found
 
     def profile(self) -> "tuple[StepProfile, ...]":
         """Measures the time of each kernel, and returns it with the operations that it computes.

@@ -25,6 +25,7 @@ from neurald.runtime.partitioning.partitioner import partition
 from neurald.runtime.plan.planner import make_plan
 from neurald.runtime.plan.preparer import Caching, Preparer
 from neurald.runtime.plan.progress import ProgressCallback, ProgressMonitor
+from neurald.runtime.plan.provided_plan import ProvidedPlan
 from neurald.runtime.plan.startup import Startup, default_startup
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class CompilationBuilder:
         self._startup: Startup | None = None
         self._monitor: ProgressMonitor | None = None
         self._verified_share = 0.0
+        self._plan: ProvidedPlan | None = None
+        self._plan_note = ""
         self._finished = False
 
     def set_preference(self, preference: Preference) -> None:
@@ -250,6 +253,19 @@ class CompilationBuilder:
             raise BadData(f"the callback is {shown(callback)}; a function is expected")
         self._monitor = None if callback is None else ProgressMonitor(callback)
 
+    def use_plan(self, plan: ProvidedPlan, note: str) -> None:
+        """Uses a plan that was made before, as far as it fits; see `neurald.load_plan`.
+
+        Args:
+            plan: with artifacts.
+            note: for explanations, if it fits.
+
+        Raises:
+            BadState: the compilation is finished.
+        """
+        self._require_open()
+        self._plan, self._plan_note = plan, note
+
     def share_state(self, other: "Compilation") -> None:
         """Shares the variables of the same names with another compilation.
 
@@ -301,6 +317,7 @@ class CompilationBuilder:
             Caching.by_default() if self._caches_by_default else self._caching,
             startup=startup,
             monitor=self._monitor,
+            provided=self._plan,
         )
         query_deadline_s = deadline_in(
             None if self._timeout_s is None else self._timeout_s * _MAX_QUERY_SHARE
@@ -321,14 +338,18 @@ class CompilationBuilder:
             None if is_particular else self._preference,
             knows_costs=policy == MIN_COST,
         )
-        result = partition(self._model, candidates, self._preference, self._partitioning)
+        planned_before = None if self._plan is None else self._plan.partition(self._model, chosen, candidates)
+        if planned_before is not None and not isinstance(planned_before, str):
+            result = planned_before
+        else:
+            result = partition(self._model, candidates, self._preference, self._partitioning)
         partitioned = PartitionedModel(
             candidates=candidates,
             result=result,
             preference=self._preference,
             partitioning=self._partitioning,
         )
-        guard = self._cpu_guard(partitioned, chosen)
+        guard = None if self._plan is not None else self._cpu_guard(partitioned, chosen)
         if guard is not None and guard.is_cpu:
             result = partitioned.on_cpu(self._model, guard.reason)
             partitioned = replace(partitioned, result=result)
@@ -357,6 +378,9 @@ class CompilationBuilder:
             explicit_devices=self._devices,
             strict=self._strict,
         )
+        if self._plan is not None:
+            is_unfit = isinstance(planned_before, str)
+            compilation.add_note(f"planned again: {planned_before}" if is_unfit else self._plan_note)
         if guard is not None and guard.is_open and not planned.report.fallback:
             compilation.compare_with_cpu(preparer.without_deadline(), guard.key)
         return compilation

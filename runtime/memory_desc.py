@@ -1,17 +1,21 @@
 """MemoryDesc: declares how a memory will be used, so that a device can allocate it."""
 
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Self
 
 from msgspec import Struct
 
 from neurald.hal.api_arguments import dimensions as check_dimensions
 from neurald.hal.api_arguments import integer, number
+from neurald.hal.buffers.coherent_memory import HOST, CoherentMemory
 from neurald.hal.buffers.tracked_buffer import Role, described_operand
 from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Dimensions, Operand, value_size
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import DeviceType, Dimensions, Operand, value_size
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
@@ -132,9 +136,15 @@ class MemoryDesc:
         return self
 
     def allocate(self) -> DeviceMemory:
-        """Allocates memory on the device that runs all roles, otherwise on the host.
+        """Allocates memory on the device that runs all roles, or on each of several devices.
 
-        The host is used only if the application did not choose the devices and the size is known.
+        Roles on several devices: each device with memory of its own has a place there, and the others
+        share one on the host. The value is copied to a place when an execution reads it there and it
+        was written elsewhere; `DeviceMemory.copies` counts that. Devices that map host memory, such
+        as the CPU device and daemons of it on this host, share one memory, and nothing is copied.
+
+        If no device allocates memory, the host is used if the application did not choose the devices
+        and the size is known.
 
         Raises:
             BadState: the description is not finished.
@@ -164,9 +174,7 @@ class MemoryDesc:
 
     def _device_memory(self, operand: Operand) -> Memory | None:
         """Allocates memory on the device that runs all roles; None if that is not possible."""
-        inputs: list[BufferRole] = []
-        outputs: list[BufferRole] = []
-        devices: dict[int, Device] = {}
+        uses: dict[int, _DeviceUse] = {}
         for role, declared in self._roles.items():
             plan = declared.compilation.plan
             if _is_interpreted(plan, role.index, is_output=role.is_output):
@@ -180,23 +188,94 @@ class MemoryDesc:
                 if role.is_output
                 else plan.roles_of_input(role.index)
             )
-            inputs.extend(declared.buffer_role(step_role) for step_role in read)
-            outputs.extend(declared.buffer_role(step_role) for step_role in written)
-            devices.update((id(step.device), step.device) for step, _ in (*read, *written))
-        if len(devices) != 1:
-            _LOGGER.info("memory is allocated on the host, since its roles are on %d devices", len(devices))
-            return None
-        (device,) = devices.values()
-        description = BufferDescription(
-            dimensions=operand.dimensions,
-            input_roles=tuple(dict.fromkeys(inputs)),
-            output_roles=tuple(dict.fromkeys(outputs)),
-        )
-        return _allocated(device, description)
+            for roles, is_written in ((read, False), (written, True)):
+                for step_role in roles:
+                    device = step_role[0].device
+                    use = uses.setdefault(id(device), _DeviceUse(device))
+                    use.roles.append((declared, step_role, is_written))
+        if len(uses) == 1:
+            (use,) = uses.values()
+            return use.allocate(operand)
+        return _on_several(list(uses.values()), operand)
 
     def _require_open(self) -> None:
         if self._operand is not None:
             raise BadState("the memory's description is finished")
+
+
+class _DeviceUse:
+    """A device that uses a memory.
+
+    Attributes:
+        device: that uses it.
+        roles: in which it uses it: with the step and the argument, and whether it writes it.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.roles: list[tuple[_DeclaredRole, StepRole, bool]] = []
+
+    def allocate(self, operand: Operand) -> Memory | None:
+        """Allocates memory of the device; None if it refuses."""
+        try:
+            return self.allocate_again(operand)
+        except Error as error:
+            _LOGGER.info("%s cannot allocate memory: %s", self.device.name, error)
+            return None
+
+    def allocate_again(self, operand: Operand) -> Memory:
+        """Allocates memory of the device, for its prepared models of now.
+
+        Raises:
+            Error: it refuses, or is gone.
+        """
+        inputs, outputs = (
+            dict.fromkeys(
+                declared.buffer_role(step_role)
+                for declared, step_role, is_written in self.roles
+                if is_written is wanted
+            )
+            for wanted in (False, True)
+        )
+        description = BufferDescription(
+            dimensions=operand.dimensions, input_roles=tuple(inputs), output_roles=tuple(outputs)
+        )
+        name = self.device.name
+        with convert_driver_faults(name):
+            return checked(self.device.allocate(description), Memory, name, "allocate()")
+
+    @property
+    def maps_host(self) -> bool:
+        """True if the device is known to compute in memory of this host that it maps."""
+        is_here = not self.device.is_remote or getattr(self.device, "address", "").startswith("unix:")
+        return is_here and self.device.type is DeviceType.CPU
+
+
+def _on_several(uses: Sequence[_DeviceUse], operand: Operand) -> Memory | None:
+    """Allocates a memory for several devices; None if none of them has memory.
+
+    Devices that compute in host memory share a place there.
+    """
+    size = value_size(operand.type, operand.dimensions)
+    found = {id(use.device): None if use.maps_host else use.allocate(operand) for use in uses}
+    own = {key: memory for key, memory in found.items() if isinstance(memory, DeviceBuffer)}
+    others = [use for use in uses if id(use.device) not in own]
+    has_host = any(use.maps_host or found[id(use.device)] is not None for use in others)
+    if others and size is None:
+        _LOGGER.info("memory is allocated on the host, since its size is not known to %d devices", len(uses))
+        return None
+    if not own:
+        return _host_memory(operand) if has_host else None
+
+    def place(use: _DeviceUse, first: list[DeviceBuffer]) -> Memory:
+        return first.pop() if first else use.allocate_again(operand)
+
+    places: dict[int, Callable[[], Memory]] = {
+        id(use.device): partial(place, use, [own[id(use.device)]]) for use in uses if id(use.device) in own
+    }
+    if others:
+        places[HOST] = partial(_host_memory, operand)
+    return CoherentMemory(places, size or 0)
 
 
 def _uses(roles: dict[Role, _DeclaredRole]) -> list[tuple[str, Operand]]:
@@ -224,13 +303,3 @@ def _host_memory(operand: Operand) -> Memory:
             "no device can allocate the memory, and host memory needs a known size: set all dimensions"
         )
     return Memory.allocate(size)
-
-
-def _allocated(device: Device, description: BufferDescription) -> Memory | None:
-    """Allocates memory on a device; None if the device refuses."""
-    try:
-        with convert_driver_faults(device.name):
-            return checked(device.allocate(description), Memory, device.name, "allocate()")
-    except Error as error:
-        _LOGGER.info("%s cannot allocate memory: %s", device.name, error)
-        return None

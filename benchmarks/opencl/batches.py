@@ -10,8 +10,8 @@ with inputs and outputs in host memory. PyTorch runs networks of the same shape 
 inputs and outputs on the GPU, and with `--compile` also as `torch.compile` with `max-autotune` makes
 them, which takes minutes. "Relaxed" means float16 there.
 
-`--choices` measures all candidates for kernels, also those of a known GPU, and writes what was
-fastest. Such a file belongs into `drivers/opencl/tuning`, from where it saves these measurements.
+`--choices` measures the candidates for kernels, also on a known GPU, and adds what was fastest to a
+file. Such a file belongs into `drivers/opencl/tuning`, from where it saves these measurements.
 """
 
 import argparse
@@ -25,7 +25,8 @@ import numpy as np
 
 import neurald as nd
 from neurald.drivers.opencl.device import create
-from neurald.drivers.opencl.tuning.choices import Choices, encoded
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.tuning.choices import Choices, decoded, encoded
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 
@@ -126,6 +127,29 @@ def cases(given: argparse.Namespace) -> Iterator[tuple[str, int, str]]:
             yield name, batch, precision
 
 
+def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]]) -> None:
+    """Writes a result file with the rows that are known so far."""
+    columns = [
+        Column(name="network", title=""),
+        Column(name="compute", title="neurald, compute", unit="µs", format=",.0f"),
+        Column(name="whole", title="neurald, with transfers", unit="µs", format=",.0f"),
+        Column(name="cold_s", title="prepare, cold cache", unit="s", format=".1f"),
+        Column(name="graph", title="PyTorch, CUDA graph", unit="µs", format=",.0f"),
+        Column(name="compiled", title="PyTorch, max-autotune", unit="µs", format=",.0f"),
+        Column(name="ratio", title="neurald / the better one", format=".2f"),
+    ]
+    about = circumstances()
+    about["machine"] += f"; {facts}, driver {facts.driver_version}"
+    result = Result(
+        title="OpenCL device: batches",
+        description="Medians. Compute: with the data on the GPU. With transfers: with inputs and "
+        "outputs in host memory. For PyTorch, relaxed means float16.",
+        tables=[Table(title="Medians", columns=columns, rows=rows)],
+        **about,
+    )
+    write(path, result)
+
+
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -136,17 +160,18 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="measure without PyTorch")
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
-    parser.add_argument("--choices", type=Path, metavar="FILE", help="write what was measured to be fastest")
+    parser.add_argument("--choices", type=Path, metavar="FILE", help="add what was measured to be fastest")
     given = parser.parse_args()
     facts = create().facts
     print(f"{facts}, driver {facts.driver_version}")  # noqa: T201
     rows: list[list[Cell]] = []
     choices = Choices({}) if given.choices else None
+    before = decoded(given.choices.read_text(), facts.name) if choices and given.choices.exists() else {}
     for name, batch, precision in cases(given):
         model = model_of(name, batch, precision)
         own = neurald_cells(model, given.runs, choices)
         if choices is not None:
-            given.choices.write_text(encoded(facts.name, choices.measured))
+            given.choices.write_text(encoded(facts.name, {**before, **choices.measured}))
         peers: tuple[float | None, float | None] = None, None
         if precision != "int8" and not given.no_peers:
             try:
@@ -163,26 +188,8 @@ def main() -> None:
         ratio = own[0] / min(times) if times else None
         rows.append([f"{name}, {precision}, batch {batch}", *own, *peers, ratio])
         print(rows[-1], flush=True)  # noqa: T201
-    if given.json:
-        columns = [
-            Column(name="network", title=""),
-            Column(name="compute", title="neurald, compute", unit="µs", format=",.0f"),
-            Column(name="whole", title="neurald, with transfers", unit="µs", format=",.0f"),
-            Column(name="cold_s", title="prepare, cold cache", unit="s", format=".1f"),
-            Column(name="graph", title="PyTorch, CUDA graph", unit="µs", format=",.0f"),
-            Column(name="compiled", title="PyTorch, max-autotune", unit="µs", format=",.0f"),
-            Column(name="ratio", title="neurald / the better one", format=".2f"),
-        ]
-        about = circumstances()
-        about["machine"] += f"; {facts}, driver {facts.driver_version}"
-        result = Result(
-            title="OpenCL device: batches",
-            description="Medians. Compute: with the data on the GPU. With transfers: with inputs and "
-            "outputs in host memory. For PyTorch, relaxed means float16.",
-            tables=[Table(title="Medians", columns=columns, rows=rows)],
-            **about,
-        )
-        write(given.json, result)
+        if given.json:
+            record(given.json, facts, rows)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.frontend.structured_model import BasicBlock, Struc
 from neurald.drivers.compiler.ir.expression import Expression, Load
 from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, ExtentScope, Guard
-from neurald.drivers.compiler.ir.graph import Attention, Graph
+from neurald.drivers.compiler.ir.graph import Attention, Graph, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.string_references import StringConstants
 from neurald.drivers.compiler.ir.traversal import walk
@@ -25,7 +25,6 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
@@ -267,10 +266,12 @@ class _Compiler:
     ) -> "tuple[FusedGraph, tuple[KernelRoutine, ...]]":
         folding, target = self._folding, self._target
         joined = eliminate_concat(join_pairs(fuse(graph, is_row_wise=is_row_by_row)), Alignment())
-        merged = merge_attention(
-            concat_in_place(joined, stores_runs), lambda kernel: has_attention(kernel, target)
-        )
-        fused = choose_storage_order(merged, target)
+        placed = concat_in_place(joined, stores_runs)
+        if any(isinstance(kernel.contraction, MatrixProduct) for kernel in placed.kernels):
+            from neurald.drivers.compiler.passes.attention_merging import merge_attention
+
+            placed = merge_attention(placed, lambda kernel: has_attention(kernel, target))
+        fused = choose_storage_order(placed, target)
         kernels = [kernel for kernel in fused.kernels if kernel.output.count]
         calls = []
         for number, kernel in enumerate(kernels, 1):

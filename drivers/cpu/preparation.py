@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from neurald.drivers.compiler.frontend.control_flow import CONTROL_FLOW, structure_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
-from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, each_item
+from neurald.drivers.compiler.frontend.structured_model import (
+    CONTROL_FLOW,
+    BasicBlock,
+    StructuredModel,
+    each_item,
+)
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
 from neurald.drivers.compiler.ir.value import Shape
@@ -268,6 +272,8 @@ class Preparation:
         scope: ExtentScope | None = None,
     ) -> StructuredModel:
         """See `structure_control_flow`, whose errors do not keep the other operations from being compiled."""
+        from neurald.drivers.compiler.frontend.control_flow import structure_control_flow  # few have any
+
         try:
             return structure_control_flow(model, shapes, self._folding.graph, positions, scope)
         except (Error, MemoryError):

@@ -61,6 +61,7 @@ _FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 _PROGRAM = (
     "import gc; gc.disable(); import json, sys; about = json.loads(sys.argv[1]); "
     "sys.path[:] = about['path']; sys.pycache_prefix = about['bytecode']; "
+    "from neurald.hal.compiling.spared_imports import spare_imports; spare_imports(); "
     "from neurald.hal.compiling.server import main; "
     "main(0, about['driver'], niceness=about['niceness'], lasts=about['lasts'])"
 )
@@ -360,7 +361,8 @@ class _ForkServerProcess:
         with theirs:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
-                    [sys.executable, "-I", "-c", _PROGRAM, about],
+                    # The path is that of this process, so nothing needs `site`.
+                    [sys.executable, "-I", "-S", "-c", _PROGRAM, about],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     # The process must have only one thread, since it forks.

@@ -213,8 +213,8 @@ def _run_in_burst(
 ) -> ExecutionResult:
     """Implements `neurald.runtime.execution.program.step_runner.Runner` with a burst."""
 
-    def call(prepared_model: PreparedModel) -> ExecutionResult:
-        return burst.execute(step, prepared_model, request, options)
+    def call(prepared_model: PreparedModel, placed: Request) -> ExecutionResult:
+        return burst.execute(step, prepared_model, placed, options)
 
     return recovery.step(step).execute(request, options, call)
 

@@ -8,14 +8,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct, field
 
+from neurald.hal.device import KernelTime
 from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
 from neurald.hal.records import replace
+from neurald.runtime.explain.graph_description import describe_graphs
+from neurald.runtime.explain.graph_records import GraphDescription, KernelDescription
 from neurald.runtime.explain.records import (
     INTERPRETER_NAME,
     BoundaryOperand,
@@ -39,6 +42,30 @@ from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
 PLAN_NAME = "the plan"
 
 
+class ProfiledStep(Protocol):
+    """The parts of `neurald.runtime.execution.measurement.profile.StepProfile` that an explanation shows."""
+
+    @property
+    def step(self) -> int:
+        """Number of the step."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Name of the device that runs it."""
+        ...
+
+    @property
+    def graph(self) -> int:
+        """Number of the graph that contains its operations."""
+        ...
+
+    @property
+    def kernels(self) -> tuple[KernelTime, ...]:
+        """The kernels, with operations of that graph."""
+        ...
+
+
 class Explanation(Struct, frozen=True, kw_only=True):
     """The device choice for each operation. `str()` returns `text()`.
 
@@ -53,6 +80,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
             if it knows no costs.
         changes: of a what-if: the operations that would run elsewhere.
         predicted_before_s: of a what-if: what is predicted for the plan as it is; None if unknown.
+        graphs: the model: its operations with their arguments, and its values.
+        kernels: what computes the operations, with times; empty unless it was measured.
     """
 
     shares: tuple[DeviceShare, ...]
@@ -63,6 +92,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     predicted_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     changes: tuple[PlacementChange, ...] = ()
     predicted_before_s: float | None = None
+    graphs: tuple[GraphDescription, ...] = ()
+    kernels: tuple[KernelDescription, ...] = ()
 
     @property
     def transferred_bytes(self) -> int:
@@ -107,11 +138,35 @@ class Explanation(Struct, frozen=True, kw_only=True):
         document["transferred_bytes"] = self.transferred_bytes
         return document
 
-    def to_html(self, title: str = "Placement") -> str:
-        """Renders a self-contained page: a summary, the steps, and graphs coloured by device."""
+    def to_html(self, title: str = "Placement", what_ifs: "Sequence[Explanation]" = ()) -> str:
+        """Renders a self-contained page: the graphs, coloured by device, with all that is known.
+
+        Args:
+            title: of the page.
+            what_ifs: explanations of the same model with other rules, as `Compilation.explain(pin=…)`
+                returns them; the page can show each in place of this plan.
+        """
         from neurald.runtime.explain.html import render_html  # rarely needed
 
-        return render_html(self, title)
+        return render_html(self, title, what_ifs)
+
+    def with_kernels(self, profiles: Iterable[ProfiledStep]) -> "Explanation":
+        """Returns this explanation with what `Compilation.profile` measured."""
+        kernels = tuple(
+            KernelDescription(
+                step=profile.step,
+                graph=profile.graph,
+                device=profile.device,
+                name=kernel.name,
+                label=kernel.label,
+                operations=kernel.operations,
+                duration_ns=kernel.duration_ns,
+                is_reference=kernel.is_reference,
+            )
+            for profile in profiles
+            for kernel in profile.kernels
+        )
+        return replace(self, kernels=kernels)
 
 
 def explain(
@@ -135,6 +190,7 @@ def explain(
         transfers=_transfers(model, candidates, result),
         notes=tuple(notes),
         predicted_s=dict(result.predicted_s),
+        graphs=describe_graphs(model),
     )
 
 

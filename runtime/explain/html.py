@@ -1,16 +1,27 @@
-"""Renders an explanation as a self-contained page with tables and graphs coloured by device.
+"""Renders an explanation as a self-contained page that shows the model's graphs.
 
-The page loads no other resources. Any text may come from a model or a driver, so all of it is
-escaped.
+The page consists of the files in `page`: a style sheet, a program, and the library dagre, which
+lays out graphs. It loads nothing else. Its policy allows only these scripts and this style sheet, by
+their digests.
+
+Any text may come from a model or a driver. All of it is in one JSON document that contains no
+character with a meaning in HTML, and the program inserts it as text only.
 """
 
+import base64
+import hashlib
 import html
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
 
-from neurald.runtime.explain.graph_layout import layered_positions
+from msgspec import Struct
+
+from neurald.runtime.explain.graph_records import GraphDescription, KernelDescription, ValueDescription
 from neurald.runtime.explain.records import (
-    INTERPRETER_NAME,
     BoundaryOperand,
     DeviceShare,
     DeviceTransfer,
@@ -19,41 +30,29 @@ from neurald.runtime.explain.records import (
     Refusal,
     StepExplanation,
 )
-from neurald.runtime.model.branches import MAIN
 
-#: One colour per device, distinguishable with most kinds of colour vision (Okabe and Ito). With
-#: more devices they are used again.
-_COLOURS = ("#9ecae9", "#f2b774", "#8fd1b5", "#f0e68c", "#e3a6c9", "#d3a38f", "#b8b8e6", "#c5d86d")
-_INTERPRETED = "#e4e4e4"
+#: Longer names and sentences are shortened, since a model may contain names of any length.
+_MAX_NAME_LENGTH = 240
+_MAX_TEXT_LENGTH = 2000
 
-_NODE_WIDTH, _NODE_HEIGHT = 188, 34
-_COLUMN, _LAYER, _MARGIN = 204, 62, 12
-
-#: Number of characters that fit into a node.
-_MAX_LABEL_LENGTH = 27
+#: The files of the program. Each uses those before it.
+_PROGRAM = ("text.js", "units.js", "drawing.js", "panel.js", "app.js")
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>{title}</title>
-<style>
-body {{ font: 14px/1.45 system-ui, sans-serif; margin: 2rem; color: #1d1d1d; background: #fff; }}
-h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }}
-table {{ border-collapse: collapse; }}
-th, td {{ text-align: left; padding: .2rem .8rem .2rem 0; vertical-align: top; border-bottom: 1px solid #ddd; }}
-td.number, th.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
-.swatch {{ display: inline-block; width: .9em; height: .9em; border: 1px solid #555; margin-right: .5em; }}
-.drawing {{ overflow: auto; max-height: 85vh; border: 1px solid #ddd; }}
-svg {{ display: block; }} svg text {{ font: 11px ui-monospace, monospace; }}
-svg path {{ fill: none; stroke: #888; }} svg rect {{ stroke: #444; }} svg .crossing {{ stroke: #c0392b; stroke-width: 2; }}
-svg .interpreted {{ stroke-dasharray: 5 3; }}
-</style>
+<style>{style}</style>
 </head>
 <body>
-<h1>{title}</h1>
-{body}
+<noscript><p>This page draws the graph of a model with JavaScript, which is turned off. The command
+<code>neurald explain</code> shows the same in a terminal.</p></noscript>
+<script type="application/json" id="data">{data}</script>
+{scripts}
 </body>
 </html>
 """
@@ -69,7 +68,7 @@ class RenderableExplanation(Protocol):
 
     @property
     def operations(self) -> Sequence[OperationExplanation]:
-        """The operations of all graphs, main graph first."""
+        """The operations of all placed graphs, main graph first."""
         ...
 
     @property
@@ -98,8 +97,23 @@ class RenderableExplanation(Protocol):
         ...
 
     @property
+    def predicted_before_s(self) -> float | None:
+        """What is predicted for the plan as it is, if this is a what-if."""
+        ...
+
+    @property
     def transferred_bytes(self) -> int:
         """Bytes of all transfers whose size is known."""
+        ...
+
+    @property
+    def graphs(self) -> Sequence[GraphDescription]:
+        """The model's graphs, main graph first."""
+        ...
+
+    @property
+    def kernels(self) -> Sequence[KernelDescription]:
+        """The kernels with their times, if they were measured."""
         ...
 
     def refusals(self) -> Sequence[Refusal]:
@@ -107,22 +121,77 @@ class RenderableExplanation(Protocol):
         ...
 
 
-def render_html(explanation: RenderableExplanation, title: str) -> str:
+class RenderedPage(Struct, frozen=True, kw_only=True):
+    """A page, and the policy for its header; the page itself has it, too."""
+
+    text: str
+    policy: str
+
+
+def render_html(
+    explanation: RenderableExplanation, title: str, what_ifs: Sequence[RenderableExplanation]
+) -> str:
     """Renders the page; see `Explanation.to_html`."""
-    colours = {share.device: _COLOURS[n % len(_COLOURS)] for n, share in enumerate(explanation.shares)} | {
-        INTERPRETER_NAME: _INTERPRETED
+    return render_page(title, page_document(explanation, title, what_ifs)).text
+
+
+def page_document(
+    explanation: RenderableExplanation, title: str, what_ifs: Sequence[RenderableExplanation] = ()
+) -> dict[str, Any]:
+    """Returns all that the page shows, as a JSON document."""
+    devices = list(dict.fromkeys(share.device for each in (explanation, *what_ifs) for share in each.shares))
+    return {
+        "title": _name(title),
+        "devices": [_name(device) for device in devices],
+        "graphs": [_graph(graph) for graph in explanation.graphs],
+        "plans": [_plan(each, devices) for each in (explanation, *what_ifs)],
     }
-    graphs: dict[int, list[OperationExplanation]] = {}
-    for operation in explanation.operations:
-        graphs.setdefault(operation.graph, []).append(operation)
-    parts = [_legend(explanation, colours), _predictions(explanation), _notes(explanation.notes)]
-    if explanation.changes:
-        parts.append("<h2>What would change</h2>\n" + _notes([str(each) for each in explanation.changes]))
-    for number, operations in graphs.items():
-        name = "Main graph" if number == MAIN else f"Graph {number}"
-        parts.append(f"<h2>{name}</h2>\n{_drawing(operations, colours)}")
-    parts += [_steps(explanation), _transfers(explanation), _refusals(explanation)]
-    return _PAGE.format(title=_escaped(title), body="\n".join(parts))
+
+
+def render_page(title: str, document: Any) -> RenderedPage:
+    """Renders the page of a document that `page_document` has made, which need not be trusted."""
+    style, library = _file("graph.css"), _file("dagre.min.js")
+    program = "\n".join(_file(name) for name in _PROGRAM)
+    policy = page_policy(style=style, scripts=(library, program))
+    text = _PAGE.format(
+        policy=policy,
+        title=_escaped(_name(title)),
+        style=style,
+        data=embedded_json(document),
+        scripts=f"<script>{library}</script>\n<script>{program}</script>",
+    )
+    return RenderedPage(text=text, policy=policy)
+
+
+def page_policy(*, style: str, scripts: Sequence[str], connects: bool = False) -> str:
+    """Returns the policy of a page that has only these scripts and this style sheet.
+
+    Args:
+        style, scripts: their text.
+        connects: whether it may ask its own server.
+    """
+    own = "connect-src 'self'; " if connects else ""
+    return (
+        f"default-src 'none'; script-src {' '.join(map(_digest, scripts))}; "
+        f"style-src {_digest(style)}; {own}base-uri 'none'; form-action 'none'"
+    )
+
+
+def embedded_json(document: Any) -> str:
+    """Formats JSON in ASCII, without characters that have a meaning in HTML."""
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+@cache
+def _file(name: str) -> str:
+    return files("neurald.runtime.explain").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _digest(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 def _escaped(text: str) -> str:
@@ -130,134 +199,120 @@ def _escaped(text: str) -> str:
     return html.escape(shown)
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    """Renders a table; cells are HTML."""
-    kinds = [' class="number"' if column in numbers else "" for column in columns]
-    head = "".join(f"<th{kind}>{column}</th>" for kind, column in zip(kinds, columns, strict=True))
-    lines = (
-        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return f"<table>\n<tr>{head}</tr>\n" + "\n".join(lines) + "\n</table>"
+def _name(text: str) -> str:
+    return _shortened(text, _MAX_NAME_LENGTH)
 
 
-def _legend(explanation: RenderableExplanation, colours: Mapping[str, str]) -> str:
-    total = len(explanation.operations)
-    rows = [
-        (
-            f'<span class="swatch" style="background:{colours[share.device]}"></span>{_escaped(share.device)}',
-            str(share.operations),
-            f"{100 * share.operations / total:.1f} %" if total else "-",
-            str(share.steps),
-        )
-        for share in explanation.shares
-    ]
-    columns = ("device", "operations", "share", "steps")
-    moved = (
-        f"{len(explanation.transfers)} values, {explanation.transferred_bytes:,} bytes, move between devices."
-    )
-    return _table(columns, rows, columns[1:]) + f"\n<p>{moved}</p>"
+def _text(text: str) -> str:
+    return _shortened(text, _MAX_TEXT_LENGTH)
 
 
-def _predictions(explanation: RenderableExplanation) -> str:
-    if not explanation.predicted_s:
-        return ""
-    rows = [
-        (_escaped(name), f"{seconds * 1e3:.3g} ms")
-        for name, seconds in sorted(explanation.predicted_s.items(), key=lambda item: item[1])
-    ]
-    return "<h2>Predicted times</h2>\n" + _table(("plan", "time"), rows, ("time",))
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}… ({len(text):,} characters)"
 
 
-def _notes(notes: Sequence[str]) -> str:
-    if not notes:
-        return ""
-    return "<ul>" + "".join(f"<li>{_escaped(note)}</li>" for note in notes) + "</ul>"
+def _graph(graph: GraphDescription) -> dict[str, Any]:
+    return {
+        "number": graph.graph,
+        "inputs": graph.inputs,
+        "outputs": graph.outputs,
+        "values": [_value(value) for value in graph.values],
+        "operations": [
+            {
+                "number": operation.operation,
+                "type": _name(operation.type),
+                "inputs": [[_name(each.name), each.operand] for each in operation.inputs],
+                "outputs": [[_name(each.name), each.operand] for each in operation.outputs],
+                "graphs": operation.graphs,
+            }
+            for operation in graph.operations
+        ],
+    }
 
 
-def _drawing(operations: Sequence[OperationExplanation], colours: Mapping[str, str]) -> str:
-    """Draws one graph: a node per operation, an edge per dependency, red between devices."""
-    spots = layered_positions([operation.after for operation in operations])
-    corners = [(_MARGIN + round(s.column * _COLUMN), _MARGIN + s.layer * _LAYER) for s in spots]
-    width = max(x for x, _ in corners) + _NODE_WIDTH + _MARGIN
-    height = max(y for _, y in corners) + _NODE_HEIGHT + _MARGIN
-    lines = [f'<div class="drawing"><svg width="{width}" height="{height}" role="img">']
-    for operation, (x, y) in zip(operations, corners, strict=True):
-        for source in operation.after:
-            start_x, start_y = corners[source][0] + _NODE_WIDTH // 2, corners[source][1] + _NODE_HEIGHT
-            end_x = x + _NODE_WIDTH // 2
-            bend = (y - start_y) // 2
-            crossing = "" if operations[source].device == operation.device else ' class="crossing"'
-            lines.append(
-                f'<path{crossing} d="M{start_x} {start_y}C{start_x} {start_y + bend} {end_x} {y - bend} {end_x} {y}"/>'
-            )
-    for operation, (x, y) in zip(operations, corners, strict=True):
-        lines.append(_node(operation, x, y, colours[operation.device]))
-    return "\n".join([*lines, "</svg></div>"])
+def _value(value: ValueDescription) -> dict[str, Any]:
+    quantised = {"scale": f"{value.scale:g}", "zero": value.zero_point} if value.scale else {}
+    return {
+        "operand": value.operand,
+        "name": _name(value.name),
+        "type": _name(value.type),
+        "shape": value.dimensions,
+        "bytes": value.bytes,
+        "kind": value.kind,
+        "content": _name(value.content),
+        "channels": value.channel_scales,
+        **quantised,
+    }
 
 
-def _node(operation: OperationExplanation, x: int, y: int, colour: str) -> str:
-    label = f"{operation.operation} {operation.type}"
-    if len(label) > _MAX_LABEL_LENGTH:
-        label = label[: _MAX_LABEL_LENGTH - 1] + "…"
-    if operation.branches:
-        where = "interpreted: graphs " + ", ".join(map(str, operation.branches))
-    else:
-        where = f"{operation.device}, step {', '.join(map(str, operation.steps))}"
-        where = where if len(where) <= _MAX_LABEL_LENGTH else where[: _MAX_LABEL_LENGTH - 1] + "…"
-    tip = [f"{operation.label} -> {operation.device}: {operation.reason}"]
-    tip += (
-        f"{cost.device}: {'no figure' if cost.seconds is None else f'{cost.seconds * 1e3:.3g} ms'} ({cost.source})"
-        for cost in operation.costs
-    )
-    tip += (f"not on {rejection.device}: {rejection.reason}" for rejection in operation.rejected)
-    style = ' class="interpreted"' if operation.branches else ""
-    return (
-        f"<g><title>{chr(10).join(map(_escaped, tip))}</title>"
-        f'<rect{style} x="{x}" y="{y}" width="{_NODE_WIDTH}" height="{_NODE_HEIGHT}" rx="4" fill="{colour}"/>'
-        f'<text x="{x + 6}" y="{y + 14}">{_escaped(label)}</text>'
-        f'<text x="{x + 6}" y="{y + 28}">{_escaped(where)}</text></g>'
-    )
+def _plan(explanation: RenderableExplanation, devices: Sequence[str]) -> dict[str, Any]:
+    number = {device: place for place, device in enumerate(devices)}
+    return {
+        "operations": [
+            {
+                "graph": each.graph,
+                "number": each.operation,
+                "device": number[each.device],
+                "steps": each.steps,
+                "reason": _text(each.reason),
+                "costs": [[number[c.device], c.seconds, c.source] for c in each.costs],
+                "rejected": [[number[r.device], _text(r.reason)] for r in each.rejected],
+            }
+            for each in explanation.operations
+        ],
+        "shares": [[number[s.device], s.operations, s.steps] for s in explanation.shares],
+        "steps": [
+            {
+                "number": step.step,
+                "graph": step.graph,
+                "device": number[step.device],
+                "operations": step.operations,
+                "inputs": [_moved(each) for each in step.inputs],
+                "outputs": [_moved(each) for each in step.outputs],
+            }
+            for step in explanation.steps
+        ],
+        "transfers": [
+            [each.graph, number[each.source], number[each.target], _moved(each.value)]
+            for each in explanation.transfers
+        ],
+        "transferred": explanation.transferred_bytes,
+        "refusals": [
+            [number[each.device], _name(each.type), _text(each.reason), len(each.operations)]
+            for each in explanation.refusals()
+        ],
+        "notes": [_text(note) for note in explanation.notes],
+        "predicted": [
+            [_name(name), seconds]
+            for name, seconds in explanation.predicted_s.items()
+            if math.isfinite(seconds)
+        ],
+        "before": explanation.predicted_before_s,
+        "changes": [
+            [each.graph, each.operation, _name(each.before), _name(each.after)]
+            for each in explanation.changes
+        ],
+        "kernels": [
+            {
+                "graph": each.graph,
+                "step": each.step,
+                "device": _name(each.device),
+                "name": _name(each.name),
+                "label": _name(each.label),
+                "operations": each.operations,
+                "us": each.duration_ns / 1e3,
+                "reference": each.is_reference,
+            }
+            for each in explanation.kernels
+        ],
+    }
 
 
-def _steps(explanation: RenderableExplanation) -> str:
-    rows = [
-        (
-            str(step.step),
-            _escaped(step.device),
-            str(len(step.operations)),
-            _values(step.inputs),
-            _values(step.outputs),
-        )
-        for step in explanation.steps
-    ]
-    columns = ("step", "device", "operations", "inputs", "outputs")
-    return "<h2>Steps</h2>\n" + _table(columns, rows, ("step", "operations"))
-
-
-def _values(values: Sequence[BoundaryOperand]) -> str:
-    return "<br>".join(map(_value, values))
-
-
-def _value(value: BoundaryOperand) -> str:
-    shape = "rank unknown" if value.dimensions is None else f"{list(value.dimensions)}"
-    size = "size unknown" if value.bytes is None else f"{value.bytes:,} bytes"
-    name = f" {value.name!r}" if value.name else ""
-    return _escaped(f"operand {value.operand}{name}: {value.type} {shape}, {size}")
-
-
-def _transfers(explanation: RenderableExplanation) -> str:
-    if not explanation.transfers:
-        return ""
-    rows = [(_escaped(t.source), _escaped(t.target), _value(t.value)) for t in explanation.transfers]
-    return "<h2>Transfers</h2>\n" + _table(("from", "to", "value"), rows)
-
-
-def _refusals(explanation: RenderableExplanation) -> str:
-    parts = []
-    for refusal in explanation.refusals():
-        where = _escaped(", ".join(refusal.operations))
-        parts.append((_escaped(refusal.device), _escaped(refusal.type), _escaped(refusal.reason), where))
-    if not parts:
-        return ""
-    return "<h2>Rejections</h2>\n" + _table(("device", "operation", "reason", "positions"), parts)
+def _moved(value: BoundaryOperand) -> dict[str, Any]:
+    return {
+        "operand": value.operand,
+        "name": _name(value.name),
+        "type": _name(value.type),
+        "shape": value.dimensions,
+        "bytes": value.bytes,
+    }

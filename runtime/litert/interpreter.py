@@ -12,6 +12,7 @@ from neurald.runtime.devices.discovery import open_device
 from neurald.runtime.litert.custom_device import CustomDevice
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource
+from neurald.runtime.litert.native_interpreter import NativeInterpreter, signature_tables
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.signature_runner import SignatureRunner
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner, tensor_number
@@ -113,6 +114,7 @@ class Interpreter:
             keeps_all=experimental_preserve_all_tensors,
         )
         self._main = self._runners.runner(0)
+        self._interpreter = NativeInterpreter(self._source, self._runners, self._get_op_details)
 
     # Tensors.
 
@@ -185,7 +187,7 @@ class Interpreter:
         count = len(self._source.subgraphs)
         if not 0 <= subgraph_index < count:
             raise ValueError(f"Invalid subgraph index {subgraph_index} exceeds max subgraph index {count}")
-        return self._runners.runner(subgraph_index).get(tensor_index)
+        return self._runners.value(subgraph_index, tensor_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], np.ndarray[Any, Any]]:
         """Returns a function that returns a view of a tensor's memory.
@@ -218,10 +220,7 @@ class Interpreter:
         }
 
     def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]:
-        return {
-            key: {"inputs": dict(each.inputs), "outputs": dict(each.outputs)}
-            for key, each in self._source.signatures.items()
-        }
+        return signature_tables(self._source.signatures)
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
         """Returns the function of a signature; of the only one, if no name is given.
@@ -269,7 +268,7 @@ class Interpreter:
             raise RuntimeError(_REFERENCES)
 
     def _native_handle(self) -> int:
-        return id(self)
+        return self._interpreter.interpreter()
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
         number = tensor_number(int(tensor_index), "TensorName")

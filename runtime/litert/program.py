@@ -14,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import neurald.litert as replacement
+from neurald.runtime.litert import calibration
 
 #: The modules of LiteRT's package, and the names that programs import from them.
 _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -35,6 +36,7 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu_options": ("GpuOptions",),
 }
 _PACKAGE: Final = "ai_edge_litert"
+_CALIBRATION: Final = "_pywrap_tfl_calibration"
 _OLD_PACKAGE: Final = "tflite_runtime"
 _TENSORFLOW: Final = "tensorflow"
 
@@ -51,6 +53,9 @@ def replace_modules() -> None:
         if package in sys.modules:
             raise RuntimeError(f"{package} is imported already; replace_modules() must come before it")
     _add_package(_PACKAGE, _MODULES)
+    # What it has of LiteRT's own would follow the handle of an interpreter as an address.
+    sys.modules[f"{_PACKAGE}.{_CALIBRATION}"] = calibration
+    setattr(sys.modules[_PACKAGE], _CALIBRATION, calibration)
     _add_package(_OLD_PACKAGE, {"interpreter": _MODULES["interpreter"]})
     if importlib.util.find_spec(_TENSORFLOW) is None:
         tensorflow = ModuleType(_TENSORFLOW)
@@ -61,8 +66,10 @@ def replace_modules() -> None:
 
 
 def _add_package(name: str, modules: Mapping[str, tuple[str, ...]]) -> None:
+    """Adds a package with neurald's modules; others come from the installed one, if there is one."""
     package = ModuleType(name)
-    package.__path__ = []
+    installed = importlib.util.find_spec(name)
+    package.__path__ = list(installed.submodule_search_locations or ()) if installed else []
     sys.modules[name] = package
     for module_name, names in modules.items():
         module = ModuleType(f"{name}.{module_name}")

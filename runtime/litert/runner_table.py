@@ -1,6 +1,9 @@
 """The runners of a file's subgraphs, which share variables and devices."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from neurald.hal.device import Device
 from neurald.hal.model.types import Model
@@ -34,6 +37,7 @@ class RunnerTable:
         self._threads = threads
         self._keeps_all = keeps_all
         self._runners: dict[int, SubgraphRunner] = {}
+        self._keeping: RunnerTable | None = None
 
     def runner(self, subgraph: int) -> SubgraphRunner:
         """Returns the runner of a subgraph."""
@@ -43,8 +47,32 @@ class RunnerTable:
                 self._source.data,
                 lambda shapes: self._source.load(subgraph, shapes, keeps_all=self._keeps_all),
                 self._compiled,
+                lambda other, tensor: self._source.subgraphs[other].tensors[tensor].name,
             )
         return self._runners[subgraph]
+
+    def value(self, subgraph: int, tensor: int) -> np.ndarray[Any, Any]:
+        """Returns a copy of the value of a tensor, also of one inside of a composite operator.
+
+        Raises:
+            ValueError: there is no such tensor, or it has no value.
+        """
+        for each in self._runners.values():
+            found = each.inserted(subgraph, tensor)
+            if found is not None:
+                return found
+        return self.runner(subgraph).get(tensor)
+
+    def keeping_all(self) -> "RunnerTable":
+        """Returns a table of the same file that keeps the results of all operators.
+
+        Its variables are its own.
+        """
+        if self._keeps_all:
+            return self
+        if self._keeping is None:
+            self._keeping = RunnerTable(self._source, self._get_devices, self._threads, keeps_all=True)
+        return self._keeping
 
     @property
     def has_views(self) -> bool:

@@ -2,7 +2,7 @@
 
 import operator
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -54,9 +54,18 @@ class SubgraphRunner:
         data: all bytes of the file.
         load: see `Load`.
         compiled: see `Compile`.
+        name_of: returns the name of a tensor of any subgraph.
     """
 
-    def __init__(self, source: TfliteSubgraph, data: memoryview, load: Load, compiled: Compile) -> None:
+    def __init__(
+        self,
+        source: TfliteSubgraph,
+        data: memoryview,
+        load: Load,
+        compiled: Compile,
+        name_of: Callable[[int, int], str],
+    ) -> None:
+        self._name_of = name_of
         self._source = source
         self._data = data
         self._load = load
@@ -67,6 +76,8 @@ class SubgraphRunner:
         self._entry: Entry | None = None
         self._compilation: Compilation | None = None
         self._leases: weakref.WeakSet[_Lease] = weakref.WeakSet()
+        #: Why the declared shapes of open inputs, which stand for any others, cannot be computed.
+        self._postponed: Error | None = None
         self.is_ready = False
 
     @property
@@ -161,16 +172,19 @@ class SubgraphRunner:
         """
         if self.is_ready:
             return
-        try:
-            entry = self._prepare()
-            shapes = self._inferred(entry)
-        except Error as error:
-            raise RuntimeError(str(error)) from error
+        self._postponed = None
+        entry, shapes = None, []
+        if self._source.operators:
+            try:
+                entry = self._prepare()
+                shapes = self._inferred(entry)
+            except Error as error:
+                raise RuntimeError(str(error)) from error
         for index in self._source.inputs:
             if index not in self._values or self._values[index].shape != self.shape(index):
                 self._values[index] = self._zeros(index, self.shape(index))
-        for index, shape in zip(entry.outputs, shapes, strict=True):
-            if index not in self._source.inputs and self._source.tensors[index].data is None:
+        for index, shape in zip(() if entry is None else entry.outputs, shapes, strict=True):
+            if index < self.tensor_count and self._is_result(index):
                 # What is not known is as in the file until the first run.
                 known = shape if shape is not None and 0 not in shape else self._source.tensors[index].shape
                 self._values[index] = self._zeros(index, known)
@@ -208,8 +222,20 @@ class SubgraphRunner:
         given = {
             operand: self.shape(tensor) for operand, tensor in zip(model.inputs, entry.inputs, strict=True)
         }
-        found = infer_shapes(model, graph, bind_operations(graph), given)
+        try:
+            found = infer_shapes(model, graph, bind_operations(graph), given)
+        except BadData as error:
+            if not self._has_placeholders():
+                raise
+            self._postponed, found = error, {}
         return [found.get(operand, graph.operands[operand].dimensions) for operand in model.outputs]
+
+    def _has_placeholders(self) -> bool:
+        """Returns True if all inputs have the shapes in the file, and these leave lengths open."""
+        tensors = [self._source.tensors[index] for index in self._source.inputs]
+        return any(-1 in tensor.shape_signature for tensor in tensors) and all(
+            self.shape(tensor.index) == tensor.shape for tensor in tensors
+        )
 
     def _zeros(self, index: int, shape: tuple[int, ...]) -> Array:
         if self._element(index).scalar is np.bytes_:
@@ -249,6 +275,9 @@ class SubgraphRunner:
         if index not in self._values or not self.is_ready:
             raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
         if element.scalar is np.bytes_:
+            if array.dtype.kind == "S" and not array.ndim:
+                # All bytes of a single string count, trailing zeros, too.
+                array = np.array(array.tobytes(), object)
             try:
                 array = as_strings(array, f"input {index}")
             except BadData as error:
@@ -261,8 +290,7 @@ class SubgraphRunner:
         Raises:
             ValueError: there is no such tensor, or it has no value.
         """
-        value = self._value(tensor_number(index, "GetTensor"))
-        return _fixed_bytes(value) if value.dtype.hasobject else value.copy()
+        return self._value(tensor_number(index, "GetTensor")).copy()
 
     def view(self, index: int) -> Array:
         """Returns a view of a tensor's memory, which must not outlive the next `invoke`.
@@ -272,7 +300,7 @@ class SubgraphRunner:
         """
         value = self._value(index)
         if value.dtype.hasobject:
-            return _fixed_bytes(value)
+            return value.copy()
         lease = _Lease(value)
         self._leases.add(lease)
         return np.asarray(lease)
@@ -302,15 +330,39 @@ class SubgraphRunner:
         Raises:
             RuntimeError: `allocate` is missing, or the execution failed.
         """
-        if not self.is_ready or self._entry is None or self._compilation is None:
+        if not self.is_ready:
             raise RuntimeError("Invoke called on model that is not ready.")
+        if self._entry is None or self._compilation is None:
+            return  # There are no operators: every output is an input or a constant.
+        if self._postponed is not None:
+            raise RuntimeError(str(self._postponed)) from self._postponed
         try:
             results = self._compilation.run(*(self._values[index] for index in self._entry.inputs))
         except Error as error:
             raise RuntimeError(str(error)) from error
         for index, result in zip(self._entry.outputs, results, strict=True):
-            if index not in self._source.inputs and self._source.tensors[index].data is None:
+            if index >= self.tensor_count or self._is_result(index):
                 self._values[index] = result
+
+    def _is_result(self, index: int) -> bool:
+        return index not in self._source.inputs and self._source.tensors[index].data is None
+
+    def inserted(self, subgraph: int, tensor: int) -> Array | None:
+        """Returns a copy of the last value of a tensor of a decomposition; None if there is none."""
+        index = None if self._entry is None else self._entry.origins.get((subgraph, tensor))
+        value = None if index is None else self._values.get(index)
+        return None if value is None else value.copy()
+
+    def results(self) -> Iterator[tuple[str, Array]]:
+        """Yields the names and present values of the inputs and of all results that are kept."""
+        entry = self._entry
+        outer = {*self._source.inputs, *(() if entry is None else entry.outputs)}
+        for index in sorted(outer):
+            if index < self.tensor_count and index in self._values:
+                yield self._source.tensors[index].name, self._values[index]
+        for (subgraph, tensor), index in ({} if entry is None else entry.origins).items():
+            if index in self._values:
+                yield self._name_of(subgraph, tensor), self._values[index]
 
     def reset_variables(self) -> None:
         """Gives all variables their initial values."""
@@ -372,8 +424,3 @@ def _fits(shape: tuple[int, ...], entry: Entry, tensor: int) -> bool:
             for length, given in zip(dimensions, shape, strict=True)
         )
     )
-
-
-def _fixed_bytes(array: Array) -> Array:
-    """Returns strings as an array whose elements are as long as the longest one."""
-    return np.array(array.tolist(), np.bytes_).reshape(array.shape)

@@ -26,7 +26,8 @@ from neurald.runtime.model.step_model import StepModel, step_model
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
-from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
+from neurald.runtime.plan.prepared_step import PreparationReport, PreparedStep
+from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import CompilationReport
 
 _LOGGER = logging.getLogger(__name__)

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +20,7 @@ from msgspec import Struct
 
 from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.cache.entry import Origin, describe
-from neurald.hal.cache.key import KeyParts, constants_question, key_parts
+from neurald.hal.cache.key import KeyParts, constants_question, graphs_digest, key_parts
 from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.cache.variants import SharedCache, VariantCache
 from neurald.hal.compiling.contract import compiles_apart
@@ -46,7 +45,14 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
 from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import checked, checked_executable, convert_driver_faults
+from neurald.runtime.plan.prepared_step import (
+    DEFERRED_COMPILATION,
+    CacheOutcome,
+    PreparationReport,
+    PreparedStep,
+)
 from neurald.runtime.plan.progress import ProgressMonitor
+from neurald.runtime.plan.provided_plan import PLAN_TOKEN, ProvidedPlan
 from neurald.runtime.plan.startup import Startup
 
 logger = logging.getLogger(__name__)
@@ -54,66 +60,8 @@ logger = logging.getLogger(__name__)
 #: Maximum time to wait for another process that compiles the same model, in seconds.
 MAX_LOCK_WAIT_S = 120.0
 _NO_ARTIFACT = "the device returned no artifact"
-#: Reason of a miss if compilation is deferred to executions, so that no lookup took place.
-DEFERRED_COMPILATION = (
-    "the shapes of its inputs are only known to executions, so it is compiled and cached for each set "
-    "of shapes"
-)
 #: Minimum share of the time until the deadline that is reserved for compiling.
 _MIN_COMPILE_SHARE = 0.5
-
-
-class CacheOutcome(Enum):
-    """The role of the cache in a preparation: not used, entry found, or no usable entry."""
-
-    OFF = "off"
-    HIT = "hit"
-    MISS = "miss"
-
-
-class PreparationReport(Struct, frozen=True, kw_only=True):
-    """How a device obtained a prepared model.
-
-    Attributes:
-        device: name of the device.
-        milliseconds: total time until the prepared model was available, including compilation
-            unless the cache had an entry.
-        cache: whether the prepared model was compiled or loaded from the cache.
-        reason: why the cache was not used or had no usable entry; empty after a hit.
-        compile_ms: time of the compilation alone; after a hit, that of the compilation that created
-            the entry.
-        key: of the cache entry, in hexadecimal.
-        is_stored: whether the cache has an entry now.
-        variants: the cache of what the device compiles for the shapes of executions; None if it
-            compiled the model at once, or is in another process.
-    """
-
-    device: str
-    milliseconds: float
-    cache: CacheOutcome
-    reason: str = ""
-    compile_ms: float | None = None
-    key: str = ""
-    is_stored: bool = False
-    variants: VariantCache | None = None
-
-    @property
-    def is_later(self) -> bool:
-        """True if compilation is deferred, because only executions know the input shapes."""
-        return self.reason == DEFERRED_COMPILATION
-
-
-class PreparedStep(Struct, frozen=True, kw_only=True):
-    """A prepared model and its report.
-
-    Attributes:
-        is_first_tier: True if it is only used until the device has compiled the model. It may then
-            be one of the CPU device.
-    """
-
-    prepared_model: PreparedModel
-    report: PreparationReport
-    is_first_tier: bool = False
 
 
 class Caching(Struct, frozen=True, kw_only=True):
@@ -147,6 +95,7 @@ class Preparer:
         startup: INSTANT to return first tiers, where there are any and the cache has nothing.
         is_background: True for work beside executions, which have precedence.
         monitor: shows preparations that take long; None to show nothing.
+        provided: a plan with artifacts, which come before those of the cache.
     """
 
     def __init__(
@@ -158,6 +107,7 @@ class Preparer:
         startup: Startup = Startup.OPTIMIZED,
         is_background: bool = False,
         monitor: ProgressMonitor | None = None,
+        provided: ProvidedPlan | None = None,
     ) -> None:
         self._options = options
         self._caching = caching
@@ -165,6 +115,7 @@ class Preparer:
         self._startup = startup
         self._is_background = is_background
         self._monitor = monitor
+        self._provided = provided
 
     def without_deadline(self) -> "Preparer":
         """Returns a preparer without a deadline, for steps that are prepared again later."""
@@ -199,6 +150,48 @@ class Preparer:
         Raises:
             Error: see `Device.prepare_model`.
         """
+        unfit = ""
+        if self._provided is not None:
+            found = self._from_plan(self._provided, device, model)
+            if isinstance(found, PreparedStep):
+                return found
+            unfit = found
+        prepared = self._prepare_here(device, model, step, steps)
+        if unfit:
+            reason = f"{unfit}; {prepared.report.reason}" if prepared.report.reason else unfit
+            prepared = replace(prepared, report=replace(prepared.report, reason=reason))
+        return prepared
+
+    def _from_plan(self, provided: ProvidedPlan, device: Device, model: Model) -> PreparedStep | str:
+        """Returns what a plan has for a step, or the reason why it has nothing."""
+        started = time.perf_counter()
+        constants = provided.constants(graphs_digest(model))
+        if constants is None:
+            return "the plan has no such step"
+        try:
+            with convert_driver_faults(device.name):
+                parts = key_parts(model, device, self._options, PLAN_TOKEN, constants)
+                found = provided.step(parts)
+                if isinstance(found, str):
+                    return found
+                options = replace(self._options, cache_key=parts.key(), shared=self._shared(device))
+                prepared_model = _checked(device.prepare_model_from_cache(found.artifact, options), device)
+        except (Error, ValueError, TypeError) as error:
+            return f"the device cannot load the artifact of the plan: {error}"
+        return PreparedStep(
+            prepared_model=prepared_model,
+            report=PreparationReport(
+                device=device.name,
+                milliseconds=_since(started),
+                cache=CacheOutcome.HIT,
+                reason="",
+                compile_ms=found.compile_ms,
+                key=parts.key().hex(),
+            ),
+        )
+
+    def _prepare_here(self, device: Device, model: Model, step: int, steps: int) -> PreparedStep:
+        """Has `device` prepare `model`, without a plan; see `prepare`."""
         if self._startup is Startup.INSTANT:
             first = self._first_tier(device, model)
             if first is not None:

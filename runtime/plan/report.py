@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from neurald.runtime.plan.preparer import PreparationReport
+from neurald.runtime.plan.prepared_step import PreparationReport
 
 
 class StepFailure(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -10,17 +10,17 @@ from typing import Any, Final, Self
 import numpy as np
 
 from neurald.hal.api_arguments import file_path, instance
-from neurald.hal.errors import BadData, BadState, DeadObject, Error
+from neurald.hal.errors import BadData, DeadObject, Error
 from neurald.hal.lanes.opening import SERVICE_SOCKET, TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
 from neurald.hal.model.strings import as_strings
 from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.runtime.function.conversion import as_array
 from neurald.runtime.function.tensor_info import TensorInfo
-from neurald.runtime.serving.client_lane import ClientLane
+from neurald.runtime.serving.balancer import Balancer
 
-#: How long a call waits for a model that is not ready, such as one whose process has died, and how
-#: often it asks.
+#: How long a call waits for a model that is not ready, such as one whose process has died, and for
+#: how long it does before it is made again.
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.02
 #: How many processes a call is given to, each of which dies.
@@ -36,21 +36,17 @@ class ServedModel:
     model's process. If that dies, the call is made again by the next one.
 
     Args:
-        path: of the service's socket.
+        paths: of the sockets of the services that have it.
         name, version: of the model.
     """
 
-    def __init__(self, path: Path, name: str, version: str) -> None:
-        self._path = path
+    def __init__(self, paths: Sequence[Path], name: str, version: str) -> None:
         self._name = name
-        self._version = version
-        self._idle: list[ClientLane] = []
-        self._lock = threading.Lock()
-        self._is_closed = False
+        self._balancer = Balancer(paths, name, version)
         self._latest = threading.local()
-        lane = self._opened()
+        endpoint, lane = self._balancer.take(_PATIENCE_S)
         self._described = lane.opened
-        self._idle.append(lane)
+        self._balancer.give_back(endpoint, lane)
 
     @property
     def name(self) -> str:
@@ -119,35 +115,33 @@ class ServedModel:
         converted = [
             _converted(each, described) for each, described in zip(given, self._described.inputs, strict=True)
         ]
-        for attempt in range(1, _MAX_ATTEMPTS + 1):
-            lane = self._taken()
+        attempts = _MAX_ATTEMPTS * self._balancer.size
+        for attempt in range(1, attempts + 1):
+            endpoint, lane = self._balancer.take(_PATIENCE_S)
             try:
                 results, self._latest.receipt = lane.run(converted, timeout)
             except DeadObject:
-                lane.close()
-                if attempt == _MAX_ATTEMPTS:
+                self._balancer.drop(endpoint, lane, has_died=True)
+                if attempt == attempts:
                     raise
-                # A driver that the model needs is started again meanwhile.
-                time.sleep(_PAUSE_S * attempt)
+                if self._balancer.size == 1:
+                    # A driver that the model needs is started again meanwhile.
+                    time.sleep(_PAUSE_S * attempt)
                 continue
             except BaseException as error:
                 # A lane on which an answer is still due cannot be used again.
                 if isinstance(error, Error) and not isinstance(error, TimeoutError) and timeout is None:
-                    self._give_back(lane)
+                    self._balancer.give_back(endpoint, lane)
                 else:
-                    lane.close()
+                    self._balancer.drop(endpoint, lane, has_died=False)
                 raise
-            self._give_back(lane)
+            self._balancer.give_back(endpoint, lane)
             return results
         raise AssertionError("unreachable")
 
     def close(self) -> None:
         """Closes the connection; further calls fail."""
-        with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, []
-        for lane in idle:
-            lane.close()
+        self._balancer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -157,42 +151,18 @@ class ServedModel:
     ) -> None:
         self.close()
 
-    def _taken(self) -> ClientLane:
-        with self._lock:
-            if self._is_closed:
-                raise BadState(f"the connection to the model {self._name} is closed")
-            if self._idle:
-                return self._idle.pop()
-        return self._opened()
-
-    def _give_back(self, lane: ClientLane) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._idle.append(lane)
-                return
-        lane.close()
-
-    def _opened(self) -> ClientLane:
-        """Opens a lane; waits for a model that is not ready."""
-        end = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                return ClientLane(self._path, self._name, self._version)
-            except DeadObject:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(_PAUSE_S)
-
 
 class Service:
-    """An execution service on this host. Thread-safe. `neurald.connect_service` creates it.
+    """An execution service on this host, or several that have the same models. Thread-safe.
+
+    `neurald.connect_service` creates it.
 
     Args:
-        path: of its socket.
+        paths: of the sockets.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = tuple(paths)
 
     def model(self, name: str, version: str | int = "") -> ServedModel:
         """Returns a model of the service as a function.
@@ -206,10 +176,10 @@ class Service:
             UnavailableDevice: no service runs.
             DeadObject: the model is not ready for long.
         """
-        return ServedModel(self._path, instance(name, str, "the name of the model"), str(version))
+        return ServedModel(self._paths, instance(name, str, "the name of the model"), str(version))
 
 
-def connect_service(path: str | Path | None = None) -> Service:
+def connect_service(path: str | Path | Sequence[str | Path] | None = None) -> Service:
     """Returns the execution service of this user, which `neurald serve --grpc` or `--http` starts.
 
     Its models run in processes of their own, and tensors are passed to them in shared memory:
@@ -218,11 +188,18 @@ def connect_service(path: str | Path | None = None) -> Service:
         (scores,) = classify(image)
 
     Args:
-        path: of another service's socket.
+        path: of another service's socket; or several, which have the same models. A call is given to
+            the service with the fewest calls under way, and again to another one if the process of the
+            model dies.
     """
     if path is None:
-        return Service(runtime_directory() / SERVICE_SOCKET)
-    return Service(file_path(path, "the path of the service"))
+        return Service((runtime_directory() / SERVICE_SOCKET,))
+    if isinstance(path, str | Path):
+        return Service((file_path(path, "the path of the service"),))
+    paths = tuple(file_path(each, "the path of a service") for each in path)
+    if not paths:
+        raise BadData("no path of a service is given; at least one is expected")
+    return Service(paths)
 
 
 def _converted(value: Any, described: TensorDescription) -> Array:

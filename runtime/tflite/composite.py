@@ -40,6 +40,7 @@ def expand_composites(
         operators=tuple(caller.operators),
         outputs=tuple(caller.resolved(index) for index in source.outputs),
         aliases=caller.aliases,
+        origins=caller.origins,
     )
 
 
@@ -54,12 +55,14 @@ class _Caller:
 
     Attributes:
         aliases: outputs of composites that are other names of existing tensors.
+        origins: see `TfliteSubgraph`. If a decomposition is used several times, the last use counts.
     """
 
     def __init__(self, source: TfliteSubgraph) -> None:
         self.tensors: list[Tensor] = list(source.tensors)
         self.operators: list[Operator] = []
         self.aliases: dict[int, int] = {}
+        self.origins: dict[tuple[int, int], int] = {}
 
     def resolved(self, index: int) -> int:
         """Returns the tensor that an index refers to, after aliases."""
@@ -98,6 +101,12 @@ class _Caller:
                     ),
                 )
             )
+        for index, found in mapped.items():
+            if OMITTED not in (index, found):
+                self.origins[inner.index, index] = found
+        for origin, index in inner.origins.items():
+            if index in mapped:
+                self.origins[origin] = mapped[index]
 
     def _mapped_tensor(self, mapped: dict[int, int], inner: TfliteSubgraph, index: int) -> int:
         """Returns the caller's tensor for one of the decomposition; adds it if it is new."""

@@ -5,7 +5,7 @@ file by their numbers.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
@@ -23,12 +23,14 @@ class Entry:
 
     Attributes:
         model: its inputs and outputs are `inputs` and `outputs`.
-        inputs, outputs: tensors of the subgraph.
+        inputs, outputs: tensors of the subgraph; those of decompositions have higher numbers.
+        origins: see `TfliteSubgraph`.
     """
 
     model: Model
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    origins: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 def load_entry(
@@ -48,7 +50,7 @@ def load_entry(
         subgraph: the number of the subgraph.
         shapes: the shapes of inputs that differ from those in the file, by tensor.
         keeps_all: makes the results of all operators outputs, after those of the subgraph. Results
-            inside of composite operators and of operators on variables have no values.
+            of operators on variables have no values.
         custom_operators: functions of custom operators.
 
     Raises:
@@ -60,18 +62,19 @@ def load_entry(
     source = with_input_shapes(source, shapes)
     outputs = [source.aliases.get(index, index) for index in source.outputs]
     if keeps_all:
-        count = len(file.subgraph(subgraph).tensors)
         written = [
             index
             for operator in source.operators
             for index in operator.outputs
-            if index < count and not is_handle(tensors[index])
+            if not is_handle(tensors[index])
         ]
         outputs += [index for index in written if index not in set(outputs)]
     main, state = importer.main(source, source.inputs, outputs)
     model = Model(main=main, referenced=tuple(importer.referenced), pools=importer.pools, state=state)
     validate_model(model)
-    return Entry(model=model, inputs=source.inputs, outputs=tuple(outputs))
+    return Entry(
+        model=model, inputs=source.inputs, outputs=tuple(outputs), origins=source.origins if keeps_all else {}
+    )
 
 
 def with_input_shapes(source: TfliteSubgraph, shapes: Mapping[int, Sequence[int]]) -> TfliteSubgraph:

@@ -222,6 +222,7 @@ class TfliteSubgraph(Struct, frozen=True, kw_only=True):
     Attributes:
         index: index of the subgraph.
         aliases: tensors that are not written because they are other names of existing tensors.
+        origins: tensors of subgraphs that were inserted, as (subgraph, tensor) → tensor here.
     """
 
     index: int
@@ -230,6 +231,7 @@ class TfliteSubgraph(Struct, frozen=True, kw_only=True):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     aliases: Mapping[int, int] = field(default_factory=dict)
+    origins: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 class TfliteSignature(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from neurald.service.cli.benchmark import BenchmarkCommand, benchmark
 from neurald.service.cli.cache import cache
 from neurald.service.cli.calibrate import calibrate
 from neurald.service.cli.cert import cert
+from neurald.service.cli.compile import compile  # noqa: A004
 from neurald.service.cli.config import config
 from neurald.service.cli.conformance import conformance
 from neurald.service.cli.demo import demo
@@ -145,6 +146,7 @@ app = typer.Typer(
 app.command(help="Run a model on a photo, arrays or random input.")(run)
 app.command(cls=BenchmarkCommand, help="Measure how fast a model loads, prepares and runs.")(benchmark)
 app.command(help="List the devices and how fast they are.")(devices)
+app.command(help="Compile a model to a signed plan file.")(compile)
 app.command(help="Measure what operations, launches and transfers cost on each device.")(calibrate)
 app.command(help="Show which device would run each operation of a model, and why.")(explain)
 app.command(help="Show what is in a model: inputs, outputs, constants, operations.")(inspect)
@@ -156,7 +158,7 @@ app.command("up", cls=ServeCommand, help="The same as `neurald serve`.", hidden=
 app.command(help="Show what the service manager's drivers do, and why.")(status)
 app.command(help="Show what drivers use of the machine, again and again.")(top)
 app.command(help="Replace a driver's process without a gap, or end its quarantine.")(restart)
-app.command(help="Let a driver try again what killed it.")(forgive)
+app.command(help="Let a driver try again what killed it or was wrong.")(forgive)
 app.command(help="Show the service manager's configuration and where it comes from.")(config)
 app.command(help="Say what is installed, what is wrong, and how to mend it.")(doctor)
 app.command("install-service", help="Make the service manager a service of systemd.")(install_service)

@@ -9,11 +9,20 @@ import typer
 from neurald.service.cli.completion import device_names, policy_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neurald.hal.device import Device
+    from neurald.hal.model.types import Model
+    from neurald.runtime.execution.measurement.profile import StepProfile
     from neurald.runtime.explain.explanation import Explanation
     from neurald.runtime.explain.records import StepExplanation
+    from neurald.runtime.partitioning.options import Partitioning
+    from neurald.runtime.partitioning.overrides import Override
 
 #: Maximum number of operations that are listed; `--json` and `--html` have all of them.
 _MAX_LISTED_OPERATIONS = 8
+#: Maximum number of operations in a range of `--what-if`.
+_MAX_PINNED_OPERATIONS = 100_000
 
 
 def explain(
@@ -45,15 +54,30 @@ def explain(
             metavar="FILE", help="Write an HTML page with a diagram of the model, coloured by device."
         ),
     ] = None,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile",
+            help="Prepare the model, run it on random inputs, and add the kernels with their times.",
+        ),
+    ] = False,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICE=OPERATIONS",
+            help="Also explain what would change if these operations ran on this device, such as "
+            "gpu:0=3,5-9. May be repeated.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Shows for each operation which device would run it, and why the others would not.
 
-    The model is not prepared or run.
+    The model is not prepared or run, unless its kernels are asked for.
     """
     import neurald as nd
     from neurald.hal.model.types import Preference
-    from neurald.runtime.explain import explanation
+    from neurald.runtime.explain.partitioned_model import PartitionedModel
     from neurald.runtime.partitioning.candidates import find_candidates
     from neurald.runtime.partitioning.options import (
         MIN_COST,
@@ -74,25 +98,81 @@ def explain(
         raise FileNotFoundError(ENOENT, "there is no such folder", str(html.parent))
     if html is not None and html.is_dir():
         raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(html))
+    rules = [_rule(text) for text in what_if or ()]
     with status(f"explaining {model}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)
-        candidates = find_candidates(
-            loaded, find_devices(device or ()) or nd.devices(), knows_costs=policy == MIN_COST
-        )
+        devices = find_devices(device or ()) or nd.devices()
+        candidates = find_candidates(loaded, devices, knows_costs=policy == MIN_COST)
         partitioning = Partitioning(policy=policy)
         result = partition(loaded, candidates, Preference.FAST_SINGLE_ANSWER, partitioning)
-        explained = explanation.explain(loaded, candidates, result)
+        found = PartitionedModel(candidates=tuple(candidates), result=result, partitioning=partitioning)
+        explained = found.explain(loaded, "", ())
+        what_ifs = [found.what_if(loaded, "", (rule,)) for rule in rules]
+        if profile:
+            explained = explained.with_kernels(_profile(loaded, devices, partitioning))
     if html is not None:
-        html.write_text(explained.to_html(title=f"{model.name}: policy {policy}"), encoding="utf-8")
+        html.write_text(explained.to_html(f"{model.name}: policy {policy}", what_ifs), encoding="utf-8")
     if json:
         document = {"model": str(model), "policy": policy, **explained.to_json()}
+        if what_ifs:
+            document["what_ifs"] = [each.to_json() for each in what_ifs]
         if html is not None:
             document["html_file"] = str(html)
         write_json(document)
         return
     _show(explained)
+    _show_what_ifs(what_ifs)
     if html is not None:
         note(f"the diagram is in {html}")
+
+
+def _rule(text: str) -> "Override":
+    """Parses `DEVICE=3,5-9`."""
+    from neurald.runtime.partitioning.overrides import pin
+
+    device, separator, listed = text.rpartition("=")
+    numbers: list[int] = []
+    for part in listed.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (separator and first.isdecimal() and (last.isdecimal() if dash else not last)):
+            raise typer.BadParameter(
+                f"{text!r}; expected a device and operations, such as gpu:0=3,5-9", param_hint="--what-if"
+            )
+        start, end = int(first), int(last or first)
+        if end < start or end - start > _MAX_PINNED_OPERATIONS:
+            raise typer.BadParameter(
+                f"{part!r} is no range of at most {_MAX_PINNED_OPERATIONS} operations", param_hint="--what-if"
+            )
+        numbers += range(start, end + 1)
+    return pin(device, numbers)
+
+
+def _profile(
+    model: "Model", devices: "Sequence[Device]", partitioning: "Partitioning"
+) -> "tuple[StepProfile, ...]":
+    """Prepares and runs the model, and returns the times of its kernels."""
+    import neurald as nd
+    from neurald.service.console.profile import median_profile
+    from neurald.service.tensors.arrays import input_slots, random_inputs
+
+    builder = nd.CompilationBuilder(model, devices)
+    builder.set_partitioning(partitioning)
+    compilation = builder.finish()
+    inputs = random_inputs(input_slots(model), {})
+    compilation.run(*inputs)
+    compilation.wait_until_optimized()
+    return median_profile(compilation, lambda: compilation.run(*inputs))
+
+
+def _show_what_ifs(what_ifs: "Sequence[Explanation]") -> None:
+    from neurald.service.console.output import printable, write_line
+
+    for each in what_ifs:
+        write_line()
+        for note in (*each.notes, *map(str, each.changes[:_MAX_LISTED_OPERATIONS])):
+            write_line(printable(note))
+        if len(each.changes) > _MAX_LISTED_OPERATIONS:
+            write_line(f"… and {len(each.changes) - _MAX_LISTED_OPERATIONS} more")
 
 
 def _show(explained: "Explanation") -> None:

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A .tflite file, or a plan file of `neurald compile`.",
+            show_default=False,
+        ),
+    ],
     image: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Use this photo as input, and show the best classes."),
@@ -79,6 +86,12 @@ def run(
             "be repeated.",
         ),
     ] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Public keys by which a plan file may be signed, besides those trusted."
+        ),
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Run on the CPU device, too, and fail if the results differ."),
@@ -102,6 +115,7 @@ def run(
     from contextlib import nullcontext
 
     import neurald as nd
+    from neurald.runtime.plan_files.container import is_plan_file
     from neurald.service.console.delegation import parse_requirements
     from neurald.service.console.device_choice import describe_steps, fallback_messages, find_devices
     from neurald.service.console.output import note, status, write_json
@@ -118,6 +132,13 @@ def run(
         raise FileNotFoundError(ENOENT, "there is no such folder", str(outputs.parent))
     if outputs is not None and outputs.is_dir():
         raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(outputs))
+    is_plan = is_plan_file(model)
+    if is_plan and (signature is not None or threads is not None):
+        raise typer.BadParameter(
+            "a plan file has its signature and its threads; --signature and --threads do not apply"
+        )
+    if trust is not None and not is_plan:
+        raise typer.BadParameter("--trust is for plan files")
     requirements = parse_requirements(require or ())
     wanted = None if startup is None else startup_of(startup)
     if wanted is None and (requirements or verify):
@@ -125,15 +146,27 @@ def run(
         wanted = nd.Startup.OPTIMIZED
     tracing = nullcontext() if trace is None else nd.trace(trace)
     with tracing, preparing(str(model), quiet=json) as shown:
-        loaded = nd.load_tflite(model, signature=signature)
-        shapes = parse_shapes(shape or (), input_slots(loaded))
-        source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
-        builder = nd.CompilationBuilder(loaded, find_devices(device or ()), threads)
-        if wanted is not None:
-            builder.set_startup(wanted)
-        builder.set_verification(1.0 if verify else None)
-        builder.set_progress_callback(shown.step)
-        compilation = builder.finish()
+        if is_plan:
+            compilation = nd.load_plan(
+                model,
+                find_devices(device or ()),
+                trust=trust,
+                startup=wanted,
+                sample=1.0 if verify else None,
+            )
+            loaded = compilation.model
+            shapes = parse_shapes(shape or (), input_slots(loaded))
+            source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
+        else:
+            loaded = nd.load_tflite(model, signature=signature)
+            shapes = parse_shapes(shape or (), input_slots(loaded))
+            source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
+            builder = nd.CompilationBuilder(loaded, find_devices(device or ()), threads)
+            if wanted is not None:
+                builder.set_startup(wanted)
+            builder.set_verification(1.0 if verify else None)
+            builder.set_progress_callback(shown.step)
+            compilation = builder.finish()
         shown.close()
         with status(f"running {model}", quiet=json):
             results = compilation.run(*arrays)

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from neurald.runtime.plan.status import CompilationStatus as CompilationStatus
     from neurald.runtime.plan.status import StepStatus as StepStatus
     from neurald.runtime.plan.status import StepTier as StepTier
+    from neurald.runtime.plan_files.plan_file import load_plan as load_plan
+    from neurald.runtime.plan_files.plan_file import save_plan as save_plan
     from neurald.runtime.serving.service import ServedModel as ServedModel
     from neurald.runtime.serving.service import Service as Service
     from neurald.runtime.serving.service import connect_service as connect_service
@@ -129,11 +131,13 @@ _HOMES = {
     "connect_service": "runtime.serving.service",
     "devices": "runtime.devices.listing",
     "forbid": "runtime.partitioning.overrides",
+    "load_plan": "runtime.plan_files.plan_file",
     "load_tflite": "runtime.tflite",
     "metrics": "runtime.metrics",
     "open_device": "runtime.devices.discovery",
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",
+    "save_plan": "runtime.plan_files.plan_file",
     "supported_operations": "runtime.devices.discovery",
     "trace": "runtime.tracing.trace",
     "warm": "runtime.cache_warming",

@@ -10,7 +10,7 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.runtime.cache_warming import warm
-from neurald.runtime.plan.preparer import CacheOutcome
+from neurald.runtime.plan.prepared_step import CacheOutcome
 
 
 @pytest.fixture(autouse=True)

@@ -129,13 +129,6 @@ REFUSED: tuple[Known, ...] = (
         why="LiteRT reads or writes a type that differs from the file; its reference kernel crashes.",
     ),
     Known(
-        operators=("BATCH_MATMUL",),
-        forms=r"int(8|16) by channel",
-        message="TENSOR_QUANT8_SYMM_PER_CHANNEL",
-        what="per-channel scales with INT8 or INT16 data",
-        why="LiteRT multiplies everything by 0. Float data with such a constant is supported.",
-    ),
-    Known(
         operators=("SOFTMAX",),
         forms=r"(f32|q8z|qu8z) to int16",
         message="is expected with the types of the other operands",
@@ -242,6 +235,12 @@ DIFFERENT: tuple[Known, ...] = (
         forms=r"hybrid, groups",
         what="grouped convolutions of float data with INT8 weights of a single scale",
         why="Only XNNPACK computes them, and quantises the data with a zero point; neurald quantises as it does without groups.",
+    ),
+    Known(
+        operators=("BATCH_MATMUL",),
+        forms=r"int(8|16) by channel",
+        what="a constant with per-channel scales, and INT8 or INT16 data",
+        why="LiteRT multiplies everything by 0; neurald applies the scales.",
     ),
     Known(
         operators=("BIDIRECTIONAL_SEQUENCE_LSTM",),

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.analysis.procedures import run_procedure
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -141,6 +140,8 @@ def _evaluated(node: Node, arrays: Mapping[Value, Array]) -> Array:
     elif isinstance(node, TopK):
         result = _top_k(node, arrays)
     elif isinstance(node, Procedure):
+        from neurald.drivers.compiler.analysis.procedures import run_procedure  # few models have any
+
         result = run_procedure(node, [arrays[each] for each in node.inputs])
     else:
         result = _matrix_product(node, arrays)

@@ -37,6 +37,7 @@ from neurald.drivers.compiler.frontend.growing_layouts import grow_outermost
 from neurald.drivers.compiler.frontend.list_appends import append_in_place
 from neurald.drivers.compiler.frontend.loop_lengths import LoopLengths
 from neurald.drivers.compiler.frontend.structured_model import (
+    CONTROL_FLOW,
     Branch,
     Copy,
     LengthUpdate,
@@ -66,7 +67,6 @@ from neurald.hal.operations.machinery.call import Call, UnknownValue
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
-CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
 #: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are known
 #: then. Each turn adds kernels to compile.
 _MAX_TURNS, _MAX_OPERATIONS = 4, 128

@@ -12,8 +12,12 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, has_extents
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
+
+#: Operations that run graphs.
+CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
 
 
 class BasicBlock(Struct, frozen=True, kw_only=True):

@@ -4,13 +4,15 @@ Each is described by the inputs that it reads and the output that it writes. Wha
 input is defined, so that no element can lead to an access outside of a value.
 """
 
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.op import Number, ReductionOp
-from neurald.hal.operations.detection.boxes import BoxSelectionRule
-from neurald.hal.operations.tflite.movement.embedding import Combiner
+
+if TYPE_CHECKING:
+    from neurald.hal.operations.detection.boxes import BoxSelectionRule
+    from neurald.hal.operations.tflite.movement.embedding import Combiner
 
 
 class Scatter(Struct, frozen=True, kw_only=True):
@@ -111,7 +113,7 @@ class SoftSelection(Struct, frozen=True, kw_only=True):
     the last element. `neurald.hal.operations.detection.boxes.select_boxes` has the algorithm.
     """
 
-    rule: BoxSelectionRule
+    rule: "BoxSelectionRule"
 
     def bound(self, rows: int, classes: int) -> int:
         """Returns the maximum number of selected boxes."""
@@ -141,7 +143,7 @@ class CombinedRows(Struct, frozen=True, kw_only=True):
         combiner: what the output is divided by.
     """
 
-    combiner: Combiner
+    combiner: "Combiner"
 
 
 class RunningSum(Struct, frozen=True, kw_only=True):

@@ -251,6 +251,11 @@ def symbols_of(lengths: Iterable[object]) -> set[int]:
     return found
 
 
+def may_change(length: int) -> bool:
+    """Returns True if a length may change while the model runs. Guards nothing."""
+    return isinstance(length, Extent) and any(map(length.scope.changes, symbols_of((length,))))
+
+
 def is_one(number: int) -> bool:
     """Returns True if a number is known to be 1. Code for other numbers must be right for 1 too."""
     return not isinstance(number, Extent) and number == 1

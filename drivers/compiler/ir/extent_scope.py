@@ -90,6 +90,10 @@ class ExtentScope:
         self.symbols += (extent,)
         return extent
 
+    def changes(self, symbol: int) -> bool:
+        """Returns True if a symbol changes while the model runs."""
+        return self._changing[symbol]
+
     @property
     def least(self) -> int:
         """The smallest length of a symbol that is assumed; see `assuming`."""

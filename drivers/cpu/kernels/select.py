@@ -104,6 +104,7 @@ def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
 
 def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine | None:
     from neurald.drivers.cpu.kernels.common import convolution, matrix_product
+    from neurald.drivers.cpu.kernels.common.tile import is_too_narrow
     from neurald.drivers.cpu.kernels.gemm import depthwise, dot_products, tiled_product, winograd
 
     if isinstance(node, DepthwiseConvolution):
@@ -115,7 +116,7 @@ def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine |
     product = (
         convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
     )
-    if not product.terms:
+    if not product.terms or is_too_narrow(product.positions, product.channels, target):
         return None
     return dot_products.float_routine(kernel, product, target) or tiled_product.routine(
         kernel, product, target

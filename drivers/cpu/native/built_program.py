@@ -5,13 +5,13 @@ targets of an architecture, so `scripts/step_program.py` compiles it beforehand.
 compile it. So do all if its text has changed since.
 """
 
-import hashlib
 import pkgutil
 from collections.abc import Mapping
 from typing import Final
 
 from neurald.drivers.cpu.native.step_program import step_program_text
 from neurald.drivers.cpu.target.processor import MACHINE
+from neurald.hal.digests import digest_of
 
 #: Lie beside this module, by architecture: `MAGIC`, the digest of the text, and an image (see
 #: `image`).
@@ -19,12 +19,11 @@ FILES: Final[Mapping[str, str]] = {
     machine: f"step_program.{machine}.image" for machine in ("x86_64", "aarch64")
 }
 MAGIC: Final = b"nstp0001"
-_DIGEST_BYTES: Final = 32
 
 
 def text_digest(text: str) -> bytes:
     """Returns the digest of the text of a step program, for the header of the file."""
-    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
+    return digest_of(text.encode())
 
 
 def built_program() -> bytes | None:

@@ -225,16 +225,17 @@ class StepBuilder:
             outputs=tuple(shared.owners[each] for each in outputs),
             starts=self._starts,
         )
-        program = _without_own_copies(linear.instructions, shared.owners)
+        program, moved = _without_own_copies(linear.instructions, shared.owners)
         uses = [
             [*self._calls[each.number].routine.arguments]
             if each.opcode is Opcode.CALL
             else [*each.writes, *each.reads]
-            for each in linear.instructions
-        ]
+            for each in program
+        ] or [[]]
         for owner, (begin, end) in shared.spans.items():
-            uses[begin].append(owner)
-            uses[end].append(owner)
+            # Copies that are left out may be at the ends.
+            uses[min(moved[begin], len(uses) - 1)].append(owner)
+            uses[max(moved[end + 1] - 1, 0)].append(owner)
         return Step(
             graph=graph,
             calls=tuple(self._calls),
@@ -426,8 +427,11 @@ def _repeated(program: Sequence[LinearInstruction]) -> frozenset[int]:
 
 def _without_own_copies(
     program: Sequence[LinearInstruction], owners: Mapping[Value, Value]
-) -> tuple[LinearInstruction, ...]:
-    """Returns the program without copies between variables that share memory."""
+) -> tuple[tuple[LinearInstruction, ...], list[int]]:
+    """Returns the program without copies between variables that share memory.
+
+    Also returns how many of its instructions are before each position of the given program.
+    """
 
     def is_kept(instruction: LinearInstruction) -> bool:
         if instruction.opcode is not Opcode.COPY or instruction.base is not None:
@@ -437,8 +441,9 @@ def _without_own_copies(
 
     kept = [is_kept(each) for each in program]
     moved = [0, *accumulate(kept)]
-    return tuple(
+    instructions = tuple(
         replace(each, target=moved[each.target]) if each.target else each
         for each, stays in zip(program, kept, strict=True)
         if stays
     )
+    return instructions, moved

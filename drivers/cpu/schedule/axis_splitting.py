@@ -7,7 +7,7 @@ along an axis, it is constant between two points, and elements there can be read
 from collections.abc import Iterator
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
-from neurald.drivers.compiler.ir.extent import Extent, estimate, highest, lowest
+from neurald.drivers.compiler.ir.extent import Extent, estimate, highest, lowest, may_change
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
@@ -65,13 +65,18 @@ def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
             shortest = target.lanes(kernel.output.type.size_bytes) if along is moving[-1] else 1
             if along not in moving or any(_may_be_short(part, shortest) for part in (at, along.extent - at)):
                 continue
-            if min(at, along.extent - at) >= shortest:
+            if all(part >= shortest for part in (at, along.extent - at)):
                 yield along, at
 
 
 def _may_be_short(length: int, shortest: int) -> bool:
-    """Returns True for the length of a border that depends on a size that is not known."""
-    return isinstance(length, Extent) and lowest(length) < shortest and highest(length) < _MAX_BORDER
+    """Returns True for a part that is short for sizes for which the code must be right.
+
+    These are the length of a border that depends on a size that is not known, and what is left of a
+    list that may have few elements while the model runs.
+    """
+    is_variable = isinstance(length, Extent) and (highest(length) < _MAX_BORDER or may_change(length))
+    return is_variable and lowest(length) < shortest
 
 
 def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:

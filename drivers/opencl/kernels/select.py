@@ -18,7 +18,7 @@ _MIN_MULTIPLICATIONS = 1 << 25
 #: Above this many multiplications in matrix products, the time between kernels of a step is little.
 _LARGE_STEP = 1 << 35
 #: How many products of warpgroups are candidates.
-_MAX_WARPGROUPS = 4
+_MAX_WARPGROUPS = 6
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:

@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 #: The choice of running the kernels of a chain, or all kernels of a step, separately.
 SEPARATE: Final = "separate"
 #: Limits on a file and on the candidates among which a choice is looked for.
-_MAX_FILE_BYTES, _MAX_SOURCES = 1 << 20, 64
+_MAX_FILE_BYTES, _MAX_SOURCES = 1 << 20, 24
 #: Sizes are the same if they differ by less than a quarter of an octave or so.
 _PER_OCTAVE = 4
 #: Largest size that must be equal.
@@ -51,7 +51,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Choices:
-    """Choices for a device, and those that were measured since. Not thread-safe.
+    """Choices for a device, and those that were measured since. Thread-safe.
 
     Attributes:
         measured: labels by class, of what this process has measured first.

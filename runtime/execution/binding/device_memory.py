@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from neurald.hal.buffers.buffer_use import BufferUse, buffers_in_use
+from neurald.hal.buffers.coherent_memory import CoherentMemory
 from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
@@ -48,9 +49,27 @@ class DeviceMemory(TrackedBuffer):
         with self._renewal:
             if not (isinstance(self.memory, DeviceBuffer) and self.memory.is_lost):
                 return False
+            if isinstance(self.memory, CoherentMemory):
+                if not self.memory.forget_lost():
+                    self.set_value(None)
+                return True
             self.set_value(None)
             self.memory = self._renew()
             return True
+
+    @property
+    def copies(self) -> int:
+        """How often its value was copied from one device to another, or between a device and the host.
+
+        A memory with roles on several devices has a place for each one that cannot map the others'.
+        The value is copied when an execution reads it elsewhere than where it was written.
+        """
+        return self.memory.copies if isinstance(self.memory, CoherentMemory) else 0
+
+    @property
+    def copied_bytes(self) -> int:
+        """How many bytes the copies had."""
+        return self.memory.copied_bytes if isinstance(self.memory, CoherentMemory) else 0
 
     @property
     def is_on_device(self) -> bool:

@@ -42,6 +42,15 @@ def run_on_cpu(
 ) -> ExecutionResult:
     """Runs a prepared model of the CPU device; see `execute_on_host`."""
     # Executions that are direct calls of the device never get here.
+    from neurald.hal.buffers.coherent_memory import HOST, CoherentMemory, PlacedRequest
     from neurald.hal.buffers.host_copies import execute_on_host
+
+    coherent = [pool for pool in request.pools if isinstance(pool, CoherentMemory)]
+    if coherent and all(HOST in pool.keys for pool in coherent):
+        placed = PlacedRequest(request, graph, HOST)
+        result = execute_on_host(prepared, graph, placed.request, options)
+        if result.is_sufficient:
+            placed.wrote()
+        return result
 
     return execute_on_host(prepared, graph, request, options)

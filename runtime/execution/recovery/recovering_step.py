@@ -35,6 +35,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction, array_function, sh
 from neurald.hal.execution.reusable import reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
@@ -50,10 +51,12 @@ from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.step_health import StepHealth
 from neurald.runtime.plan.plan import ExecutionStep
-from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
+from neurald.runtime.plan.prepared_step import PreparationReport, PreparedStep
+from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import StepFailure
 
 if TYPE_CHECKING:
+    from neurald.hal.buffers.coherent_memory import PlacedRequest
     from neurald.runtime.execution.verification.step_verification import StepVerification, VerificationStatus
 
 logger = logging.getLogger(__name__)
@@ -136,15 +139,15 @@ class RecoveringStep:
         self,
         request: Request,
         options: ExecuteOptions,
-        call: Callable[[PreparedModel], ExecutionResult] | None = None,
+        call: Callable[[PreparedModel, Request], ExecutionResult] | None = None,
     ) -> ExecutionResult:
         """Runs the step on its device, or on the CPU if the device fails and that is allowed.
 
         Args:
             request: for the step's model.
             options: for the execution.
-            call: called with the device's prepared model to execute it; by default `execute` is
-                called.
+            call: called with the device's prepared model and the request to execute it; by default
+                `execute` is called.
 
         Raises:
             OpFailed: the device's result contradicts the model or the request.
@@ -247,7 +250,7 @@ class RecoveringStep:
         self,
         request: Request,
         options: ExecuteOptions,
-        call: Callable[[PreparedModel], ExecutionResult] | None,
+        call: Callable[[PreparedModel, Request], ExecutionResult] | None,
     ) -> ExecutionResult:
         """Runs the step on its device, or if that is stopped before it begins, on its successor.
 
@@ -291,7 +294,7 @@ class RecoveringStep:
         prepared: PreparedModel,
         request: Request,
         options: ExecuteOptions,
-        call: Callable[[PreparedModel], ExecutionResult] | None,
+        call: Callable[[PreparedModel, Request], ExecutionResult] | None,
     ) -> ExecutionResult:
         """Executes the step on its device. Any exception of an in-process driver is a failure."""
         verification = self._verification
@@ -300,9 +303,13 @@ class RecoveringStep:
         is_retry = self._health.failures > 0
         started = time.perf_counter()
         with self._noted(self._step.device), convert_driver_faults(self._step.device.name):
-            result = prepared.execute(request, options) if call is None else call(prepared)
+            placed = _placed(request, self._step)
+            used = request if placed is None else placed.request
+            result = prepared.execute(used, options) if call is None else call(prepared, used)
         seconds = time.perf_counter() - started
         self._times.add(seconds)
+        if placed is not None and result.is_sufficient:
+            placed.wrote()
         if self._drift is not None:
             self._watch(self._drift, seconds, is_retry=is_retry)
         if verification is None:
@@ -601,6 +608,15 @@ class RecoveringStep:
     def substitution(self, number: int) -> Substitution | None:
         """Returns the executions that the CPU ran; see `StepHealth.substitution`."""
         return self._health.substitution(number)
+
+
+def _placed(request: Request, step: ExecutionStep) -> "PlacedRequest | None":
+    """Returns a request for the step's device, if memories have places on several devices."""
+    if not any(isinstance(pool, DeviceBuffer) for pool in request.pools):
+        return None
+    from neurald.hal.buffers.coherent_memory import PlacedRequest, is_coherent  # rarely needed
+
+    return PlacedRequest(request, step.model.main, id(step.device)) if is_coherent(request.pools) else None
 
 
 def _mark_memory_abandoned(request: Request) -> None:

@@ -30,7 +30,8 @@ from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.trials.comparison import Comparison, Side
 from neurald.runtime.plan.kept_decisions import Decision, keep_decision
 from neurald.runtime.plan.plan import ExecutionStep
-from neurald.runtime.plan.preparer import PreparationReport, Preparer
+from neurald.runtime.plan.prepared_step import PreparationReport
+from neurald.runtime.plan.preparer import Preparer
 
 #: After so many runs beside others the plan stays: a trial keeps the fastest ways of calling from
 #: being used.

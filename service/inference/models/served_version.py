@@ -21,8 +21,10 @@ from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import (
+    Bytes,
     InferenceAnswer,
     InferenceRequest,
+    InputTensor,
     OutputTensor,
     Parameter,
     WantedOutput,
@@ -42,7 +44,14 @@ RECEIPT: Final = "receipt"
 _TIMEOUT: Final = "timeout"
 #: Parameters that would change the answer, and are not supported.
 _REFUSED: Final = ("sequence_id", "sequence_start", "sequence_end")
+#: Names of parameters that begin so belong to the protocol, which has these.
+_RESERVED: Final = "triton_"
+_FINAL_RESPONSE: Final = "triton_enable_empty_final_response"
 _MAX_TIMEOUT_S: Final = 86_400.0
+#: How many names of inputs an error lists.
+_MAX_NAMED: Final = 32
+#: The most elements of an output of which classes are wanted.
+_MAX_CLASSIFIED: Final = 1_000_000
 
 Encode = Callable[[InferenceAnswer], object]
 
@@ -138,6 +147,11 @@ class ServedVersion:
         return len(self._queue)
 
     @property
+    def running(self) -> int:
+        """How many runs are under way."""
+        return sum(each.running for each in self._instances)
+
+    @property
     def loaded(self) -> ModelDescription:
         """What the model is.
 
@@ -190,6 +204,15 @@ class ServedVersion:
         if self._model >= 0:
             os.close(self._model)
             self._model = -1
+
+    async def explain(self) -> bytes:
+        """Returns what explains the placement; see `ModelWorker.explain`.
+
+        Raises:
+            Error: no worker can tell.
+        """
+        ready = next((each for each in self._instances if each.is_ready), self._instances[0])
+        return await ready.explain(f"{self.name}, version {self.version}")
 
     def open_lane(self) -> socket.socket:
         """Opens a lane for a client on this host.
@@ -258,6 +281,13 @@ class ServedVersion:
                 raise ServiceError(
                     Status.INVALID, f"the model {self.name} is not served in sequences, so it takes no {name}"
                 )
+        for name in request.parameters:
+            if name.startswith(_RESERVED) and name != _FINAL_RESPONSE:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"the parameter {quoted(name)} is reserved for Triton usage: names that begin with "
+                    f"'{_RESERVED}', other than {_FINAL_RESPONSE}",
+                )
         inputs = self._checked_inputs(request, loaded)
         rows = inputs[0].shape[0] if self.settings.max_batch_size and inputs else 1
         wanted = request.outputs
@@ -279,7 +309,7 @@ class ServedVersion:
             parameters: dict[str, Parameter] = {}
             if request.parameters.get(RECEIPT):
                 parameters[RECEIPT] = _receipt_text(record)
-            if request.parameters.get("triton_enable_empty_final_response"):
+            if request.parameters.get(_FINAL_RESPONSE):
                 parameters["triton_final_response"] = True
             if "binary_data_output" in request.parameters:
                 parameters["binary_data_output"] = request.parameters["binary_data_output"]
@@ -302,6 +332,57 @@ class ServedVersion:
             deadline_s=self._deadline_s(request, timeout_s),
         )
 
+    def raw_request(self, content: memoryview) -> InferenceRequest:
+        """Returns the request that the bytes of the only input are, as HTTP's raw binary requests have it.
+
+        Raises:
+            ServiceError: the model has other inputs, or the shape does not follow from the bytes.
+        """
+        inputs = self.loaded.inputs
+        if len(inputs) != 1:
+            raise ServiceError(
+                Status.INVALID,
+                f"Raw request must only have 1 input (found 1) to be deduced but got {len(inputs)} inputs in "
+                f"{quoted(self.name)} model configuration",
+            )
+        (described,) = inputs
+        shape = list(described.shape or ())
+        if self.settings.max_batch_size:
+            shape[0] = 1
+        is_text = described.kind == BYTES
+        if is_text and (described.shape is None or any(length not in (-1, 1) for length in shape)):
+            raise ServiceError(
+                Status.INVALID,
+                f"For BYTE datatype raw input {quoted(described.name)}, the model must have input shape [1]",
+            )
+        unknown = [n for n, length in enumerate(shape) if length < 0]
+        if described.shape is None or len(unknown) > 1:
+            raise ServiceError(
+                Status.INVALID,
+                f"The shape of the raw input {quoted(described.name)} can not be deduced because there are more "
+                "than one variable-sized dimension",
+            )
+        if is_text:
+            shape = [1] * len(shape)
+            content = memoryview(b"".join((content.nbytes.to_bytes(4, "little"), content)))
+        elif unknown:
+            known = math.prod(length for length in shape if length >= 0) * type_named(described.kind).itemsize
+            shape[unknown[0]] = content.nbytes // known if known else 0
+        tensor = InputTensor(
+            name=described.name,
+            datatype=datatype_of(described.kind),
+            shape=tuple(shape),
+            source=Bytes(content),
+        )
+        return InferenceRequest(
+            model=self.name,
+            version=str(self.version),
+            id="",
+            parameters={"binary_data_output": True},
+            inputs=(tensor,),
+            outputs=(),
+        )
+
     def _deadline_s(self, request: InferenceRequest, timeout_s: float | None) -> float | None:
         limits = [] if timeout_s is None else [timeout_s]
         asked = request.parameters.get(_TIMEOUT)
@@ -320,10 +401,14 @@ class ServedVersion:
     def _checked_inputs(self, request: InferenceRequest, loaded: ModelDescription) -> list[JobInput]:
         found: list[JobInput | None] = [None] * len(loaded.inputs)
         if len(request.inputs) != len(loaded.inputs):
+            given_names = {each.name for each in request.inputs}
+            missing = [quoted(name) for name in self._inputs if name not in given_names]
             raise ServiceError(
                 Status.INVALID,
                 f"expected {len(loaded.inputs)} inputs but got {len(request.inputs)} inputs for model "
-                f"{quoted(self.name)}",
+                f"{quoted(self.name)}. Got input(s) [{','.join(map(quoted, sorted(given_names)[:_MAX_NAMED]))}], "
+                f"but missing required input(s) [{','.join(missing[:_MAX_NAMED])}]. Please provide all required "
+                "input(s).",
             )
         rows: int | None = None
         for given in request.inputs:
@@ -356,13 +441,14 @@ class ServedVersion:
                 if given.source.size != size:
                     raise ServiceError(
                         Status.INVALID,
-                        f"unexpected total byte size {given.source.size} for input {quoted(given.name)}, "
-                        f"expecting {size}",
+                        f"input byte size mismatch for input {quoted(given.name)} for model "
+                        f"{quoted(self.name)}. Expected {size}, got {given.source.size}",
                     )
             elif given.source.size < 4 * count:
                 raise ServiceError(
                     Status.INVALID,
-                    f"input {quoted(given.name)} has {given.source.size} bytes, which cannot hold {count} strings",
+                    f"expected {count} string elements for inference input {quoted(given.name)} for model "
+                    f"{quoted(self.name)}, which {given.source.size} bytes cannot hold",
                 )
             if self.settings.max_batch_size:
                 if not 1 <= given.shape[0] <= self.settings.max_batch_size:
@@ -487,8 +573,17 @@ def _classes(
 ) -> tuple[memoryview, tuple[int, ...]]:
     """Returns the largest values of an output with their indices, as text "value:index"."""
     if output.kind == BYTES:
-        raise ServiceError(Status.INVALID, f"the output {quoted(wanted.name)} has strings, and no classes")
+        raise ServiceError(
+            Status.INVALID,
+            f"class result not available for output due to unsupported type 'BYTES': {quoted(wanted.name)}",
+        )
     values = np.frombuffer(output.data, type_named(output.kind))
+    if values.size > _MAX_CLASSIFIED:
+        raise ServiceError(
+            Status.INVALID,
+            f"classification output tensor too large: {quoted(wanted.name)} has {values.size} elements; "
+            f"{_MAX_CLASSIFIED} may be",
+        )
     rows = values.reshape(output.shape[0], -1) if is_batched else values.reshape(1, -1)
     count = min(wanted.classes, rows.shape[1])
     texts = np.empty((rows.shape[0], count), object)

@@ -24,6 +24,8 @@ _DATATYPES: Final = {
     BYTES: "BYTES",
 }
 _KINDS: Final = {datatype: kind for kind, datatype in _DATATYPES.items()}
+#: The protocol's names of types.
+DATATYPES: Final = (*_KINDS, "BF16")
 _CONTENT_FIELDS: Final = {
     "BOOL": "bool_contents",
     "UINT8": "uint_contents",

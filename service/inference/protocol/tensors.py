@@ -1,5 +1,6 @@
 """Requests and answers of an inference, whatever transport carries them."""
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -9,6 +10,9 @@ from neurald.service.inference.protocol.errors import ServiceError, Status
 #: The most inputs, or outputs, of one request, and the most dimensions of a tensor.
 MAX_TENSORS = 1024
 MAX_RANK = 32
+_MAX_ELEMENTS = 2**63 - 1
+#: Bytes of the largest element.
+_LARGEST_ELEMENT = 8
 
 Parameter = bool | int | float | str
 
@@ -154,11 +158,22 @@ def checked_shape(name: str, shape: "list[int] | tuple[int, ...]") -> tuple[int,
     Raises:
         ServiceError: a length is negative, or there are too many.
     """
-    if len(shape) > MAX_RANK or any(length < 0 or length > 2**40 for length in shape):
+    if len(shape) > MAX_RANK or any(length < 0 for length in shape):
         raise ServiceError(
             Status.INVALID,
             f"input {quoted(name)} has the shape {list(shape[:MAX_RANK])}; up to {MAX_RANK} lengths that "
             "are not negative are expected",
+        )
+    count = math.prod(shape)
+    if count > _MAX_ELEMENTS or any(length > _MAX_ELEMENTS for length in shape):
+        raise ServiceError(
+            Status.INVALID,
+            f"the shape {list(shape)} of input {quoted(name)} causes total element count to exceed maximum "
+            f"size of {_MAX_ELEMENTS}",
+        )
+    if count > _MAX_ELEMENTS // _LARGEST_ELEMENT:
+        raise ServiceError(
+            Status.INVALID, f"byte size overflow for input {quoted(name)} of the shape {list(shape)}"
         )
     return tuple(shape)
 

@@ -155,6 +155,10 @@ class Calls:
 
     # Inference.
 
+    def raw_request(self, name: str, version: str, content: memoryview) -> InferenceRequest:
+        """Returns the request that raw bytes are; see `ServedVersion.raw_request`."""
+        return self.registry.find(name, version).raw_request(content)
+
     async def infer(
         self, request: InferenceRequest, encode: Encode, timeout_s: float | None = None
     ) -> object:

@@ -19,6 +19,7 @@ from neurald.service.inference.protocol.messages import as_json
 from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.server.calls import Calls, parse_json_parameters
 from neurald.service.inference.server.metrics import metrics_text
+from neurald.service.inference.server.openapi import openapi_document
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
 
@@ -88,6 +89,7 @@ class HttpApp:
                 ("GET", "/v2/health/live", self._live),
                 ("GET", "/v2/health/ready", self._ready),
                 ("GET", "/v2", self._server),
+                ("GET", "/v2/openapi.json", self._openapi),
                 ("GET", "/v2/models/stats", self._all_statistics),
                 ("GET", _MODEL, self._metadata),
                 ("GET", _MODEL + "/ready", self._model_ready),
@@ -186,6 +188,9 @@ class HttpApp:
     async def _server(self, body: "_Body") -> Answer:
         return _message(self._calls.server_metadata())
 
+    async def _openapi(self, body: "_Body") -> Answer:
+        return _json(openapi_document())
+
     async def _metadata(self, body: "_Body", model: str, version: str) -> Answer:
         return _message(self._calls.model_metadata(model, version))
 
@@ -223,9 +228,11 @@ class HttpApp:
     async def _infer(self, body: "_Body", model: str, version: str) -> Answer:
         content = await body.read(self._message_bytes)
         length = body.headers.get(_HEADER_LENGTH)
-        request = decode_request(
-            model, version, content, None if length is None else _number(length), self._calls.regions
-        )
+        header_bytes = None if length is None else _number(length)
+        if header_bytes == 0:
+            request = self._calls.raw_request(model, version, memoryview(content))
+        else:
+            request = decode_request(model, version, content, header_bytes, self._calls.regions)
         task = asyncio.ensure_future(self._calls.infer(request, encode_answer))
         answer = await body.unless_gone(task)
         encoded, header_bytes = answer

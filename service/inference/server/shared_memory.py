@@ -113,13 +113,12 @@ class SharedMemoryRegions:
         match = _KEY.fullmatch(key)
         if match is None:
             raise ServiceError(
-                Status.INVALID, "the key of a region is the name of an object of shared memory"
+                Status.INVALID,
+                f"cannot register shared memory region {quoted(name)} - invalid shm key {quoted(key)}: the name "
+                "of an object of shared memory is expected",
             )
         if not (0 <= offset < _MAX_SIZE and 0 < size < _MAX_SIZE):
-            raise ServiceError(
-                Status.INVALID,
-                f"region {quoted(name)} has {size} bytes at {offset}, which is not a part of a file",
-            )
+            raise _invalid_part(name, offset, size)
         try:
             descriptor = open_beneath(self._root, match.group(1), os.O_RDWR)
         except OSError:
@@ -127,6 +126,8 @@ class SharedMemoryRegions:
                 Status.INVALID, f"Unable to open shared memory region: {quoted(name)}"
             ) from None
         region = _SharedFile(name, key, descriptor, offset, size)
+        if os.fstat(descriptor).st_size < offset + size:
+            raise _invalid_part(name, offset, size)
         region.checked()
         self._regions[name] = region
 
@@ -154,10 +155,17 @@ class SharedMemoryRegions:
                 )
         assert isinstance(offset, int)  # noqa: S101 - checked above
         assert isinstance(size, int)  # noqa: S101 - checked above
-        if offset + size > region.size:
+        if offset + size >= _MAX_SIZE:
             raise ServiceError(
                 Status.INVALID,
-                f"Invalid offset for shared memory region: {quoted(region.name)}: {size} bytes at {offset} do "
+                f"Integer overflow detected: byte_size ({size}) + offset ({offset}) exceeds every region, such as "
+                f"{quoted(region.name)}",
+            )
+        if offset >= region.size or offset + size > region.size:
+            what = "offset" if offset >= region.size else "offset + byte size"
+            raise ServiceError(
+                Status.INVALID,
+                f"Invalid {what} for shared memory region: {quoted(region.name)}: {size} bytes at {offset} do "
                 f"not lie inside {region.size}",
             )
         return _Part(region, offset, size)
@@ -172,6 +180,14 @@ def _check(descriptor: int, name: str, end: int) -> None:
         raise _unusable(name, "it belongs to another user than the service")
     if status.st_size < end:
         raise _unusable(name, f"it has {status.st_size} bytes; {end} are registered")
+
+
+def _invalid_part(name: str, offset: int, size: int) -> ServiceError:
+    return ServiceError(
+        Status.INVALID,
+        f"failed to register shared memory region {quoted(name)}: invalid args: {size} bytes at {offset} are "
+        "not a part of it",
+    )
 
 
 def _unusable(name: str, reason: str) -> ServiceError:

@@ -430,8 +430,14 @@ def cached(*, depth: int, is_read: bool, sometimes: bool) -> nd.Model:
 
 @sweep("depth", [1, 2])
 @sweep("is_read,sometimes", [(False, False), (True, False), (True, True)])
-def test_rows_of_heads_are_appended_in_place(depth: int, *, is_read: bool, sometimes: bool) -> None:
-    """The copies of a turn move what is appended, not the rows of all heads."""
+def test_rows_of_heads_are_appended_in_place(
+    caplog: pytest.LogCaptureFixture, depth: int, *, is_read: bool, sometimes: bool
+) -> None:
+    """The copies of a turn move what is appended, not the rows of all heads.
+
+    Caches begin with fewer rows than a vector has elements, and outgrow their memory several times.
+    """
+    caplog.set_level(logging.INFO, "neurald")
     model = cached(depth=depth, is_read=is_read, sometimes=sometimes)
     row = 4 * HEADS * FEATURES
     assert copied_bytes(model) <= (depth + 2) * row + 8
@@ -446,6 +452,7 @@ def test_rows_of_heads_are_appended_in_place(depth: int, *, is_read: bool, somet
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
         assert found[-1].shape == (HEADS, 2 + (min(count, 100) if sometimes else count), FEATURES)
+    assert "runs on references" not in caplog.text
 
 
 def random_caches(seed: int) -> tuple[nd.Model, list[Array]]:
@@ -499,8 +506,10 @@ def random_caches(seed: int) -> tuple[nd.Model, list[Array]]:
     return graph.finish(inputs, outputs), arrays
 
 
-@sweep("seed", range(8))
-def test_random_caches(seed: int) -> None:
+#: Also those of which parts of a concatenation may be empty.
+@sweep("seed", [*range(8), 100_031, 100_043])
+def test_random_caches(caplog: pytest.LogCaptureFixture, seed: int) -> None:
+    caplog.set_level(logging.INFO, "neurald")
     model, arrays = random_caches(seed)
     compiled, reference = (
         nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
@@ -509,6 +518,7 @@ def test_random_caches(seed: int) -> None:
         found, wanted = (each.run(*arrays, turns(count)) for each in (compiled, reference))
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
+    assert "runs on references" not in caplog.text
 
 
 @sweep("count", [2, 3, 40, 300])

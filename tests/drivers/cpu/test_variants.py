@@ -12,7 +12,7 @@ from neurald.drivers.compiler.frontend import shape_specialization
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.hal.cache.store import Cache
-from neurald.runtime.plan.preparer import CacheOutcome
+from neurald.runtime.plan.prepared_step import CacheOutcome
 
 pytestmark = pytest.mark.quick
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
-from support.tflite.litert_files import counter, sums, two_signatures
+from support.tflite.litert_files import composite, counter, sums, two_signatures
 from support.tflite.resources import constant
 
 from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType, load_delegate
@@ -193,6 +193,80 @@ def test_results_inside_are_kept_on_request() -> None:
     plain.invoke()
     with pytest.raises(ValueError, match="Tensor data is null"):
         plain.get_tensor(2)
+
+
+def test_results_inside_of_composites_are_kept_on_request() -> None:
+    with pytest.warns(UserWarning, match="debugging"):
+        interpreter = opened(composite(), experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, np.array([1, 2, 3], np.float32))
+    interpreter.invoke()
+    assert [interpreter.get_tensor(tensor, 1).tolist() for tensor in range(3)] == [
+        [1, 2, 3],
+        [2, 4, 6],
+        [4, 8, 12],
+    ]
+
+
+def test_a_model_without_operators() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, c = graph.tensor((2,), name="x"), graph.tensor((1,), name="c", data=[3.0])
+    graph.inputs, graph.outputs = (x,), (x, c)
+    interpreter = opened(file)
+    with pytest.raises(RuntimeError, match="not ready"):
+        interpreter.invoke()
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(x, np.array([1, 2], np.float32))
+    interpreter.invoke()
+    assert interpreter.get_tensor(x).tolist() == [1, 2]
+    assert interpreter.get_tensor(c).tolist() == [3]
+    empty = TfliteModel()
+    empty.subgraph()
+    interpreter = opened(empty)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+
+
+def test_lengths_that_only_stand_for_others_are_not_compared() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((1, 1, 4), name="x", shape_signature=(-1, -1, 4))
+    begin, size = (graph.tensor((1,), "INT32", name=n, shape_signature=(-1,)) for n in ("begin", "size"))
+    y = graph.tensor((1, 1, 4), name="y", shape_signature=(-1, -1, -1))
+    graph.operator("SLICE", (x, begin, size), (y,), "SliceOptions")
+    graph.inputs, graph.outputs = (x, begin, size), (y,)
+    interpreter = opened(file)
+    interpreter.allocate_tensors()  # three numbers are needed for rank 3, one is declared
+    with pytest.raises(RuntimeError, match=r"has shape \[1\]"):
+        interpreter.invoke()
+    for index, shape in ((x, (2, 3, 4)), (begin, (3,)), (size, (3,))):
+        interpreter.resize_tensor_input(index, shape)
+    interpreter.allocate_tensors()
+    value = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    interpreter.set_tensor(x, value)
+    interpreter.set_tensor(begin, np.array([1, 0, 2], np.int32))
+    interpreter.set_tensor(size, np.array([1, 2, -1], np.int32))
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(y), value[1:, :2, 2:])
+
+
+def test_strings_keep_all_bytes() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((), "STRING", name="x", has_rank=True)
+    y = graph.tensor((1,), "STRING", name="y")
+    shape = graph.tensor((1,), "INT32", name="shape", data=np.array([1], np.int32))
+    graph.operator("RESHAPE", (x, shape), (y,), "ReshapeOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    interpreter = opened(file)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(x, np.array(b"ab" + bytes(3)))
+    interpreter.invoke()
+    assert interpreter.get_tensor(x).item() == b"ab" + bytes(3)
+    found = interpreter.get_tensor(y)
+    assert found.dtype == object
+    assert found.tolist() == [b"ab" + bytes(3)]
 
 
 def test_signatures(interpreter: Interpreter) -> None:

@@ -62,6 +62,25 @@ def test_its_status_and_imports(tmp_path: Path) -> None:
     assert run(tmp_path, "app.py").returncode == 3
 
 
+def test_the_rest_of_an_installed_package_stays(tmp_path: Path) -> None:
+    package = tmp_path / "ai_edge_litert"
+    (package / "tools").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('its libraries are not needed')\n")
+    (package / "interpreter.py").write_text("Interpreter = None\n")
+    (package / "tools" / "__init__.py").write_text("")
+    (package / "tools" / "mine.py").write_text("VALUE = 7\n")
+    (tmp_path / "app.py").write_text(
+        "from ai_edge_litert import _pywrap_tfl_calibration, interpreter\n"
+        "from ai_edge_litert.tools.mine import VALUE\n"
+        "print(VALUE, interpreter.Interpreter.__module__, _pywrap_tfl_calibration.__name__)\n"
+    )
+    found = run(tmp_path, "app.py")
+    assert found.stderr == ""
+    value, *modules = found.stdout.split()
+    assert value == "7"
+    assert all(module.startswith("neurald.") for module in modules)
+
+
 def test_no_program(tmp_path: Path) -> None:
     for arguments, words in (
         ((), "usage:"),

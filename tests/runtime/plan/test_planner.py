@@ -17,7 +17,7 @@ from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.model.types import Model
 from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
-from neurald.runtime.plan.preparer import CacheOutcome
+from neurald.runtime.plan.prepared_step import CacheOutcome
 
 pytestmark = pytest.mark.quick
 

@@ -34,7 +34,8 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 from neurald.runtime.plan import preparer
-from neurald.runtime.plan.preparer import CacheOutcome, Caching
+from neurald.runtime.plan.prepared_step import CacheOutcome
+from neurald.runtime.plan.preparer import Caching
 
 
 @pytest.fixture

@@ -36,7 +36,8 @@ from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.model.types import Model, Preference, Priority
 from neurald.hal.rpc.client.device import connect
 from neurald.runtime.plan import preparer as preparation
-from neurald.runtime.plan.preparer import CacheOutcome, Caching, PreparedStep, Preparer
+from neurald.runtime.plan.prepared_step import CacheOutcome, PreparedStep
+from neurald.runtime.plan.preparer import Caching, Preparer
 
 TOKEN = bytes(range(32))
 

@@ -72,6 +72,25 @@ def test_html(tmp_path: Path) -> None:
     assert invoke_json("explain", MODEL, "--html", page)["html_file"] == str(page)
 
 
+def test_kernels() -> None:
+    document = invoke_json("explain", MODEL, "--device", "cpu", "--profile")
+    assert {each["device"] for each in document["kernels"]} == {"cpu"}
+    assert max(each["duration_ns"] for each in document["kernels"]) > 0
+    assert invoke_json("explain", MODEL)["kernels"] == []
+
+
+def test_what_if(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    document = invoke_json("explain", MODEL, "--what-if", "cpu=0-1,3", "--html", page)
+    (what_if,) = document["what_ifs"]
+    assert what_if["notes"]
+    assert {each["after"] for each in what_if["changes"]} == {"cpu"}
+    assert "what if" in page.read_text(encoding="utf-8")
+    assert "would move from conv to cpu" in invoke("explain", MODEL, "--what-if", "cpu=0-1,3").stdout
+    for wrong in ("cpu", "cpu=", "cpu=x", "cpu=5-3", "cpu=1--2"):
+        assert invoke("explain", MODEL, "--what-if", wrong).exit_code == 2
+
+
 def test_html_without_a_place_to_write_to(tmp_path: Path) -> None:
     assert "no such folder" in error_of("explain", MODEL, "--html", tmp_path / "none" / "page.html")
     assert "folder" in error_of("explain", MODEL, "--html", tmp_path)

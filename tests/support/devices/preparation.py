@@ -7,7 +7,8 @@ from support.devices.caching import CachingDevice, added, model_adding
 import neurald as nd
 from neurald.hal.device import PrepareOptions
 from neurald.hal.model.types import Model
-from neurald.runtime.plan.preparer import Caching, PreparationReport, Preparer
+from neurald.runtime.plan.prepared_step import PreparationReport
+from neurald.runtime.plan.preparer import Caching, Preparer
 
 
 def prepare(

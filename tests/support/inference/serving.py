@@ -38,6 +38,7 @@ class Serving:
             "drain_s": 5.0,
             **settings,
         }
+        self.folder = str(repository)
         self.lines: list[ServiceStatus] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "neurald.service.inference.server.program", str(os.getpid())],

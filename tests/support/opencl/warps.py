@@ -150,6 +150,13 @@ _FETCHING = {
     "await": "#define {}_await(arrived, phase)\n",
 }
 _WARP_BARRIER = 'asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");'
+#: Functions that take addresses in local memory, which here count from its beginning.
+_COPY_BY_ADDRESS = re.compile(
+    r"static inline void (\w+)_copy\(const uint to, const ulong from, const int bytes\) \{\n.*?\n\}\n",
+    re.DOTALL,
+)
+_READ_BY_ADDRESS = re.compile(r"static inline uint4 (\w+)_read\(const uint at\) \{\n.*?\n\}\n", re.DOTALL)
+_READ_CALL = re.compile(r"(\w+(?:\[[^]]*\])+) = \w+_read\((.*)\);")
 #: Functions of other instructions, with their names: `..._read`, `..._read_turned`, `..._other`.
 _WARP_FUNCTION = re.compile(
     r"static inline void (\w+)_(read|read_turned|other)\((?:uint4|float) \*found, [^{]*\{\n  asm volatile.*?\n\}\n",
@@ -227,6 +234,17 @@ def without_warps(text: str) -> str:
         text,
     )
     text, others = _WARP_FUNCTION.subn(_as_macro, text)
+    if _READ_BY_ADDRESS.search(text):
+        text = _READ_BY_ADDRESS.sub("", text)
+        text = _COPY_BY_ADDRESS.sub(
+            r"#define \1_copy(to, from, bytes) for (int z = 0; z < 16; ++z)"
+            r" scratch[(to) + z] = (bytes) ? ((__global const uchar *)(from))[z] : 0\n",
+            text,
+        )
+        text = _READ_CALL.sub(r"WARP_READ(&\1, scratch + (\2));", text)
+        text = text.replace("(uint)(ulong)scratch", "0").replace(
+            _WARP_BARRIER, "barrier(CLK_LOCAL_MEM_FENCE);"
+        )
     assert count or others
     text = _BYTES_OF.sub(r"#define \1_bytes(first, second, which) warp_bytes(first, second, which)\n", text)
     text = _REST.sub(r"rest = as_uint(\1);\n", text)

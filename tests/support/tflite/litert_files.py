@@ -54,3 +54,19 @@ def counter() -> TfliteModel:
     file.signature("add", {"x": x}, {"total": total})
     file.signature("get", {}, {"total": value}, 1)
     return file
+
+
+def composite() -> TfliteModel:
+    """Builds `z = twice(x)`, a composite that computes `inner = x + x` and `inner + inner`."""
+    file = TfliteModel()
+    graph, body = file.subgraph(), file.subgraph()
+    x, z = graph.tensor((3,), name="x"), graph.tensor((3,), name="z")
+    graph.operator(
+        "STABLEHLO_COMPOSITE", (x,), (z,), "StableHLOCompositeOptions", DecompositionSubgraphIndex=1
+    )
+    graph.inputs, graph.outputs = (x,), (z,)
+    given, inner, result = (body.tensor((3,), name=name) for name in ("given", "inner", "result"))
+    body.operator("ADD", (given, given), (inner,), "AddOptions")
+    body.operator("ADD", (inner, inner), (result,), "AddOptions")
+    body.inputs, body.outputs = (given,), (result,)
+    return file

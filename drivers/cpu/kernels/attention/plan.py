@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
-from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
+from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile, is_too_narrow
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.row_wise.rows import RowWiseKernel, rows_along
 from neurald.drivers.cpu.target.target import Target
@@ -137,6 +137,8 @@ def plans_of(kernel: Kernel, node: Attention, target: Target) -> tuple[Attention
     if rows is None or not is_readable or not is_known or kernel.requirements:
         return ()
     whole = _product(query, key, m.extent, n.extent, k.extent)
+    if is_too_narrow(m.extent, n.extent, target):
+        return ()
     positions = choose_tile(whole, target).positions
     heights: tuple[int, ...]
     if isinstance(m.extent, Extent):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one, lowest, may_change
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import estimated, tile_runs
 from neurald.drivers.cpu.target.target import Target
@@ -20,6 +20,8 @@ _CACHE_BYTES_PER_CYCLE = 32
 _MAX_ROW_TAPS = 3
 #: Vectors per panel of an open number of channels, of which there must be enough for one panel.
 _MAX_OPEN_VECTORS = 2
+#: Rows of a product that counts as one of few rows.
+_MAX_FEW_ROWS = 4
 #: More vectors per panel bring no benefit.
 _MAX_VECTORS = 8
 
@@ -62,6 +64,17 @@ class Tile(Struct, frozen=True, kw_only=True):
 def lanes_for(channels: int, target: Target) -> int:
     """Returns the channels per vector: a power of 2, at most the number of channels."""
     return target.lanes(4) if channels >= target.lanes(4) else 1 << (channels.bit_length() - 1)
+
+
+def is_too_narrow(positions: int, channels: int, target: Target) -> bool:
+    """Returns True if tiles of a product would exclude lengths that it may have while a model runs.
+
+    A list that grows begins with few elements, which do not fill a vector. Products of few rows, such
+    as the scores of an attention's newest row, have code for any length that is nearly as fast.
+    """
+    if isinstance(positions, Extent) or positions > _MAX_FEW_ROWS:
+        return False
+    return may_change(channels) and lowest(channels) < target.lanes(4)
 
 
 def choose_tile(product: WindowedProduct, target: Target, *, has_padding: bool = False) -> Tile:

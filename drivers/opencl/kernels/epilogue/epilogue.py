@@ -182,6 +182,13 @@ def fetch4_function(kernel: Kernel, arguments: KernelArguments) -> str:
     return _writer(kernel, arguments).fetch(kernel.shape[-1])
 
 
+def stored4_text(value: str, place: str, kind: Scalar) -> str:
+    """Returns the statement that stores four elements at an aligned place of the output."""
+    if kind is Scalar.FLOAT16:
+        return f"vstorea_half4_rte({value}, ({place}) >> 2, a0);"
+    return f"*(__global {memory_type(kind)}4 *)(a0 + {place}) = {value};"
+
+
 @dataclass(frozen=True, slots=True)
 class Vector4Function:
     """Function of four elements, and the sizes that it refers to besides the row length."""
@@ -251,10 +258,7 @@ class _EpilogueWriter:
         return "\n".join((self._head("store4", f"{self.kind}4"), *lines, "}", ""))
 
     def _stored4(self, value: str) -> str:
-        place = "row * $length + column"
-        if self.stored_as is Scalar.FLOAT16:
-            return f"  vstorea_half4_rte({value}, ({place}) >> 2, a0);"
-        return f"  *(__global {memory_type(self.stored_as)}4 *)(a0 + {place}) = {value};"
+        return f"  {stored4_text(value, 'row * $length + column', self.stored_as)}"
 
     def vector(self, length: int) -> Vector4Function | None:
         """Computes four elements as a vector; returns None if the body cannot be vectorized."""

@@ -198,12 +198,12 @@ $COPY_LATE
             ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), (ulong)(a1 + at), 16); \
 
 //: [gather_left]
-//: Gathers sixteen bytes element by element; the next barrier makes them visible.
+//: Gathers sixteen bytes element by element, or the zero point; the next barrier makes them visible.
           $BITS found[$EACH_CHUNK] __attribute__((aligned(16))); \
           _Pragma("unroll") for (int e = 0; e < $EACH_CHUNK; ++e) { \
             const int at = ${KERNEL}_left(rows[i], k + e$SIZE_ARGUMENTS); \
             const $BITS bits = ((__global const $BITS *)a1)[max(at, 0)]; \
-            found[e] = at < 0 ? 0 : bits; \
+            found[e] = at < 0 ? ($BITS)$zeros : bits; \
           } \
           *(__local uint4 *)(scratch + (stage) * $STEP + ${KERNEL}_place(row, chunk)) = *(uint4 *)found; \
 

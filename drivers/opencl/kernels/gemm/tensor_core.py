@@ -147,8 +147,6 @@ def candidates(
     right = by_column(product)
     if right is None or not product.is_left_by_row:
         return
-    if product.run % (16 // product.left.type.size_bytes) and product.left_zero:
-        return
     is_split_tf32 = product.left.type is Scalar.FLOAT32 and not relaxed
     found = []
     for tiling in _tilings(product, facts, has_workspace):
@@ -203,7 +201,7 @@ def _int8_by_column(product: GemmView) -> Value | None:
 def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iterator[_WarpTiling]:
     size = product.left.type.size_bytes
     for rows, columns, warp_rows, warp_columns in _SHAPES:
-        if (rows > 16 and rows >= 2 * product.rows) or (columns > 16 and columns >= 2 * product.columns):
+        if _is_too_large(rows, product.rows) or _is_too_large(columns, product.columns):
             continue
         slices = _WARPS * warp_rows * warp_columns // (rows * columns)
         # A step has at least one part for each slice.
@@ -228,6 +226,11 @@ def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iter
             is_worth = is_worth and not tiling.is_stored_by_warp
             if split == 1 or (has_workspace and is_worth):
                 yield replace(tiling, split=split)
+
+
+def _is_too_large(length: int, needed: int) -> bool:
+    """Returns True if half of a tile is enough for all rows or columns."""
+    return length > 16 and length >= 2 * needed
 
 
 def _cost(tiling: _WarpTiling, product: GemmView, facts: DeviceFacts) -> float:

@@ -4,7 +4,8 @@
 //: of 16 bytes. STEP: bytes of a step of both matrices. STAGES: steps in local memory. SIZE: bytes of
 //: an element. ITEMS: work-items of a group. NA, NB: chunks of the left and right matrix that a
 //: work-item copies in a step. COUNT: accumulators of a work-item. BLOCKS: times 64 rows of a
-//: warpgroup. BLOCK_BYTES: of 64 columns in a step. WIDE: columns that a warp stores at a time.
+//: warpgroup. BLOCK_BYTES: of 64 columns in a step. SLAB_PITCH: accumulators between rows in local
+//: memory. UNROLLED: vectors that a work-item computes before it stores them. VALUE: their type.
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -66,28 +67,52 @@ $LOOP
 #undef NEURALD_COPIED
   asm volatile("cp.async.wait_all;" ::: "memory");
   barrier(CLK_LOCAL_MEM_FENCE);
-  __local $T *slab = (__local $T *)scratch + lid / 32 * (16 * ($WIDE + 4));
+  // A warp stores its rows through its part of local memory, which is free now.
+  __local $T *slab = (__local $T *)scratch + lid / 32 * (16 * $BLOCKS * $SLAB_PITCH);
 #pragma unroll
-  for (int part = 0; part < $BLOCKS * ($BN / $WIDE); ++part) {
-    const int block = part / ($BN / $WIDE), first = part % ($BN / $WIDE) * $WIDE;
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+  for (int i = 0; i < $BLOCKS; ++i)
 #pragma unroll
-    for (int j = 0; j < $WIDE / 8; ++j) {
-      __local $T *to = slab + (lane >> 2) * ($WIDE + 4) + j * 8 + 2 * (lane & 3);
-      $T *from = sums[block] + (first / 8 + j) * 4;
-      *(__local ${T}2 *)to = (${T}2)(from[0], from[1]);
-      *(__local ${T}2 *)(to + 8 * ($WIDE + 4)) = (${T}2)(from[2], from[3]);
+    for (int j = 0; j < $COUNT / 4; ++j) {
+      __local $T *to = slab + (i * 16 + (lane >> 2)) * $SLAB_PITCH + j * 8 + 2 * (lane & 3);
+      *(__local ${T}2 *)to = (${T}2)(sums[i][j * 4], sums[i][j * 4 + 1]);
+      *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = (${T}2)(sums[i][j * 4 + 2], sums[i][j * 4 + 3]);
     }
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-#pragma unroll 2
-    for (int e = lane; e < 16 * $WIDE / 4; e += 32) {
-      const int row = e / ($WIDE / 4), column = e % ($WIDE / 4) * 4;
-      const int m = m0 + down + block * 64 + row, n = n0 + first + column;
-      const ${T}4 sum = *(__local const ${T}4 *)(slab + row * ($WIDE + 4) + column);
-      if (m < $rows && n < $columns) { $STORE }
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+#define NEURALD_PLACE(e) \
+    const int slab_row = (e) / ($BN / 4), slab_column = (e) % ($BN / 4) * 4; \
+    const int m = m0 + down + slab_row / 16 * 64 + slab_row % 16, n = n0 + slab_column;
+$STORE_ALL
+#undef NEURALD_PLACE
+}
+
+//: [store_each]
+//: Stores vectors one by one.
+#pragma unroll 1
+  for (int e = lane; e < 16 * $BLOCKS * $BN / 4; e += 32) {
+    NEURALD_PLACE(e)
+    const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column);
+    if (m < $rows && n < $columns) { $STORE }
+  }
+
+//: [store_together]
+//: Computes several vectors before it stores them, so that all of their loads are under way.
+#pragma unroll 1
+  for (int turn = lane; turn < 16 * $BLOCKS * $BN / 4; turn += 32 * $UNROLLED) {
+    $VALUE found[$UNROLLED];
+#pragma unroll
+    for (int i = 0; i < $UNROLLED; ++i) {
+      NEURALD_PLACE(turn + i * 32)
+      const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column);
+      const int row = min(m, $rows - 1), column = min(n, $columns - 4);
+      found[i] = ${KERNEL}_value4(sum, $ROW, $COLUMN, $ARGUMENTS$SIZE_ARGUMENTS);
+    }
+#pragma unroll
+    for (int i = 0; i < $UNROLLED; ++i) {
+      NEURALD_PLACE(turn + i * 32)
+      const int row = m, column = n;
+      if (m < $rows && n < $columns) { $STORE_VALUE }
     }
   }
-}
 
 //: [copy_left]
 //: Copies sixteen contiguous bytes of the left matrix.

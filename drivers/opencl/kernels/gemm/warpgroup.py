@@ -12,7 +12,7 @@ memory, so that these functions need `platform.retargeting`.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +20,16 @@ import numpy as np
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import (
+    epilogue,
+    stored4_text,
+    used_values,
+    value4_function,
+)
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text, store_text
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
@@ -32,6 +38,7 @@ from neurald.drivers.opencl.kernels.gemm.tensor_core import by_column
 from neurald.drivers.opencl.kernels.gemm.warpgroup_loop import LoopShape, loop_lines
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.retargeting import HIDDEN
+from neurald.hal.records import replace
 
 _TEMPLATES = templates(__name__, "warpgroup.cl")
 _CAPABILITY = (9, 0)
@@ -43,10 +50,12 @@ _WARPGROUP, _ROWS = 128, 64
 _STEP_BYTES, _PART_BYTES = 128, 32
 #: Columns of a block of a packed matrix.
 _BLOCK = 64
+#: Vectors of the output that a work-item computes before it stores them.
+_UNROLLED = 8
 #: Bytes behind the steps in local memory, for counters.
 _COUNTER_BYTES = 64
 #: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2 cache.
-_UNIT_LOCAL_BYTES, _UNIT_REGISTERS, _UNIT_BYTES = 227 * 1024, 1 << 16, 24
+_UNIT_LOCAL_BYTES, _UNIT_REGISTERS, _UNIT_BYTES = 227 * 1024, 1 << 16, 34
 
 #: Description of a matrix in local memory without its address: swizzling by 128 bytes, and the
 #: distance of eight rows.
@@ -86,15 +95,14 @@ class _Tiling:
         return (self.rows + self.columns) * _STEP_BYTES
 
     @property
-    def wide(self) -> int:
-        """Columns that a warp stores at a time."""
-        return 32 if self.columns % 64 else 64
+    def slab_pitch(self) -> int:
+        """Accumulators between rows in local memory, such that rows begin at different banks."""
+        return self.columns + 8
 
     @property
     def scratch_bytes(self) -> int:
-        return max(
-            self.step_bytes * self.stages + _COUNTER_BYTES, self.items // 32 * 16 * (self.wide + 4) * 4
-        )
+        steps = self.step_bytes * self.stages + _COUNTER_BYTES
+        return max(steps, self.rows * self.slab_pitch * 4)
 
     @property
     def copies(self) -> int:
@@ -117,19 +125,20 @@ class _Tiling:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
+#: Several groups of the smaller ones are resident, or one with more stages.
 _TILINGS = (
-    _Tiling(rows=128, columns=256, overlaps=True),
     _Tiling(rows=128, columns=256),
-    _Tiling(rows=256, columns=128, blocks=2, overlaps=True),
     _Tiling(rows=256, columns=128, blocks=2),
-    _Tiling(rows=128, columns=192, overlaps=True),
-    _Tiling(rows=128, columns=128, overlaps=True, stages=3),
-    _Tiling(rows=128, columns=192),
+    _Tiling(rows=128, columns=192, stages=5),
+    _Tiling(rows=64, columns=256, stages=5),
     _Tiling(rows=128, columns=128, stages=3),
-    _Tiling(rows=64, columns=256, stages=2),
-    _Tiling(rows=64, columns=128, stages=3),
+    _Tiling(rows=128, columns=128, stages=6),
+    _Tiling(rows=64, columns=128, stages=4),
+    _Tiling(rows=64, columns=128, stages=8),
     _Tiling(rows=128, columns=64, stages=4),
+    _Tiling(rows=128, columns=64, stages=8),
     _Tiling(rows=64, columns=64, stages=4),
+    _Tiling(rows=64, columns=64, stages=8),
 )
 
 
@@ -154,8 +163,8 @@ def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed
     right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
     if right is None:
         return
-    can_overlap = right.constant is not None and not product.is_windowed
-    found = [each for each in _TILINGS if can_overlap or not each.overlaps]
+    overlaps = right.constant is not None and not product.is_windowed
+    found = [replace(each, overlaps=overlaps) for each in _TILINGS]
     for tiling in sorted(found, key=lambda each: _cost(each, product, facts)):
         yield _source(kernel, product, right, tiling)
 
@@ -166,13 +175,13 @@ def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
     resident = min(tiling.resident, -(-groups // facts.compute_units))
     waves = math.ceil(groups / (facts.compute_units * resident))
     steps = math.ceil(product.depth * product.left.type.size_bytes / _STEP_BYTES)
-    multiplied = tiling.rows * tiling.columns * _STEP_BYTES / 8192
-    latency = 800 / (tiling.ahead * resident)
-    # The time between the end of a step and the next one, unless other groups use it.
-    between = 0 if tiling.overlaps or resident > 1 else 100
-    step = max(multiplied + between, tiling.step_bytes / _UNIT_BYTES, latency)
-    stored = tiling.rows * tiling.columns / 16
-    return waves * resident * (steps * step + stored) + waves * 1500
+    elements = tiling.rows * tiling.columns
+    multiplied = elements * _STEP_BYTES / 8192
+    # One group alone, and as much as several of them have to do.
+    alone = steps * max(multiplied, tiling.step_bytes / 48, 900 / tiling.ahead)
+    alone += 1500 + elements / (4 * tiling.items * _UNROLLED) * 700
+    together = steps * max(multiplied, tiling.step_bytes / _UNIT_BYTES) + elements / 12
+    return waves * max(alone, resident * together)
 
 
 def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) -> Source:
@@ -182,7 +191,6 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         kernel = corrected(kernel, product, right)
     operands = [product.left, _packed(right) if is_packed else right]
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
-    after = epilogue(kernel, values, is_vector=product.column_step == 0 or product.columns % 4 == 0)
     size = product.left.type.size_bytes
     blocks, steps = -(-product.columns // _BLOCK), -(-product.depth * size // _STEP_BYTES)
     block_pitch = steps * _BLOCK * _STEP_BYTES // size
@@ -190,6 +198,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     if is_packed:
         base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
     items, chunks = tiling.items, _STEP_BYTES // 16
+    after, storing, sizes_of_epilogue = _storing(kernel, product, values)
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
         "BM": tiling.rows,
@@ -206,7 +215,8 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "NB": -(-tiling.columns * chunks // items),
         "COUNT": tiling.columns // 2,
         "BLOCKS": tiling.blocks,
-        "WIDE": tiling.wide,
+        "SLAB_PITCH": tiling.slab_pitch,
+        **storing,
         "BLOCK_BYTES": _BLOCK * _STEP_BYTES,
         "RIGHT": memory_type(right.type),
         "DESCRIPTOR": f"{_DESCRIPTOR:#x}UL",
@@ -223,12 +233,11 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "BEGIN": _TEMPLATES["begin_blocks"] if is_packed else "",
         "AWAIT": _TEMPLATES["await_blocks"] if is_packed else "",
         "NEXT": _TEMPLATES["next_blocks"] if is_packed else "",
-        "STORE": store_text(product, after),
     }
     tiles = tiling.tiles(product)
     sizes = {
         **product.sizes,
-        **after.sizes,
+        **sizes_of_epilogue,
         "pitch": product.depth,
         "column_blocks": blocks,
         "block_pitch": block_pitch,
@@ -237,7 +246,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "steps": steps,
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
-    text = product.text + after.text + fill(_TEMPLATES["function"], **names)
+    text = product.text + after + fill(_TEMPLATES["function"], **names)
     return Source(
         text=resolved(text, values.parameters, sizes, is_shared=False),
         arguments=values.values,
@@ -249,6 +258,42 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         label=f"warpgroups, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages"
         f"{', steps overlap' if tiling.overlaps else ''}",
         operations=kernel.operations,
+    )
+
+
+def _storing(
+    kernel: Kernel, product: GemmView, values: KernelArguments
+) -> tuple[str, dict[str, object], Mapping[str, int]]:
+    """Returns the functions that compute the output from sums, and the placeholders and sizes for them."""
+    length = kernel.shape[-1]
+    is_vector = product.column_step == 0 or product.columns % 4 == 0
+    four = value4_function(kernel, values) if is_vector else None
+    if four is None:
+        after = epilogue(kernel, values, is_vector=is_vector)
+        names: dict[str, object] = {
+            "STORE_ALL": _TEMPLATES["store_each"],
+            "STORE": store_text(product, after),
+        }
+        return after.text, names, after.sizes
+    row, column = (
+        ("row", "column")
+        if product.batches == 1
+        else (f"batch * {product.row_step} + row", f"batch * {product.column_step} + column")
+    )
+    stored = kernel.output.type
+    is_float = product.sum_type is Scalar.FLOAT32
+    return (
+        four.text,
+        {
+            "STORE_ALL": _TEMPLATES["store_together"],
+            "STORE_VALUE": stored4_text("found[i]", f"({row}) * {length} + {column}", stored),
+            "VALUE": "float4" if is_float else f"{memory_type(stored)}4",
+            "UNROLLED": _UNROLLED,
+            "ROW": row,
+            "COLUMN": column,
+            "ARGUMENTS": values.call_arguments,
+        },
+        {"length": length, **four.sizes},
     )
 
 

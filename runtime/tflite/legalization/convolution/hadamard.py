@@ -3,10 +3,10 @@
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation
+from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.runtime.tflite.flexbuffer import FlexMap
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
-from neurald.runtime.tflite.legalization.machinery.steps import constant, known_shape, reshaped, step
+from neurald.runtime.tflite.legalization.machinery.steps import constant, reshaped, step
 from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -22,18 +22,31 @@ def hadamard_rotation(graph: SubgraphBuilder, operator: Operator, _: Options) ->
     """Legalizes aeq.hadamard_rotation: rotates blocks of the last dimension, of equal length."""
     size = FlexMap(operator.custom_options).integer("hadamard_size")
     source = graph.input(operator)
-    rank = len(graph.operand(source).dimensions or ())
-    shape = known_shape(graph, operator, 0, rank or 1)
+    operand = graph.operand(source)
+    shape = operand.dimensions or ()
+    if operand.type is not OperandType.TENSOR_FLOAT32 or not shape or not shape[-1]:
+        raise UnsupportedFeature(
+            f"input 0 has type {operand.type.name} and shape {list(shape)}; FLOAT32 with rows of a known "
+            "length is expected"
+        )
     if not 1 <= size <= _MAX_SIZE or size & (size - 1) or shape[-1] % size:
         raise UnsupportedFeature(
             f"blocks of {size} in rows of {shape[-1]}; a power of 2 that divides the length is expected"
         )
+    lengths = _lengths(graph, source, shape)
     rest = size
     while rest > 1:
         factor = min(rest, _MAX_FACTOR)
         rest //= factor
         source = _rotated(graph, source, size, factor)
-    reshaped(graph, source, shape, graph.output(operator))
+    step(graph, OperationType.RESHAPE, source, lengths, result=graph.output(operator))
+
+
+def _lengths(graph: SubgraphBuilder, source: int, shape: tuple[int, ...]) -> int:
+    """Returns the operand of the shape of the result, which the input determines if it is not known."""
+    if shape.count(0) > 1:
+        return step(graph, OperationType.TFLITE_SHAPE, source, kind=OperandType.TENSOR_INT32)
+    return graph.vector(tuple(length or -1 for length in shape))
 
 
 def _rotated(graph: SubgraphBuilder, source: int, size: int, factor: int) -> int:

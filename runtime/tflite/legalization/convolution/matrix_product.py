@@ -5,6 +5,7 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import ChannelQuant, Dimensions
 from neurald.hal.records import replace
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
+from neurald.runtime.tflite.legalization.machinery.steps import step
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 from neurald.runtime.tflite.schema_enums import BuiltinOperator
@@ -15,6 +16,11 @@ def batch_matmul(graph: SubgraphBuilder, operator: Operator, options: Options) -
     """Legalizes BATCH_MATMUL. The flag for dynamic quantisation is passed only if it applies."""
     first, second = graph.input(operator, 0), graph.input(operator, 1)
     inputs = first, second, *(graph.boolean(value=bool(options[name])) for name in ("adj_x", "adj_y"))
+    if any(_is_scaled_by_channel(graph, index) for index in (first, second)) and is_quantized(
+        graph.operand(first)
+    ):
+        _multiply_reals(graph, operator, inputs)
+        return
     is_hybrid = is_quantized(graph.operand(second)) and not is_quantized(graph.operand(first))
     if is_hybrid:
         second = _scaled_by_column(graph, second, is_turned=bool(options["adj_y"]))
@@ -26,6 +32,20 @@ def batch_matmul(graph: SubgraphBuilder, operator: Operator, options: Options) -
     is_alike = _have_equal_batches(graph.operand(first).dimensions, graph.operand(second).dimensions)
     operation_type = OperationType.BATCH_MATMUL if is_alike else OperationType.TFLITE_BATCH_MATMUL
     graph.emit(operation_type, inputs, (graph.output(operator),))
+
+
+def _is_scaled_by_channel(graph: SubgraphBuilder, index: int) -> bool:
+    return graph.operand(index).channel_quant is not None
+
+
+def _multiply_reals(graph: SubgraphBuilder, operator: Operator, inputs: tuple[int, ...]) -> None:
+    """Multiplies quantised matrices, one of which has a scale for each channel, as real numbers.
+
+    LiteRT multiplies by 0 instead.
+    """
+    first, second = (step(graph, OperationType.DEQUANTIZE, index) for index in inputs[:2])
+    product = step(graph, OperationType.TFLITE_BATCH_MATMUL, first, second, *inputs[2:])
+    step(graph, OperationType.QUANTIZE, product, result=graph.output(operator))
 
 
 def _scaled_by_column(graph: SubgraphBuilder, index: int, *, is_turned: bool) -> int:

@@ -31,8 +31,9 @@ IMAGES = ImageSupport(
 
 
 def with_images(images: ImageSupport | None = IMAGES) -> DeviceFacts:
+    """Returns the device as a CPU that reads images, or does not."""
     assert FACTS is not None
-    return replace(FACTS, images=images)
+    return replace(FACTS, images=images, kind=DeviceKind.CPU)
 
 
 def sums(shape: tuple[int, ...], kind: Scalar = Scalar.FLOAT32) -> Graph:

@@ -98,25 +98,31 @@ def test_exactly_the_given_bytes_are_copied(size: int) -> None:
 
 
 def test_pieces_are_copied_and_transferred() -> None:
-    """Every second one of five pieces, of which the last is shorter."""
+    """Others have taken the first two of five pieces, of which the last is shorter."""
     fake = FakeOpenCL()
     content = np.arange(90, dtype=np.uint8)
     pinned, host = np.zeros_like(content), content.copy()
-    expected = np.where(np.arange(90) // 20 % 2 == 1, content, 0)
-    assert fake.write(77, 5, 1000, pinned.ctypes.data, host.ctypes.data, 90, 20, 1, 2) == 0
-    np.testing.assert_array_equal(pinned, expected)
-    assert fake.calls == ["WriteBuffer 5", "Flush", "WriteBuffer 5", "Flush"]
+    taken = ctypes.c_int64(40)
+    place = 77, 5, 1000, pinned.ctypes.data, host.ctypes.data, 90, 20
+    assert fake.write(*place, ctypes.addressof(taken)) == 0
+    np.testing.assert_array_equal(pinned, np.where(np.arange(90) >= 40, content, 0))
+    assert fake.calls == ["WriteBuffer 5", "Flush"] * 3
+    assert taken.value >= 90
     fake.calls.clear()
     host[:] = 0
-    assert fake.read(77, 5, 1000, pinned.ctypes.data, host.ctypes.data, 90, 20, 0, 1) == 0
+    taken.value = 0
+    assert fake.read(*place, ctypes.addressof(taken)) == 0
     np.testing.assert_array_equal(host, pinned)
-    assert fake.calls == ["ReadBuffer 5"] * 5
+    host[:] = 0
+    assert fake.read(*place, ctypes.addressof(taken)) == 0
+    assert not host.any()
+    assert not fake.calls
 
 
 def test_pieces_end_with_a_failure() -> None:
-    fake = FakeOpenCL(clEnqueueWriteBuffer=-5, clEnqueueReadBuffer=-6)
-    content, target = np.ones(90, np.uint8), np.zeros(90, np.uint8)
-    assert fake.write(77, 5, 0, target.ctypes.data, content.ctypes.data, 90, 20, 0, 1) == -5
-    assert fake.read(77, 5, 0, content.ctypes.data, target.ctypes.data, 90, 20, 0, 1) == -6
-    assert fake.calls == ["WriteBuffer 5", "ReadBuffer 5"]
+    fake = FakeOpenCL(clEnqueueWriteBuffer=-5)
+    content, target, taken = np.ones(90, np.uint8), np.zeros(90, np.uint8), ctypes.c_int64(0)
+    place = 77, 5, 0, target.ctypes.data, content.ctypes.data, 90, 20
+    assert fake.write(*place, ctypes.addressof(taken)) == -5
+    assert fake.calls == ["WriteBuffer 5"]
     assert target.sum() == 20

@@ -108,6 +108,7 @@ def test_known_choices_are_not_measured(opencl: DeviceContext, monkeypatch: pyte
         return {each.name: 1.0 + number for number, each in enumerate(sources)}
 
     monkeypatch.setattr(tuning, "times_ns", times_ns)
+    monkeypatch.setattr(tuning, "is_supported", lambda facts: False)
     offered = [_labelled("first", 1), _labelled("second", 2)]
     known = Choices({_class(offered[0]): "second"})
     assert Tuner(opencl, Tuning.BRIEF, choices=known).choose([offered]) == [offered[1]]
@@ -136,6 +137,7 @@ def test_decisions_about_chains_are_known(
     if not is_taken:
         times[pair.name] = 30.0
     monkeypatch.setattr(tuning, "times_ns", lambda device, sources, **_: times)
+    monkeypatch.setattr(tuning, "is_supported", lambda facts: False)
     kernels = [[single], [single], [single]]
     chains = [
         KernelChain(members=(0, 1), sources=(pair,), is_likely=False),

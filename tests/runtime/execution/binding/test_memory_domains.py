@@ -221,12 +221,15 @@ def test_one_device_is_asked_for_all_roles(keeping: KeepingDevice) -> None:
     assert (entry.index, entry.probability) == (1, 0.25)
 
 
-def test_several_devices_are_not_asked(keeping: KeepingDevice) -> None:
+def test_each_of_several_devices_is_asked_for_its_roles(keeping: KeepingDevice) -> None:
     other = KeepingDevice("other")
-    desc = nd.MemoryDesc().add_output_role(compiled(keeping), 0).add_input_role(compiled(other), 0)
-    assert error_code(desc.finish().allocate) is Code.OP_FAILED
-    assert not keeping.descriptions
-    assert not other.descriptions
+    first, second = compiled(keeping), compiled(other)
+    desc = nd.MemoryDesc().add_output_role(first, 0).add_input_role(second, 1)
+    assert desc.finish().allocate().is_on_device
+    (written,), (read,) = keeping.descriptions, other.descriptions
+    assert [each.prepared_model for each in written.output_roles] == [first.plan.steps[0].prepared_model]
+    assert [each.prepared_model for each in read.input_roles] == [second.plan.steps[0].prepared_model]
+    assert (written.input_roles, read.output_roles) == ((), ())
 
 
 # Using

@@ -37,7 +37,8 @@ from neurald.hal.sync.fence import Fence
 from neurald.runtime.execution.background.event import Event
 from neurald.runtime.execution.recovery import retry
 from neurald.runtime.execution.recovery.retry import DEAD_RETRY, FAILING_RETRY, UNREACHABLE_RETRY, RetryPolicy
-from neurald.runtime.plan.preparer import PreparedStep, Preparer
+from neurald.runtime.plan.prepared_step import PreparedStep
+from neurald.runtime.plan.preparer import Preparer
 
 pytestmark = pytest.mark.quick
 

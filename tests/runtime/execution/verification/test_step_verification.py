@@ -42,7 +42,7 @@ def entries(device: str) -> int:
 
 
 def test_the_caller_gets_the_right_result_and_the_operation_is_found() -> None:
-    device = LyingDevice(bit=30)
+    device = LyingDevice("lying-1", bit=30)
     compilation = verified(device)
     np.testing.assert_allclose(compilation.run(X)[0], right(), rtol=1e-5)
     executions = device.executions
@@ -79,7 +79,7 @@ def test_what_was_found_is_refused_to_later_compilations_until_it_is_forgiven() 
 
 @pytest.mark.parametrize("every", [1, 2, 7])
 def test_one_percent_finds_a_flipped_bit_within_a_thousand_runs(every: int) -> None:
-    device = LyingDevice(bit=30)
+    device = LyingDevice(f"flips-{every}", bit=30)
     device.every = every
     compilation = verified(device, 0.01)
     runs = 0
@@ -135,7 +135,7 @@ def test_each_way_of_executing_is_verified() -> None:
 
 
 def test_functions_are_verified() -> None:
-    device = LyingDevice(bit=30)
+    device = LyingDevice("lying-2", bit=30)
     compilation = verified(device, 0.5)
     outputs = [compilation.run(X)[0] for _ in range(3)]
     stream = [found[0] for found in compilation.stream([(X,)] * 5)]
@@ -145,7 +145,7 @@ def test_functions_are_verified() -> None:
 
 def test_a_share_of_zero_verifies_nothing() -> None:
     for share in (0, None):
-        builder = nd.CompilationBuilder(MODEL, [LyingDevice(bit=30)])
+        builder = nd.CompilationBuilder(MODEL, [LyingDevice("lying-3", bit=30)])
         builder.set_verification(share)
         compilation = builder.finish()
         compilation.run(X)
@@ -162,7 +162,7 @@ def test_shares_out_of_range_are_refused(share: float) -> None:
 
 
 def test_several_threads_get_right_results() -> None:
-    device = LyingDevice(bit=30)
+    device = LyingDevice("lying-4", bit=30)
     compilation = verified(device, 0.2)
 
     async def together() -> None:

@@ -22,6 +22,18 @@ def test_blocks_are_rotated(tmp_path: Path, shape: tuple[int, ...], size: int) -
     np.testing.assert_allclose(found, expected.reshape(shape) / np.sqrt(size), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("signature", [(-1, 2, 8), (-1, -1, 8)])
+def test_open_lengths(tmp_path: Path, signature: tuple[int, ...]) -> None:
+    file = hadamard((1, 2, 8), 8)
+    (graph,) = file.graphs
+    rows = np.random.default_rng(0).standard_normal((3, 2, 8)).astype(np.float32)
+    (expected,) = results_of(hadamard((3, 2, 8), 8), tmp_path, rows)
+    for tensor in (*graph.inputs, *graph.outputs):
+        graph.tensors[tensor].shape_signature = signature
+    (found,) = results_of(file, tmp_path, rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("shape", "size"), [((2, 4), 3), ((2, 4), 8), ((2, 4), 0), ((2, 4), -4)])
 def test_wrong_sizes(shape: tuple[int, ...], size: int) -> None:
     with pytest.raises(BadData, match="a power of 2 that divides the length is expected"):

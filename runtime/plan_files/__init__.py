@@ -1,0 +1,1 @@
+"""Plan files: compiled models with their plans, signed, for other machines of the same kind."""

@@ -1,0 +1,89 @@
+"""The command `neurald compile`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neurald.service.cli.completion import device_names
+
+
+def compile(  # noqa: A001 - the name of the command
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan file here.")
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            autocompletion=device_names,
+            metavar="NAME",
+            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
+            "be repeated.",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
+    ] = None,
+    signature: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Compile this signature of the file.")
+    ] = None,
+    public_key: Annotated[
+        bool,
+        typer.Option(
+            "--public-key", help="Print the key that plan files are signed with, for other machines."
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Compiles a model to a plan file, which `neurald run` and `nd.load_plan` load without compiling.
+
+    The file has the model, the plan, the compiled code and what devices cost. It is signed with a key
+    of this user. Another machine loads it if it trusts the key: put what --public-key prints into a
+    file NAME.pub in $XDG_CONFIG_HOME/neurald/plan_keys or /etc/neurald/plan_keys there.
+    """
+    from neurald.service.console.output import note, printable, status, write_json, write_line, write_table
+
+    if public_key:
+        import platform
+
+        from neurald.runtime.plan_files.keys import SigningKey, key_line
+
+        line = key_line(SigningKey().public, platform.node())
+        if json:
+            write_json({"key": line})
+        else:
+            write_line(line)
+        if model is None:
+            return
+    if model is None:
+        raise typer.BadParameter("a model is expected", param_hint="MODEL")
+    if output is None:
+        raise typer.BadParameter("--output is expected with a model")
+    import neurald as nd
+    from neurald.service.console.device_choice import find_devices
+
+    with status(f"compiling {model}", quiet=json):
+        steps = nd.save_plan(model, output, find_devices(device or ()), threads, signature=signature)
+    if json:
+        described = [
+            {
+                "device": each.device,
+                "operations": each.operations,
+                "size_bytes": each.size_bytes,
+                "reason": each.reason,
+            }
+            for each in steps
+        ]
+        write_json({"model": str(model), "file": str(output), "steps": described})
+        return
+    rows = [
+        (each.device, str(each.operations), f"{each.size_bytes / 1e6:.1f}" if not each.reason else "-")
+        for each in steps
+    ]
+    write_table(("device", "operations", "MB"), rows, right=("operations", "MB"))
+    for each in steps:
+        if each.reason:
+            note(printable(f"a step of {each.device} will be compiled when it is loaded: {each.reason}"))

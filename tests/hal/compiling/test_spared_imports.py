@@ -1,0 +1,58 @@
+"""Tests that what a compiling process leaves out exists, and that nothing needs it."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from neurald.hal.compiling import spared_imports
+
+
+@pytest.mark.parametrize("name", [*spared_imports._DOCUMENTATION, *spared_imports._ANNOTATIONS])
+def test_what_is_spared_exists(name: str) -> None:
+    assert find_spec(name) is not None
+
+
+def _run(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+
+
+def test_packages_work_without_what_is_spared() -> None:
+    program = """
+from neurald.hal.compiling.spared_imports import spare_imports
+spare_imports()
+import sys
+import numpy as np
+import llvmlite.binding as llvm
+import msgspec
+
+class Pair(msgspec.Struct):
+    first: int
+    second: "list[float] | None" = None
+
+assert msgspec.json.decode(b'{"first": 1, "second": [2]}', type=Pair) == Pair(1, [2.0])
+assert np.linalg.norm(np.float32([3, 4])) == 5
+llvm.initialize_native_target()
+assert str(llvm.parse_assembly("define i32 @f() { ret i32 1 }").get_function("f").type)
+print(sorted(name for name in sys.modules if name.startswith("llvmlite.ir.")))
+print(sys.modules["typing_extensions"])
+"""
+    assert _run(program).split("\n") == ["[]", "None", ""]
+
+
+def test_what_is_imported_already_stays() -> None:
+    program = """
+import numpy as np, llvmlite.ir as ir
+from neurald.hal.compiling.spared_imports import spare_imports
+spare_imports()
+import llvmlite.ir, numpy._typing
+assert llvmlite.ir is ir and ir.IntType(8) and np.zeros.__doc__
+print(hasattr(numpy._typing, "__path__"))
+"""
+    assert _run(program) == "True\n"
+
+
+def test_dunder_names_are_no_types() -> None:
+    with pytest.raises(AttributeError, match="__path__"):
+        spared_imports._any_type("__path__")

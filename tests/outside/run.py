@@ -1,0 +1,144 @@
+"""Runs test suites and models of other projects on neurald.litert, unmodified.
+
+    PYTHON tests/outside/run.py quantizer CHECKOUT     # google-ai-edge/ai-edge-quantizer
+    PYTHON tests/outside/run.py interpreter CHECKOUT   # google-ai-edge/LiteRT
+    PYTHON tests/outside/run.py models FOLDER          # all .tflite and .bin files below it
+
+PYTHON needs ai-edge-litert and neurald's dependencies; for `quantizer` also ai-edge-quantizer,
+pytest and absl-py, and for `interpreter` tensorflow-cpu. `--litert` runs the first two on LiteRT
+itself, to compare. `models` computes each file in LiteRT with and without XNNPACK, and lists those
+that neurald refuses or computes differently from both.
+
+The suites are not part of neurald: their checkouts come from the projects themselves.
+"""
+
+import argparse
+import importlib.util
+import os
+import sys
+import types
+import unittest
+from pathlib import Path
+from typing import Any
+
+#: Tests of LiteRT that cannot run without libraries which its build compiles, or that test its own
+#: telemetry.
+NATIVE = {
+    "InterpreterCustomOpsTest": (
+        "testRegistererByFunc",
+        "testRegistererByName",
+        "testRegisterGenAIOpsFailure",
+    ),
+    "InterpreterDelegateTest": (
+        "testDelegate",
+        "testDestructionOrder",
+        "testFail",
+        "testMultipleInterpreters",
+        "testOptions",
+    ),
+    "InterpreterTest": ("testCreationCounter", "testSparseTensorAccess"),
+}
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "src")]
+
+
+def run_quantizer(checkout: Path) -> int:
+    """Runs ai-edge-quantizer's tests of whole models."""
+    import pytest
+
+    return int(pytest.main(["-q", "-p", "no:xdist", str(checkout / "ai_edge_quantizer" / "tests")]))
+
+
+def run_interpreter(checkout: Path) -> int:
+    """Runs LiteRT's interpreter_test.py.
+
+    What it imports from LiteRT's source tree is replaced by the package's modules, and the models
+    that its build makes by `litert_data`.
+    """
+    # Before TensorFlow, which is slow to import.
+    from outside.litert_data import write_models
+
+    folder = checkout / "tflite" / "python"
+    found = write_models()
+    import tensorflow
+    from ai_edge_litert import interpreter, metrics_portable
+    from tensorflow.python.platform import resource_loader
+
+    lite = {"TFLiteConverterV2": tensorflow.lite.TFLiteConverter, "Interpreter": interpreter.Interpreter}
+    native = {"TF_TestRegisterer": _missing, "get_num_test_registerer_calls": _missing}
+    _add_module("tflite.python", interpreter=interpreter)
+    _add_module("tflite.python.lite", **lite)
+    _add_module("tflite.python.metrics", metrics=metrics_portable)
+    _add_module("tflite.python.testdata")
+    _add_module("tflite.python.testdata._pywrap_test_registerer", **native)
+    sys.modules["tflite.python.interpreter"] = interpreter
+    sys.modules["tflite.python.metrics.metrics"] = metrics_portable
+    resource_loader.get_path_to_datafile = lambda path: str(
+        found / path if (found / path).exists() else (folder / path).resolve()
+    )
+    spec = importlib.util.spec_from_file_location("interpreter_test", folder / "interpreter_test.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    for name, tests in NATIVE.items():
+        for test in tests:
+            skipped = unittest.skip("needs libraries of LiteRT's build")(lambda _: None)
+            setattr(getattr(module, name), test, skipped)
+    # Its setUp() opens a library.
+    module.InterpreterDelegateTest.setUp = lambda _: None
+    result = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromModule(module))
+    return 0 if result.wasSuccessful() else 1
+
+
+def _missing(*_: object) -> None:
+    raise NotImplementedError("LiteRT's build compiles this function")
+
+
+def _add_module(name: str, **names: Any) -> None:
+    module = types.ModuleType(name)
+    module.__dict__.update(names, __path__=[])
+    sys.modules[name] = module
+    parent, _, child = name.rpartition(".")
+    setattr(sys.modules.get(parent) or importlib.import_module(parent), child, module)
+
+
+def run_models(folder: Path) -> int:
+    """Computes all files of a folder with LiteRT and neurald."""
+    from outside.models import compare
+
+    files = sorted(path for ending in ("tflite", "bin") for path in folder.rglob(f"*.{ending}"))
+    problems = 0
+    for path in files:
+        found = compare(path)
+        if found:
+            problems += 1
+            print(f"{path.relative_to(folder)}: {found}", flush=True)
+    print(f"{len(files)} files, {problems} problems")
+    return 1 if problems else 0
+
+
+SUITES = {"interpreter": run_interpreter, "models": run_models, "quantizer": run_quantizer}
+
+
+def main() -> int:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--litert", action="store_true", help="run the suite on LiteRT itself")
+    options = parser.parse_args()
+    os.environ.setdefault("NEURALD_AUTOSTART", "0")
+    if not options.litert and options.suite != "models":
+        from neurald.runtime.litert.program import replace_modules
+
+        replace_modules()
+    return SUITES[options.suite](options.folder.resolve())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

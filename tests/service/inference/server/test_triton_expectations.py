@@ -1,0 +1,162 @@
+"""What Triton's clients and tests expect: raw requests, statuses, and the words of errors."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support.inference import zoo
+from support.inference.serving import Serving
+from support.sweeps import sweep
+
+pytest.importorskip("tritonclient.http", reason="the group test is not installed")
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+import tritonclient.utils.shared_memory as shm
+from tritonclient.utils import InferenceServerException
+
+RAW = {"Inference-Header-Content-Length": "0"}
+X = np.arange(4, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    folder = tmp_path_factory.mktemp("models")
+    zoo.write_plain(folder, "same", zoo.reshaping())
+    zoo.write_plain(folder, "pair", zoo.addition())
+    zoo.write_plain(folder, "open", zoo.open_addition())
+    zoo.write_plain(folder, "texts", zoo.reshaping("STRING"))
+    zoo.write_plain(folder, "text", zoo.reshaping("STRING", 1))
+    with Serving(folder, allow_client_shm=True) as found:
+        yield found.wait_ready()
+
+
+def ask(serving: Serving, model: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any, bytes]:
+    """Runs a model; returns the status, the document, and the bytes behind it."""
+    connection = http.client.HTTPConnection(serving.http, timeout=60)
+    connection.request("POST", f"/v2/models/{model}/infer", body, headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    length = int(answer.getheader("Inference-Header-Content-Length") or len(content))
+    return answer.status, json.loads(content[:length]), content[length:]
+
+
+def test_raw_requests(serving: Serving) -> None:
+    assert ask(serving, "same", X.tobytes(), RAW)[::2] == (200, X.tobytes())
+    rows = np.arange(6, dtype=np.float32)
+    status, document, content = ask(serving, "open", rows.tobytes(), RAW)
+    assert (status, document["outputs"][0]["shape"]) == (200, [2, 3])
+    assert content == (rows + rows).tobytes()
+    assert ask(serving, "text", b"427", RAW)[::2] == (200, b"\x03\0\0\x00427")
+
+
+@sweep(
+    ("model", "body", "message"),
+    [
+        (
+            "pair",
+            b"\0" * 32,
+            "Raw request must only have 1 input (found 1) to be deduced but got 2 inputs in",
+        ),
+        ("texts", b"427", "For BYTE datatype raw input 'x', the model must have input shape [1]"),
+        ("same", b"\0" * 8, "input byte size mismatch for input 'x' for model 'same'. Expected 16, got 8"),
+        ("open", b"\0" * 10, "input byte size mismatch for input 'x' for model 'open'. Expected 0, got 10"),
+    ],
+)
+def test_raw_requests_that_fit_no_model(serving: Serving, model: str, body: bytes, message: str) -> None:
+    status, document, _ = ask(serving, model, body, RAW)
+    assert status == 400
+    assert message in document["error"]
+
+
+@sweep(
+    ("shape", "parameters", "message"),
+    [
+        ([2**4, 2**60 + 2], {}, "causes total element count to exceed maximum size of"),
+        ([0, 2**64], {}, ""),
+        ([2**2, 2**60 - 2], {}, "byte size overflow for input 'x'"),
+        ([2, -5], {}, "that are not negative"),
+        ([1, 4], {"triton_made_up": 1}, "reserved for Triton usage"),
+        ([1, 4], {"sequence_id": 3}, "sequence_id"),
+        ([1, 4], {"timeout": -1}, "timeout"),
+    ],
+    ids=range(7),
+)
+def test_requests_that_are_refused(
+    serving: Serving, shape: list[int], parameters: dict[str, Any], message: str
+) -> None:
+    tensor = {"name": "x", "shape": shape, "datatype": "FP32", "data": X.tolist()}
+    body = json.dumps({"inputs": [tensor], "parameters": parameters}).encode()
+    status, document, _ = ask(serving, "same", body, {})
+    assert status == 400
+    assert message in document["error"]
+
+
+def test_parameters_that_are_allowed(serving: Serving) -> None:
+    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": X.tolist()}
+    parameters = {"triton_enable_empty_final_response": True, "priority": 1, "mine": "a"}
+    body = json.dumps({"inputs": [tensor], "parameters": parameters}).encode()
+    status, document, _ = ask(serving, "same", body, {})
+    assert (status, document["parameters"]) == (200, {"triton_final_response": True})
+
+
+def test_missing_inputs_are_named(serving: Serving) -> None:
+    tensor = triton_grpc.InferInput("a", [1, 4], "INT32")
+    tensor.set_data_from_numpy(np.zeros((1, 4), np.int32))
+    with triton_grpc.InferenceServerClient(serving.grpc) as client:
+        for inputs, found, missing in (([], "", "'a','b'"), ([tensor], "'a'", "'b'")):
+            message = (
+                f"expected 2 inputs but got {len(inputs)} inputs for model 'pair'. Got input(s) [{found}], but "
+                f"missing required input(s) [{missing}]. Please provide all required input(s)."
+            )
+            with pytest.raises(InferenceServerException) as caught:
+                client.infer("pair", inputs)
+            assert message in str(caught.value)
+            assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
+
+
+def test_classes_of_strings(serving: Serving) -> None:
+    for module, place in ((triton_grpc, serving.grpc), (triton_http, serving.http)):
+        tensor = module.InferInput("x", [1, 4], "BYTES")
+        tensor.set_data_from_numpy(np.array([[b"a"] * 4], object))
+        with (
+            module.InferenceServerClient(place) as client,
+            pytest.raises(InferenceServerException, match="unsupported type 'BYTES'"),
+        ):
+            client.infer("texts", [tensor], outputs=[module.InferRequestedOutput("y", class_count=2)])
+
+
+def test_regions_that_do_not_fit(serving: Serving) -> None:
+    handle = shm.create_shared_memory_region("nd_regions", "/nd_regions", 64)
+    try:
+        for module, place in ((triton_grpc, serving.grpc), (triton_http, serving.http)):
+            with module.InferenceServerClient(place) as client:
+                for size, offset in ((65, 0), (64, 1), (1, 64), (0, 65)):
+                    with pytest.raises(
+                        InferenceServerException,
+                        match=r"failed to register shared memory region.*invalid args",
+                    ):
+                        client.register_system_shared_memory("r", "/nd_regions", size, offset)
+                for key in ("/", "///"):
+                    message = f"cannot register shared memory region 'r' - invalid shm key '{key}'"
+                    with pytest.raises(InferenceServerException, match=message):
+                        client.register_system_shared_memory("r", key, 8)
+                client.register_system_shared_memory("r", "/nd_regions", 64)
+                with pytest.raises(InferenceServerException, match="'r' already in manager"):
+                    client.register_system_shared_memory("r", "/nd_regions", 64)
+                tensor = module.InferInput("x", [1, 4], "FP32")
+                for size, offset, message in (
+                    (16, 64, "Invalid offset for shared memory region"),
+                    (16, 60, "Invalid offset . byte size for shared memory region"),
+                    (2**63 - 32, 32, "Integer overflow detected: byte_size "),
+                    (32, 0, "input byte size mismatch for input 'x' for model 'same'. Expected 16, got 32"),
+                ):
+                    tensor.set_shared_memory("r", size, offset)
+                    with pytest.raises(InferenceServerException, match=message):
+                        client.infer("same", [tensor])
+                client.unregister_system_shared_memory("r")
+    finally:
+        shm.destroy_shared_memory_region(handle)
