@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name
@@ -330,7 +330,7 @@ class NativeModel:
         if not python_table() or self.executable.loops or self.opened is not None:
             return False
         calls, threads = self.executable.calls, self.team.threads
-        is_shared = any(chunks(call, threads) > 1 for call in calls)
+        is_shared = any(division(call, threads).parts > 1 for call in calls)
         return not is_shared and sum(call.cost_ns for call in calls) <= _MAX_OVERESTIMATE * _MAX_SHORT_NS
 
     def stop(self, deadline_s: float) -> None:

@@ -88,6 +88,7 @@ class FrontEnd:
             registry = Registry(
                 repository, workers, queue_size=settings.limits.queue, load_s=settings.limits.load_s
             )
+            registry.is_starting = True
             shared = SharedMemoryRegions() if settings.allow_client_shm else None
             if shared is not None:
                 cleanup.callback(shared.close)
