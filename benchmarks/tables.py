@@ -33,6 +33,7 @@ _ORDER = (
     "cpu_call_overhead",
     "cpu_preparation",
     "cpu_cold_preparation",
+    "cpu_cold_comparison",
     "cpu_cached_preparation",
     "cpu_import",
     "cpu_busy",

@@ -7,6 +7,7 @@ NumPy's types are strings.
 
 import re
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +44,7 @@ else:
     Array = Any
 
 
+@cache
 def numpy_version() -> str:
     """Returns the version of NumPy, without importing it if its files tell."""
     spec = None if "numpy" in sys.modules else find_spec("numpy")

@@ -1,7 +1,7 @@
 """Measures how soon a new process has its first answer, compared with other runtimes.
 
     python benchmarks/startup/run.py --models FOLDER [--only NAME,...] [--rounds 5] [--json FILE]
-        [--second FIRST:SECOND ...]
+        [--before FILE] [--second FIRST:SECOND ...]
 
 Each figure is of a new process, which imports the runtime, loads a `.tflite` file, prepares it with
 one thread and runs it once. Processes of all runtimes alternate, and medians count. neurald starts
@@ -10,7 +10,9 @@ Warm starts and other runtimes are compared by the processor time of their proce
 programs disturb least; cold starts, which compile in other processes, by elapsed time. *Peak* is
 the largest resident memory of the application's process; a cold process is measured until the
 compiled code has replaced the first tier. `--second` compiles SECOND with a cache that has FIRST,
-another model of the same family.
+another model of the same family. With `--before`, processes of neurald and of LiteRT prepare the model
+of FILE and then the measured one, in *later* figures: what a start takes without what happens once in
+a process, such as imports.
 
 The other runtimes are those of the environment `build/peers` (or `NEURALD_PEERS`) that
 `benchmarks/cpu/peers.sh` creates. ONNX Runtime is measured where there is an `.onnx` file of the
@@ -103,8 +105,11 @@ def _onnxruntime(path: str) -> Callable[[], Prepared]:
 _ENGINES = {"neurald": _neurald, "litert": _litert, "openvino": _openvino, "onnxruntime": _onnxruntime}
 
 
-def worker(engine: str, path: str, *, optimizes: bool) -> None:
+def worker(engine: str, path: str, *, optimizes: bool, before: str = "") -> None:
     """Prepares a model in this new process and prints the figures."""
+    if before:
+        # The first one stays, as in a program that uses both.
+        first = _ENGINES[engine](before)()  # noqa: F841
     start = _clocks()
     prepare = _ENGINES[engine](path)
     import_ms, import_cpu_ms = _since(start)
@@ -138,7 +143,9 @@ class Machine:
         self._folder, self._peers = folder, peers
         (folder / "run").mkdir(mode=0o700)
 
-    def run(self, engine: str, path: Path, cache: str, *, optimizes: bool = False) -> dict[str, float]:
+    def run(
+        self, engine: str, path: Path, cache: str, *, optimizes: bool = False, before: Path | None = None
+    ) -> dict[str, float]:
         """Returns the figures of a new process.
 
         Raises:
@@ -157,6 +164,8 @@ class Machine:
         }
         if optimizes:
             command.append("--optimizes")
+        if before is not None:
+            command += ["--before", str(before)]
         done = subprocess.run(  # noqa: S603 - constant arguments
             command, capture_output=True, text=True, env=environment, timeout=_TIMEOUT_S, check=False
         )
@@ -172,16 +181,22 @@ def medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: statistics.median(sample[name] for sample in samples) for name in samples[0]}
 
 
-def measure(machine: Machine, path: Path, rounds: int) -> dict[str, dict[str, float]]:
+def measure(
+    machine: Machine, path: Path, rounds: int, before: Path | None = None
+) -> dict[str, dict[str, float]]:
     """Returns the figures of a model: of cold and warm starts, and of each other runtime."""
     found: dict[str, list[dict[str, float]]] = {}
     failed: dict[str, str] = {}
 
-    def add(name: str, engine: str, cache: str, *, optimizes: bool = False) -> None:
+    def add(
+        name: str, engine: str, cache: str, *, optimizes: bool = False, before: Path | None = None
+    ) -> None:
         if name in failed:
             return
         try:
-            found.setdefault(name, []).append(machine.run(engine, path, cache, optimizes=optimizes))
+            found.setdefault(name, []).append(
+                machine.run(engine, path, cache, optimizes=optimizes, before=before)
+            )
         except RuntimeError as error:
             failed[name] = str(error)
             print(f"{path.name}: {name} fails: {error}", file=sys.stderr)  # noqa: T201
@@ -192,6 +207,11 @@ def measure(machine: Machine, path: Path, rounds: int) -> dict[str, dict[str, fl
         add("warm", "neurald", f"{path.stem}-0")
         for peer in peers:
             add(peer, peer, "peers")
+        if before is not None:
+            if not number:
+                machine.run("neurald", before, f"{path.stem}-0", optimizes=True)
+            add("later", "neurald", f"{path.stem}-0", before=before)
+            add("litert_later", "litert", "peers", before=before)
     # The first warm start also records what is known only once a file has been at rest.
     return {name: medians(samples[1:] or samples) for name, samples in found.items() if name not in failed}
 
@@ -231,6 +251,7 @@ def tables_of(
 ) -> list[Table]:
     """Returns the tables of all models, each with the geometric means at its end."""
     warm: list[list[Cell]] = []
+    later: list[list[Cell]] = []
     cold: list[list[Cell]] = []
     for name, found in models.items():
         ready, lite = _value(found, "warm", "ready_cpu_ms"), _value(found, "litert", "ready_cpu_ms")
@@ -247,6 +268,8 @@ def tables_of(
                 _ratio(_sum(found, "warm"), _sum(found, "onnxruntime")),
             ]
         )
+        both = _value(found, "later", "ready_cpu_ms"), _value(found, "litert_later", "ready_cpu_ms")
+        later.append([name, *both, _ratio(*both)])
         peak, lite_peak = _value(found, "cold", "ready_peak_mib"), _value(found, "litert", "peak_mib")
         cold.append(
             [
@@ -262,7 +285,7 @@ def tables_of(
                 _ratio(_value(found, "cold", "peak_mib"), lite_peak),
             ]
         )
-    for rows in (warm, cold):
+    for rows in (warm, later, cold):
         columns = list(zip(*rows, strict=True))[1:]
         means = [_mean([value for value in column if isinstance(value, float)]) for column in columns]
         rows.append(["geometric mean", *means])
@@ -300,6 +323,19 @@ def tables_of(
             rows=cold,
         ),
     ]
+    if any("later" in found for found in models.values()):
+        tables.append(
+            Table(
+                title="Load and prepare in a process that has prepared another model, processor time",
+                columns=[
+                    Column(name="model", title="model"),
+                    Column(name="ready", title="from the cache", unit="ms", format=".2f"),
+                    Column(name="litert_ready", title="LiteRT", unit="ms", format=".2f"),
+                    Column(name="ratio", title="ratio", format=".2f"),
+                ],
+                rows=later,
+            )
+        )
     if second:
         columns = [
             Column(name="models", title="models"),
@@ -324,11 +360,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--second", nargs="*", default=[], metavar="FIRST:SECOND", help="paths of two files")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
+    parser.add_argument("--before", type=Path, metavar="FILE", help="a model that is prepared earlier")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--optimizes", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        worker(*arguments.worker, optimizes=arguments.optimizes)
+        worker(*arguments.worker, optimizes=arguments.optimizes, before=str(arguments.before or ""))
     if arguments.models is None:
         parser.error("--models FOLDER is required")
     parts = [part for part in arguments.only.split(",") if part]
@@ -343,7 +380,7 @@ def main() -> None:
         machine = Machine(Path(folder), peers)
         time.sleep(_REST_S)
         for path in paths:
-            models[path.stem] = measure(machine, path, arguments.rounds)
+            models[path.stem] = measure(machine, path, arguments.rounds, arguments.before)
             print(path.stem, models[path.stem], flush=True)  # noqa: T201
         second = [
             second_of_family(machine, *map(Path, pair.split(":")), rounds=arguments.rounds)

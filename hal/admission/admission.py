@@ -19,6 +19,7 @@ from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
 from neurald.hal.admission.admission_queue import AdmissionQueue, Ticket, executions_at_once
+from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
 from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.admission.watchdog import Watchdog
@@ -217,9 +218,15 @@ class Admission:
     # Executions
 
     @contextlib.contextmanager
-    def execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Iterator[Ticket]:
+    def execution(
+        self,
+        session: Session,
+        options: ExecuteOptions,
+        priority: Priority,
+        pace: ExecutionPace | None = None,
+    ) -> Iterator[Ticket]:
         """Runs one execution on the device, see `begin_execution`."""
-        ticket = self.begin_execution(session, options, priority)
+        ticket = self.begin_execution(session, options, priority, pace)
         try:
             yield ticket
         finally:
@@ -230,6 +237,7 @@ class Admission:
         session: Session,
         options: ExecuteOptions,
         priority: Priority,
+        pace: ExecutionPace | None = None,
     ) -> Ticket:
         """Waits until the device can run one more execution; `end_execution` follows.
 
@@ -239,10 +247,12 @@ class Admission:
             session: of the client.
             options: for the execution.
             priority: of the execution.
+            pace: of the executions of its model; None for one that measures.
 
         Raises:
             DeadObject: the daemon is about to stop.
-            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed, or will before
+                the execution could end.
             Cancelled: it was cancelled while it waited.
         """
         self._begin(options)
@@ -254,6 +264,7 @@ class Admission:
                 user=session.user,
                 cancellation=options.cancellation,
                 before_wait=self.turns.end_own,
+                pace=pace,
             )
         except BaseException:
             self._end()
@@ -272,9 +283,12 @@ class Admission:
             return  # it was given up, and its slot went to others then
         started = ticket.started_at
         if started is not None:
+            taken_s = time.monotonic() - started
+            if ticket.pace is not None:
+                ticket.pace.add(taken_s)
             with self._lock:
                 self._executions += 1
-                self._busy_s += time.monotonic() - started
+                self._busy_s += taken_s
                 self._queue_s += started - ticket.queued_at
         try:
             self._queue.release(ticket)

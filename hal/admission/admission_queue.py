@@ -27,6 +27,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
 from neurald.hal.accounting.pacing import PacedWork
+from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
@@ -262,9 +263,10 @@ class Ticket:
     Attributes:
         waits: whether it is in the queue.
         work: the paced work of the thread that runs it, once it has begun.
+        pace: of the executions of its model; None if it is not known.
     """
 
-    __slots__ = ("client", "priority", "queued_at", "ready", "started_at", "waits", "work")
+    __slots__ = ("client", "pace", "priority", "queued_at", "ready", "started_at", "waits", "work")
 
     def __init__(self, client: _ClientUsage, priority: Priority, now: float) -> None:
         self.client = client
@@ -274,6 +276,7 @@ class Ticket:
         self.waits = True
         self.ready = threading.Lock()
         self.work: PacedWork | None = None
+        self.pace: ExecutionPace | None = None
 
     @property
     def waited_ns(self) -> int:
@@ -340,8 +343,12 @@ class AdmissionQueue:
         user: Hashable = None,
         cancellation: Cancellation | None = None,
         before_wait: Callable[[], object] | None = None,
+        pace: ExecutionPace | None = None,
     ) -> Ticket:
         """Waits until the execution may run, and returns its ticket; `release` follows.
+
+        An execution that has waited until it probably cannot end before its deadline is not begun.
+        Otherwise, with more work than the device can do, all of it would begin too late.
 
         Args:
             priority: among the executions of the same user.
@@ -350,17 +357,23 @@ class AdmissionQueue:
             user: to which the client belongs.
             cancellation: ends the wait.
             before_wait: is called if the execution cannot run at once.
+            pace: of the executions of its model; None if it is not known.
 
         Raises:
-            MissedDeadlineTransient: the deadline passed while it waited.
+            MissedDeadlineTransient: the deadline passed while it waited, or so much time that the rest
+                would not do.
             Cancelled: the execution was cancelled while it waited.
         """
         ticket = self._enqueue(priority, client, user)
+        ticket.pace = pace
+        must_wait = ticket.started_at is None
         try:
-            if before_wait is not None and ticket.started_at is None:
+            if before_wait is not None and must_wait:
                 before_wait()
             while ticket.started_at is None:
                 self._wait(ticket, deadline_s, cancellation)
+            if must_wait and deadline_s is not None and self._waiting:
+                self._require_time(ticket, deadline_s)
         except BaseException:
             self._leave(ticket)
             raise
@@ -398,7 +411,8 @@ class AdmissionQueue:
     def _wait(self, ticket: Ticket, deadline_s: float | None, cancellation: Cancellation | None) -> None:
         """Waits for a moment, then checks whether the passage of time has freed a slot."""
         poll_s = _POLL_S * max(1.0, self._waiting / _MAX_FAST_POLLERS)
-        left = poll_s if deadline_s is None else min(poll_s, deadline_s - time.monotonic())
+        expected_s = 0.0 if ticket.pace is None else ticket.pace.expected_s
+        left = poll_s if deadline_s is None else min(poll_s, deadline_s - expected_s - time.monotonic())
         if ticket.ready.acquire(timeout=max(0.0, left)):
             return
         if cancellation is not None:
@@ -407,8 +421,23 @@ class AdmissionQueue:
             self._start(self._clock())
             if ticket.started_at is not None:
                 return
-        if deadline_s is not None and time.monotonic() >= deadline_s:
-            raise MissedDeadlineTransient(f"the deadline passed while waiting for other {self._what}")
+        if deadline_s is not None:
+            if time.monotonic() >= deadline_s:
+                raise MissedDeadlineTransient(f"the deadline passed while waiting for other {self._what}")
+            self._require_time(ticket, deadline_s)
+
+    def _require_time(self, ticket: Ticket, deadline_s: float) -> None:
+        """Raises an error if an execution that has waited probably cannot end in time."""
+        pace = ticket.pace
+        left_s = deadline_s - time.monotonic()
+        if pace is None or left_s >= pace.expected_s:
+            return
+        expected_s = pace.expected_s
+        pace.refused()
+        raise MissedDeadlineTransient(
+            f"it waited for other {self._what} until {max(0.0, left_s) * 1e3:.3g} ms were left, and one of this "
+            f"model takes up to {expected_s * 1e3:.3g} ms; it was not begun"
+        )
 
     def _leave(self, ticket: Ticket) -> None:
         """Removes an execution that waits no longer; if it was admitted meanwhile, it ends."""

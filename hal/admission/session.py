@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from neurald.hal.accounting.account import Account, Reservation
 from neurald.hal.accounting.daemon_accounts import DaemonAccounts
 from neurald.hal.accounting.holdings import Holdings, SessionAccounts
 from neurald.hal.accounting.limits import Limits, UserCalls
+from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.handle_table import HandleTable
 from neurald.hal.admission.session_buffers import SessionBuffers
 from neurald.hal.buffers.staging import ArenaPool
@@ -60,6 +61,7 @@ class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True)
         account: charged for the memory that its executions take.
         cache_key: under which its artifact may be asked for; empty if it may not.
         crumb: what breadcrumbs say of it.
+        pace: of its executions.
     """
 
     model: Model
@@ -69,6 +71,7 @@ class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True)
     account: Account
     cache_key: bytes = b""
     crumb: Crumb = NO_CRUMB
+    pace: ExecutionPace = field(default_factory=ExecutionPace)
 
 
 class _Ring(Protocol):

@@ -178,8 +178,11 @@ class ModelWork:
     """
 
     def __init__(self, model: Model) -> None:
+        self._model = model
         self._relaxed = model.relaxed
         self._known: dict[tuple[object, ...], tuple[OperationKind, OperandType, float]] = {}
+        #: By the identities of graph and operation, which the model keeps alive.
+        self._by_place: dict[tuple[int, int], tuple[OperationKind, OperandType, float]] = {}
 
     def cost(self, graph: Subgraph, operation: Operation, costs: DeviceCosts) -> OperationCost:
         """Returns the cost of an operation that is no control flow on a device."""
@@ -187,6 +190,10 @@ class ModelWork:
 
     def of(self, graph: Subgraph, operation: Operation) -> tuple[OperationKind, OperandType, float]:
         """Returns the kind, the type of the first operand, and the work of an operation."""
+        place = id(graph), id(operation)
+        again = self._by_place.get(place)
+        if again is not None:
+            return again
         operands = graph.operands
         key = (
             operation.type,
@@ -198,4 +205,5 @@ class ModelWork:
             first = next(iter(operation.inputs or operation.outputs), None)
             operand = OperandType.FLOAT32 if first is None else operands[first].type
             found = self._known[key] = (kind_of(graph, operation), operand, work_of(graph, operation))
+        self._by_place[place] = found
         return found

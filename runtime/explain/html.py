@@ -18,6 +18,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from neurald.runtime.explain.graph_records import GraphDescription, KernelDescription, ValueDescription
 from neurald.runtime.explain.records import (
     BoundaryOperand,
@@ -119,29 +121,59 @@ class RenderableExplanation(Protocol):
         ...
 
 
+class RenderedPage(Struct, frozen=True, kw_only=True):
+    """A page, and the policy for its header; the page itself has it, too."""
+
+    text: str
+    policy: str
+
+
 def render_html(
     explanation: RenderableExplanation, title: str, what_ifs: Sequence[RenderableExplanation]
 ) -> str:
     """Renders the page; see `Explanation.to_html`."""
+    return render_page(title, page_document(explanation, title, what_ifs)).text
+
+
+def page_document(
+    explanation: RenderableExplanation, title: str, what_ifs: Sequence[RenderableExplanation] = ()
+) -> dict[str, Any]:
+    """Returns all that the page shows, as a JSON document."""
     devices = list(dict.fromkeys(share.device for each in (explanation, *what_ifs) for share in each.shares))
-    document = {
+    return {
         "title": _name(title),
         "devices": [_name(device) for device in devices],
         "graphs": [_graph(graph) for graph in explanation.graphs],
         "plans": [_plan(each, devices) for each in (explanation, *what_ifs)],
     }
+
+
+def render_page(title: str, document: Any) -> RenderedPage:
+    """Renders the page of a document that `page_document` has made, which need not be trusted."""
     style, library = _file("graph.css"), _file("dagre.min.js")
     program = "\n".join(_file(name) for name in _PROGRAM)
-    policy = (
-        f"default-src 'none'; script-src {_digest(library)} {_digest(program)}; "
-        f"style-src {_digest(style)}; base-uri 'none'; form-action 'none'"
-    )
-    return _PAGE.format(
+    policy = page_policy(style=style, scripts=(library, program))
+    text = _PAGE.format(
         policy=policy,
         title=_escaped(_name(title)),
         style=style,
         data=embedded_json(document),
         scripts=f"<script>{library}</script>\n<script>{program}</script>",
+    )
+    return RenderedPage(text=text, policy=policy)
+
+
+def page_policy(*, style: str, scripts: Sequence[str], connects: bool = False) -> str:
+    """Returns the policy of a page that has only these scripts and this style sheet.
+
+    Args:
+        style, scripts: their text.
+        connects: whether it may ask its own server.
+    """
+    own = "connect-src 'self'; " if connects else ""
+    return (
+        f"default-src 'none'; script-src {' '.join(map(_digest, scripts))}; "
+        f"style-src {_digest(style)}; {own}base-uri 'none'; form-action 'none'"
     )
 
 

@@ -64,6 +64,18 @@ class Candidate(Struct, frozen=True, kw_only=True):
         verdict = self.verdicts[number][position]
         return "" if verdict.ok else verdict.reason or "it gave no reason"
 
+    def unsupported_reasons(self, number: int, count: int) -> list[str]:
+        """Returns `unsupported_reason` of each of the `count` operations of a graph."""
+        verdicts = self.verdicts.get(number)
+        if verdicts is None:
+            found = [f"it was not asked about graph {number}"] * count
+        else:
+            found = ["" if each.ok else each.reason or "it gave no reason" for each in verdicts]
+        for (graph, position), reason in self.excluded.items():
+            if graph == number:
+                found[position] = reason
+        return found
+
 
 class Placement(Struct, frozen=True, kw_only=True):
     """The device of one operation.
@@ -120,7 +132,7 @@ def find_best_device_for_each_operation(
         if number in placements:
             continue
         graph = graph_of(model, number)
-        placements[number] = tuple(chooser.place((number, n)) for n in range(len(graph.operations)))
+        placements[number] = chooser.place_all(number)
         for operation, placement in zip(graph.operations, placements[number], strict=True):
             if placement.device == INTERPRETER:
                 pending += referenced_graphs(graph, operation)
@@ -215,6 +227,19 @@ def unsupported_reasons(
     )
 
 
+def unsupported_reasons_of_graph(
+    model: Model, nesting: Nesting, candidates: Sequence[Candidate], number: int
+) -> list[tuple[str, ...]]:
+    """Returns `unsupported_reasons` of each operation of a graph, in much less time than one by one."""
+    operations = graph_of(model, number).operations
+    columns = [candidate.unsupported_reasons(number, len(operations)) for candidate in candidates]
+    rows = list(zip(*columns, strict=True))
+    for position, operation in enumerate(operations):
+        if is_control_flow(operation):
+            rows[position] = unsupported_reasons(model, nesting, candidates, (number, position))
+    return rows
+
+
 class DeviceScores:
     """Computes the scores of a model's operations on one device.
 
@@ -229,7 +254,8 @@ class DeviceScores:
         self._low_power = preference is Preference.LOW_POWER
         self._graphs: dict[int, float] = {}
         self._known: dict[OperandType, float] = {}
-        for number in nesting.order:
+        # Only the operations that run other graphs ask for the scores of graphs.
+        for number in nesting.order if model.referenced else ():
             graph = graph_of(model, number)
             self._graphs[number] = sum(self.operation(graph, operation) for operation in graph.operations)
 
@@ -295,25 +321,29 @@ class _DeviceChooser:
         self._requested = frozenset((*constraints.demoted, *constraints.preferred))
         self._placements: dict[tuple[object, ...], Placement] = {}
 
-    def place(self, operation_id: OperationId) -> Placement:
-        """Returns the placement of an operation.
+    def place_all(self, number: int) -> tuple[Placement, ...]:
+        """Returns the placement of each operation of a graph.
 
         It is the same for all operations with the same score and verdicts, unless a device is
         requested for one of them.
         """
-        number, position = operation_id
         graph = graph_of(self._model, number)
-        operation = graph.operations[position]
-        if is_control_flow(operation) or operation_id in self._requested:
-            return self._place(operation_id)
-        first = _first_operand(operation)
-        key = (
-            None if first is None else graph.operands[first].type,
-            *[candidate.unsupported_reason(operation_id) for candidate in self._candidates],
-        )
-        if key not in self._placements:
-            self._placements[key] = self._place(operation_id)
-        return self._placements[key]
+        operands, known = graph.operands, self._placements
+        columns = [each.unsupported_reasons(number, len(graph.operations)) for each in self._candidates]
+        found = []
+        for position, (operation, reasons) in enumerate(
+            zip(graph.operations, zip(*columns, strict=True), strict=True)
+        ):
+            if is_control_flow(operation) or (self._requested and (number, position) in self._requested):
+                found.append(self._place((number, position)))
+                continue
+            first = _first_operand(operation)
+            key = None if first is None else operands[first].type, reasons
+            placement = known.get(key)
+            if placement is None:
+                placement = known[key] = self._place((number, position))
+            found.append(placement)
+        return tuple(found)
 
     def _place(self, operation_id: OperationId) -> Placement:
         number, position = operation_id

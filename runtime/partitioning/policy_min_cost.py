@@ -33,7 +33,7 @@ from neurald.runtime.partitioning.placement import (
     Placement,
     PlacementConstraints,
     no_device_error,
-    unsupported_reasons,
+    unsupported_reasons_of_graph,
 )
 
 #: The cost of an operation on a device that supports it, but lists no performance for its type.
@@ -86,6 +86,7 @@ class _CostChooser:
         self._interpreter = len(candidates)
         self._row_of: dict[tuple[object, ...], tuple[OperationCost, ...]] = {}
         self._plans: dict[int, FoundPlan] = {}
+        self._reasons_of: dict[int, list[tuple[str, ...]]] = {}
         #: By graph and candidate, what all of its operations cost there together.
         self._whole: dict[int, list[float]] = {}
 
@@ -115,6 +116,15 @@ class _CostChooser:
         predicted = {"the plan": main.seconds, **main.others}
         return placements, self._groups(MAIN, {}), {} if self._is_energy else predicted
 
+    def _reasons(self, number: int) -> list[tuple[str, ...]]:
+        """Returns for each operation of a graph why each candidate cannot run it; empty if it can."""
+        found = self._reasons_of.get(number)
+        if found is None:
+            found = self._reasons_of[number] = unsupported_reasons_of_graph(
+                self._model, self._nesting, self._candidates, number
+            )
+        return found
+
     def _row(self, graph: Subgraph, operation: Operation) -> tuple[OperationCost, ...]:
         """Returns the cost of an operation on each candidate, whether it can run it or not."""
         if is_control_flow(operation):
@@ -141,15 +151,13 @@ class _CostChooser:
         has_control_flow = any(is_control_flow(operation) for operation in graph.operations)
         is_sequential = self._is_energy or has_control_flow or number != MAIN
         rows: dict[tuple[object, ...], list[float]] = {}
+        reasons = self._reasons(number)
 
         def cost_of(position: int) -> list[float]:
             operation = graph.operations[position]
             if is_control_flow(operation) or (number, position) in requested:
                 return self._options(number, position)
-            verdicts = [
-                candidate.unsupported_reason((number, position)) == "" for candidate in self._candidates
-            ]
-            key = (*self._work.of(graph, operation), *verdicts)
+            key = (*self._work.of(graph, operation), *[not reason for reason in reasons[position]])
             found = rows.get(key)
             if found is None:
                 found = rows[key] = self._options(number, position)
@@ -167,7 +175,7 @@ class _CostChooser:
         graph = graph_of(self._model, number)
         operation = graph.operations[position]
         operation_id = (number, position)
-        reasons = unsupported_reasons(self._model, self._nesting, self._candidates, operation_id)
+        reasons = self._reasons(number)[position]
         able = [n for n, reason in enumerate(reasons) if not reason]
         if not able:
             raise no_device_error(self._model, operation_id, self._candidates, reasons)
@@ -233,12 +241,14 @@ class _CostChooser:
         graph = graph_of(self._model, number)
         known: dict[tuple[object, ...], Placement] = {}
         found = []
+        reasons_of = self._reasons(number)
+        has_rules = bool(self._constraints.preferred or self._constraints.demoted)
         for position, device in enumerate(self._plans[number].choice):
             operation = graph.operations[position]
             operation_id = (number, position)
             row = self._row(graph, operation)
-            reasons = unsupported_reasons(self._model, self._nesting, self._candidates, operation_id)
-            rule = self._rule(operation_id, device, reasons)
+            reasons = reasons_of[position]
+            rule = self._rule(operation_id, device, reasons) if has_rules else ""
             key = (device, id(row), rule, *reasons)
             if key not in known or is_control_flow(operation):
                 known[key] = self._placement(device, row, reasons, rule)

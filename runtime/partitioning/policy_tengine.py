@@ -123,8 +123,7 @@ class _TengineChooser:
         self._scores = [DeviceScores(model, nesting, c.capabilities, preference) for c in candidates]
         #: By candidate, why it cannot run each operation.
         self._unsupported_reasons = [
-            [candidate.unsupported_reason((MAIN, n)) for n in range(len(self._operations))]
-            for candidate in candidates
+            candidate.unsupported_reasons(MAIN, len(self._operations)) for candidate in candidates
         ]
         self._cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
         others = [n for n in range(len(candidates)) if n != self._cpu]
@@ -134,7 +133,14 @@ class _TengineChooser:
         chosen = [self._preferred_device(position) for position in range(len(self._operations))]
         if self._cpu is not None:
             self._move_to_cpu(chosen, self._cpu)
-        return tuple(self._placement(position, *choice) for position, choice in enumerate(chosen))
+        known: dict[tuple[object, ...], Placement] = {}
+        found = []
+        for choice, reasons in zip(chosen, zip(*self._unsupported_reasons, strict=True), strict=True):
+            key = (*choice, reasons)
+            if key not in known:
+                known[key] = self._placement(reasons, *choice)
+            found.append(known[key])
+        return tuple(found)
 
     def _move_to_cpu(self, chosen: list[tuple[int, str]], cpu: int) -> None:
         """Moves operations that the device could run to the CPU device, by the rules above."""
@@ -176,11 +182,11 @@ class _TengineChooser:
             else (None, "")
         )
 
-    def _placement(self, position: int, device: int, reason: str) -> Placement:
+    def _placement(self, unsupported: Sequence[str], device: int, reason: str) -> Placement:
         unused = f"policy tengine only uses {self._device_name} and the CPU device"
         rejected = {
-            n: reasons[position] or (reason if n in (self._device, self._cpu) else unused)
-            for n, reasons in enumerate(self._unsupported_reasons)
+            n: unfit or (reason if n in (self._device, self._cpu) else unused)
+            for n, unfit in enumerate(unsupported)
             if n != device
         }
         return Placement(device=device, reason=reason, rejected=rejected)

@@ -80,6 +80,15 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    web: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:PORT]",
+            help="Show drivers, models, queues and slow requests on a live page. "
+            "[without an address: 127.0.0.1:8080]",
+            show_default=False,
+        ),
+    ] = None,
     repository: Annotated[
         list[Path] | None,
         typer.Option(
@@ -204,6 +213,7 @@ def serve(
         service=ServiceTable(
             grpc=grpc,
             http=http,
+            web=web,
             repositories=tuple(map(str, repository)) if repository else None,
             load_models=tuple(load_model) if load_model else None,
             model_control=model_control,

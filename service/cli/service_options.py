@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from neurald.service.inference.server.settings import ServiceSettings
     from neurald.service.manager.configuration import Configuration
 
-#: What `--grpc` and `--http` mean without an address: where clients of Triton look.
-_DEFAULTS: Final = {"--grpc": "127.0.0.1:8001", "--http": "127.0.0.1:8000"}
+#: What these options mean without an address. Clients of Triton look at the first two.
+_DEFAULTS: Final = {"--grpc": "127.0.0.1:8001", "--http": "127.0.0.1:8000", "--web": "127.0.0.1:8080"}
 _MAX_TOKEN_BYTES: Final = 4096
 
 
 class ServeCommand(TyperCommand):
-    """A command whose options `--grpc` and `--http` may stand without a value."""
+    """A command whose options `--grpc`, `--http` and `--web` may stand without a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Gives these options their default values, and parses the command line."""
@@ -51,6 +51,8 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
     return ServiceSettings(
         grpc=_address(chosen.grpc),
         http=_address(chosen.http),
+        web=_address(chosen.web),
+        system=configuration.system,
         socket=str(runtime_directory() / SERVICE_SOCKET),
         repositories=tuple(str(Path(each).absolute()) for each in chosen.repositories),
         load=chosen.load_models or None,

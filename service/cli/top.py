@@ -8,8 +8,7 @@ import typer
 from neurald.service.cli.manager_options import SystemOption
 
 if TYPE_CHECKING:
-    from neurald.service.console.process_usage import UsageMeter
-    from neurald.service.manager.state import DriverStatus, ManagerStatus
+    from neurald.service.manager.snapshot import DriverSnapshot
 
 _MIB = 1 << 20
 _COLUMNS = ("driver", "state", "process", "cores", "MiB", "sessions", "deaths", "last exit or reason")
@@ -39,22 +38,25 @@ def top(
 
     The figures of a driver include the processes that compile for it. Press q to leave.
     """
+    import msgspec
+
     from neurald.service.console.keys import pressed, single_keys
     from neurald.service.console.output import live_tables, write_json, write_table
     from neurald.service.console.process_usage import UsageMeter
     from neurald.service.manager.control import manager_status
+    from neurald.service.manager.snapshot import driver_snapshots
 
     meter = UsageMeter()
-    found = _measured(manager_status(system=system), meter)
+    found = driver_snapshots(manager_status(system=system), meter)
     if not sys.stdout.isatty() or json:
         for number in range(count or 1):
             if number or count is not None:
                 pressed(_QUIT, interval)
-                found = _measured(manager_status(system=system), meter)
+                found = driver_snapshots(manager_status(system=system), meter)
             if not json:
                 write_table(_COLUMNS, [_row(each) for each in found], right=_RIGHT)
         if json:
-            write_json(found)
+            write_json([msgspec.to_builtins(each) for each in found])
         return
     with single_keys(), live_tables() as show:
         shown = 0
@@ -63,40 +65,18 @@ def top(
             shown += 1
             if shown == count or pressed(_QUIT, interval):
                 return
-            found = _measured(manager_status(system=system), meter)
+            found = driver_snapshots(manager_status(system=system), meter)
 
 
-def _measured(status: "ManagerStatus", meter: "UsageMeter") -> list[dict[str, object]]:
-    """Describes the drivers with what they use; what is not known is None."""
-    return [_described(each, meter) for each in status.drivers]
-
-
-def _described(driver: "DriverStatus", meter: "UsageMeter") -> dict[str, object]:
-    usage = None if driver.process is None else meter.measure(driver.process)
-    return {
-        "driver": driver.name,
-        "state": driver.state.value,
-        "process": driver.process,
-        "cores": None if usage is None else round(usage.cores, 3),
-        "memory_bytes": None if usage is None else usage.memory_bytes,
-        "processes": None if usage is None else usage.processes,
-        "sessions": driver.sessions,
-        "starts": driver.starts,
-        "deaths": driver.deaths,
-        "reason": driver.reason or driver.last_exit,
-    }
-
-
-def _row(driver: "dict[str, object]") -> tuple[str, ...]:
-    memory, cores = driver["memory_bytes"], driver["cores"]
+def _row(driver: "DriverSnapshot") -> tuple[str, ...]:
     figures = (
-        driver["driver"],
-        driver["state"],
-        driver["process"],
-        f"{cores:.2f}" if isinstance(cores, float) else None,
-        memory // _MIB if isinstance(memory, int) else None,
-        driver["sessions"],
-        driver["deaths"],
-        driver["reason"],
+        driver.driver,
+        driver.state,
+        driver.process,
+        None if driver.cores is None else f"{driver.cores:.2f}",
+        None if driver.memory_bytes is None else driver.memory_bytes // _MIB,
+        driver.sessions,
+        driver.deaths,
+        driver.reason,
     )
     return tuple("-" if each in (None, "") else str(each) for each in figures)

@@ -16,6 +16,7 @@ from neurald.service.manager.setting_choice import SettingChoice
 OPTIONS: Final = {
     "grpc": "--grpc",
     "http": "--http",
+    "web": "--web",
     "repositories": "--repository",
     "load_models": "--load-model",
     "model_control": "--no-model-control",
@@ -57,6 +58,7 @@ class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     grpc: str | None = None
     http: str | None = None
+    web: str | None = None
     repositories: tuple[str, ...] | None = None
     load_models: tuple[str, ...] | None = None
     model_control: bool | None = None
@@ -71,7 +73,8 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """How the execution service is started.
 
     Attributes:
-        grpc, http: addresses to listen at, `host:port`; without either there is no service.
+        grpc, http: addresses to listen at, `host:port`.
+        web: the address of the live page. Without any of the three there is no service.
         repositories: folders of models.
         load_models: names of the models to load at the start; empty for all.
         model_control: whether clients may load and unload models.
@@ -84,6 +87,7 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
     grpc: str = ""
     http: str = ""
+    web: str = ""
     repositories: tuple[str, ...] = ()
     load_models: tuple[str, ...] = ()
     model_control: bool = True
@@ -96,7 +100,7 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_wanted(self) -> bool:
         """True if there is an address to listen at."""
-        return bool(self.grpc or self.http)
+        return bool(self.grpc or self.http or self.web)
 
 
 def chosen_service(
@@ -142,13 +146,13 @@ def chosen_service(
                 raise BadData(f"{place}: {name!r} is not one of {', '.join(limits)}")
     found = ServiceConfiguration(**values, limits=ServiceLimits(**limits))
     sources |= {f"service.{name}": source for name, source in choice.sources.items()}
-    if found.is_wanted and not found.repositories:
+    if (found.grpc or found.http) and not found.repositories:
         raise BadData(
             "the execution service needs the folder of its models: --repository FOLDER, or repositories in "
             "the table [service]"
         )
     if flags.repositories and not found.is_wanted:
-        raise BadData("--repository is for the execution service; start it with --grpc or --http")
+        raise BadData("--repository is for the execution service; start it with --grpc, --http or --web")
     return found
 
 

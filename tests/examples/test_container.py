@@ -79,9 +79,10 @@ def test_copied_files_exist() -> None:
     for source in sources:
         if not source[0].startswith("--from="):
             assert all((ROOT / name).exists() for name in source[:-1])
-    extra = re.search(r"'\.\[(\w+)\]'", only("RUN", stage=0))
+    extra = re.search(r"'\.\[([\w,]+)\]'", only("RUN", stage=0))
     assert extra is not None
-    assert re.search(rf"^{extra[1]} = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    for name in extra[1].split(","):
+        assert re.search(rf"^{name} = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
 
 
 def test_the_configuration_is_valid() -> None:

@@ -31,6 +31,8 @@ _LOG = logging.getLogger(__name__)
 
 #: Length for which there is memory in the first execution.
 _FIRST_CAPACITY: Final = 32
+#: Maximum number of sets of lengths of which the shapes of outputs are kept.
+_MAX_KNOWN_SHAPES: Final = 64
 
 
 class LengthsRefused(Exception):
@@ -97,6 +99,8 @@ class GrowingInstance:
         self._sizings = frozenset(opened.sizings)
         self._grown: Grown = opened.grown(self._capacities)
         self._instance: Instance = self._make(self._grown)
+        #: Shapes of the outputs, by the lengths.
+        self._known_shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         #: Stops `run`.
         self.cancellation: Final = Cancellation()
 
@@ -135,7 +139,7 @@ class GrowingInstance:
             self._bind(binding, copies=False)
         outputs = self._grown.executable.outputs
         addresses = [instance.arena + (port.offset or 0) for port in outputs]
-        binding.receive(self._opened.output_shapes(self._lengths()), addresses)
+        binding.receive(self._output_shapes(), addresses)
         return None
 
     def _make(self, grown: Grown) -> Instance:
@@ -143,6 +147,16 @@ class GrowingInstance:
 
     def _lengths(self) -> list[int]:
         found: list[int] = self._instance.extents[: self._symbols].tolist()
+        return found
+
+    def _output_shapes(self) -> list[tuple[int, ...]]:
+        """Returns the shapes of the outputs for the current lengths."""
+        lengths = tuple(self._lengths())
+        found = self._known_shapes.get(lengths)
+        if found is None:
+            if len(self._known_shapes) >= _MAX_KNOWN_SHAPES:
+                self._known_shapes.clear()
+            found = self._known_shapes[lengths] = self._opened.output_shapes(lengths)
         return found
 
     def _set_capacities(self) -> None:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final
 
+from msgspec import Struct
+
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_location import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
-from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT, caller_name
+from neurald.drivers.cpu.native.step_program import MAX_CHUNKS_OF_PART, STOPPED, TIMED_OUT, caller_name
 from neurald.drivers.cpu.native.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import (
@@ -36,14 +38,14 @@ from neurald.hal.sync.deadline import nanoseconds
 
 #: Minimum cost of a shared call; sharing costs about a tenth of it.
 _MIN_SHARED_NS: Final = 5_000.0
-#: Target time of a chunk if there are more chunks than threads, which limits the effect of a
-#: delayed one.
-_CHUNK_NS: Final = 100_000.0
-_MAX_CHUNKS_PER_THREAD: Final = 4
+#: Target time of a chunk, which limits the effect of a delayed thread, and the maximum number of
+#: chunks of a part for it.
+_CHUNK_NS: Final = 50_000.0
+_MAX_BALANCING_CHUNKS: Final = 4
 #: Target time of a piece of an unshared call, which checks for cancellation between pieces.
 _PIECE_NS: Final = 2_000_000.0
-#: Maximum number of chunks or pieces.
-_MAX_PARTS: Final = 1 << 20
+#: Maximum number of pieces.
+_MAX_PIECES: Final = 1 << 20
 #: Number of functions that take arrays, for different memory of variables, per instance.
 _FUNCTION_CACHE_SIZE: Final = 4
 #: Bytes that a copy moves per nanosecond, approximately, and the cost of any other record.
@@ -271,13 +273,14 @@ class Instance:
     def _call_record(self, number: int, arguments: int) -> tuple[int, ...]:
         call, address = self._executable.calls[number], self._code.addresses
         caller = caller_name(len(call.locations))
+        shares = division(call, self._team.threads)
         return (
             self._team.program.addresses.get(caller) or address[caller],
             address[call.function],
             arguments,
             ctypes.addressof(self._statuses) + number * ctypes.sizeof(ctypes.c_int32),
             call.work_items,
-            chunks(call, self._team.threads),
+            shares.parts | shares.chunks << 32,
             pieces(call),
             _RECORD_NS + min(math.ceil(call.cost_ns), _MAX_COST_NS),
         )
@@ -474,19 +477,33 @@ def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]
     )
 
 
-def chunks(call: KernelCall, threads: int) -> int:
-    """Returns the number of chunks of a call for this many threads; 1 if it is not shared."""
-    if threads < 2 or call.cost_ns < _MIN_SHARED_NS:
-        return 1
-    wanted = min(_MAX_CHUNKS_PER_THREAD * threads, int(call.cost_ns / _CHUNK_NS))
+class CallDivision(Struct, frozen=True, kw_only=True):
+    """How a call is shared among threads.
+
+    Attributes:
+        parts: one for each thread that the call has work for; with one part it is not shared.
+        chunks: number of chunks of each part.
+    """
+
+    parts: int
+    chunks: int
+
+
+def division(call: KernelCall, threads: int) -> CallDivision:
+    """Returns how a call is shared among this many threads."""
+    parts = min(call.work_items, threads)
+    if parts < 2 or call.cost_ns < _MIN_SHARED_NS:
+        return CallDivision(parts=1, chunks=1)
+    wanted = min(_MAX_BALANCING_CHUNKS, int(call.cost_ns / (parts * _CHUNK_NS)))
     # The first of many chunks is twice the average.
-    least = 2 * math.ceil(call.cost_ns / _PIECE_NS)
-    return max(1, min(call.work_items, max(threads, wanted, least), _MAX_PARTS))
+    least = math.ceil(2 * math.ceil(call.cost_ns / _PIECE_NS) / parts)
+    chunks = min(max(1, wanted, least), call.work_items // parts, MAX_CHUNKS_OF_PART)
+    return CallDivision(parts=parts, chunks=chunks)
 
 
 def pieces(call: KernelCall) -> int:
     """Returns the number of pieces of an unshared call."""
-    return max(1, min(call.work_items, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PARTS))
+    return max(1, min(call.work_items, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PIECES))
 
 
 class _Block:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name
@@ -45,6 +45,8 @@ _MAX_OVERESTIMATE: Final = 20
 #: Number of runs whose minimum is the time of a step.
 _SHORT_RUNS: Final = 4
 
+#: Maximum number of sets of shapes of which the lengths are kept.
+_MAX_KNOWN_LENGTHS: Final = 64
 #: Maximum number of concurrent executions, each with its own arena; others wait in order.
 _MAX_INSTANCES = max(4, len(os.sched_getaffinity(0)))
 
@@ -105,6 +107,9 @@ class NativeModel:
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
         self._short_instance: Instance | None = None
         self._is_measured = False
+        #: Of steps whose lengths change: types of the outputs, and lengths for shapes of the inputs.
+        self._kinds: list[np.dtype[Any]] = []
+        self._known_lengths: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
         #: The cancellations of the last executions, by instance.
         self._cancellations: dict[Instance | GrowingInstance, Cancellation | None] = {}
         stop_at_exit(self)
@@ -188,11 +193,18 @@ class NativeModel:
         if self.opened is not None:
             from neurald.drivers.cpu.native.growing_instance import ArraysBinding, LengthsRefused
 
-            kinds = [stored_dtype(port.operand.type) for port in self.executable.outputs]
-            lengths = self.opened.input_lengths([each.shape for each in sources])
+            if not self._kinds:
+                self._kinds = [stored_dtype(port.operand.type) for port in self.executable.outputs]
+            shapes = tuple([each.shape for each in sources])
+            lengths = self._known_lengths.get(shapes)
             if lengths is None:
-                raise LengthsRefused
-            growing = ArraysBinding(sources, lengths, kinds)
+                lengths = self.opened.input_lengths(shapes)
+                if lengths is None:
+                    raise LengthsRefused
+                if len(self._known_lengths) >= _MAX_KNOWN_LENGTHS:
+                    self._known_lengths.clear()
+                self._known_lengths[shapes] = lengths
+            growing = ArraysBinding(sources, lengths, self._kinds)
             self.run(growing.binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
             return self._with_strings(growing.results, sources)
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
@@ -318,7 +330,7 @@ class NativeModel:
         if not python_table() or self.executable.loops or self.opened is not None:
             return False
         calls, threads = self.executable.calls, self.team.threads
-        is_shared = any(chunks(call, threads) > 1 for call in calls)
+        is_shared = any(division(call, threads).parts > 1 for call in calls)
         return not is_shared and sum(call.cost_ns for call in calls) <= _MAX_OVERESTIMATE * _MAX_SHORT_NS
 
     def stop(self, deadline_s: float) -> None:

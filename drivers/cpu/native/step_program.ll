@@ -214,9 +214,9 @@ body:
   %p.status = getelementptr i8, ptr %record, i64 24
   %status = load ptr, ptr %p.status
   store i32 0, ptr %status
-  %p.chunks = getelementptr i8, ptr %record, i64 40
-  %chunks = load i64, ptr %p.chunks
-  %few = icmp ule i64 %chunks, 1
+  %p.parts = getelementptr i8, ptr %record, i64 40
+  %parts = load i32, ptr %p.parts
+  %few = icmp ule i32 %parts, 1
   %whole = or i1 %few, %unshared
   br i1 %whole, label %single, label %ask
 ask:

@@ -1,17 +1,20 @@
 """LLVM IR of the step program, which runs all calls of a step in one native call per inference.
 
-A call runs entirely on the thread that runs the step, or it is shared: it is divided into chunks,
-which this thread (the owner) and the workers of the process claim one by one. Their only shared
-state is a word in a *slot*: a number that is different for every shared call, and the count of
-unclaimed chunks. A thread claims a chunk by decrementing the word with compare-and-swap. A thread
-that the system preempts holds no lock; it only delays the chunk it has claimed.
+A call runs entirely on the thread that runs the step, or it is shared among this thread (the
+owner) and workers of the process. It is divided into a part for each thread, and a part into
+chunks. A thread claims the chunks of its own part, and then those of the other parts. So it usually
+computes the same part of consecutive calls, whose data are in its caches, and a thread that is late
+is relieved of its work. A word in a *slot* describes the shared call; it has a number that is
+different for every call. The state of each part is a word in a cache line of its own: the number of
+the call, and the unclaimed chunks. A thread claims a chunk by compare-and-swap. A thread that the
+system preempts holds no lock; it only delays the chunk it has claimed.
 
 Slots and the words that workers wait for lie in the *pool*, memory that is never freed, so a late
 worker merely reads a word that has changed. The data that a slot points to is only read after a
 claim: the owner waits until the chunk is done.
 
-If there are more chunks than threads, each is smaller than the one before, and the last one is a
-fraction of a thread's share. Threads of different speed thus finish together.
+Each chunk of a part is smaller than the one before. Its own thread claims the largest one first, the
+others claim the smallest one first. Threads of different speed thus finish together.
 
 Workers poll the slots for a while, then each sleeps on its own futex. The owner of a shared call
 wakes the workers that may help.
@@ -40,11 +43,15 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               20 number of these after the next long sleep (i32), 0 at first,
               SLEEP_FLAGS_OFFSET: for each worker, a cache line apart, 1 while it sleeps (i32);
               SLOTS_OFFSET: the slots
-    slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done,
+    slot      0 word (number << 32 | chunks of a part << 16 | parts << 1 | whether chunks may be
+              unclaimed), 64 chunks that are done,
               72 whether the owner sleeps (i32), 76 whether a chunk was skipped (i32),
               128 whether it has an owner (i32), 132 workers that may help (i32),
-              136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline
-    record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 chunks, 48 pieces,
+              136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline,
+              PARTS_OFFSET: for each part, a cache line apart,
+              number << 32 | first unclaimed chunk << 16 | end of the unclaimed chunks
+    record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 parts (i32),
+              44 chunks of a part (i32), 48 pieces,
               56 estimated cost in nanoseconds;
               of control flow: 0 null, 8 opcode, 16 arguments, 32 bytes to copy or number of the
               loop, 40 position of the record to jump to, or bytes of the target of a copy
@@ -72,7 +79,14 @@ QUIT_OFFSET: Final = 4
 WORKER_COUNT_OFFSET: Final = 8
 THREAD_LIMIT_OFFSET: Final = 12
 LINE_BYTES: Final = 64
-_SLOT_BYTES: Final = 192
+_PARTS_OFFSET: Final = 192
+_MAX_PARTS: Final = MAX_WORKERS + 1
+_SLOT_BYTES: Final = _PARTS_OFFSET + _MAX_PARTS * LINE_BYTES
+#: Maximum number of chunks of a part, which the words of slots and parts have 16 bits for.
+MAX_CHUNKS_OF_PART: Final = (1 << 15) - 1
+#: The states of parts are reset before their numbers can be mistaken for those of later calls: at
+#: each number of a slot with these bits zero.
+_FORGET_MASK: Final = (1 << 24) - 1
 SLEEP_FLAGS_OFFSET: Final = LINE_BYTES
 _SLOTS_OFFSET: Final = SLEEP_FLAGS_OFFSET + MAX_WORKERS * LINE_BYTES
 
@@ -150,6 +164,9 @@ def step_program_text(machine: str = "") -> str:
         LONG_SLEEP_NS=_LONG_SLEEP_NS,
         MAX_UNSHARED_CALLS=_MAX_UNSHARED_CALLS,
         OWNER_POLLS=_OWNER_POLLS,
+        FORGET_MASK=_FORGET_MASK,
+        MAX_PARTS=_MAX_PARTS,
+        PARTS_OFFSET=_PARTS_OFFSET,
         PAUSE=pause,
         SLEEP_FLAGS_OFFSET=SLEEP_FLAGS_OFFSET,
         SLOTS_OFFSET=_SLOTS_OFFSET,

@@ -1,12 +1,64 @@
 ; Shares calls among the owner of a slot and the workers; see step_program.py.
 
-; Claims a chunk if the slot's word is still %word, and runs it as thread %thread. Returns true if
-; it claimed one.
+; Claims a chunk of the call that the slot's word %word describes, and runs it as thread %thread.
+; Returns true if it claimed one; false if none is left, and then the slot is closed.
 define internal i1 @claim(ptr %slot, i64 %word, i64 %thread) {
-  %less = sub i64 %word, 1
-  %swap = cmpxchg ptr %slot, i64 %word, i64 %less acq_rel acquire
+entry:
+  %number = lshr i64 %word, 32
+  %parts.shifted = lshr i64 %word, 1
+  %parts = and i64 %parts.shifted, 32767
+  %chunks.shifted = lshr i64 %word, 16
+  %chunks = and i64 %chunks.shifted, 65535
+  %first = urem i64 %thread, %parts
+  br label %test
+test:
+  %steps = phi i64 [ 0, %entry ], [ %steps.next, %other ]
+  %more = icmp ult i64 %steps, %parts
+  br i1 %more, label %choose, label %none
+choose:
+  %sum = add i64 %first, %steps
+  %rest = sub i64 %sum, %parts
+  %is.low = icmp ult i64 %sum, %parts
+  %part = select i1 %is.low, i64 %sum, i64 %rest
+  %line = shl i64 %part, 6
+  %line.offset = add i64 %line, $PARTS_OFFSET
+  %p.state = getelementptr i8, ptr %slot, i64 %line.offset
+  br label %look
+look:
+  %state = load atomic i64, ptr %p.state acquire, align 8
+  %state.number = lshr i64 %state, 32
+  %age.wide = sub i64 %number, %state.number
+  %age = trunc i64 %age.wide to i32
+  %is.over = icmp slt i32 %age, 0
+  br i1 %is.over, label %lost, label %read
+read:
+  ; The state of an earlier call means that no chunk of this one is claimed.
+  %is.new = icmp sgt i32 %age, 0
+  %begin.seen = lshr i64 %state, 16
+  %begin.old = and i64 %begin.seen, 65535
+  %end.old = and i64 %state, 65535
+  %begin.chunk = select i1 %is.new, i64 0, i64 %begin.old
+  %end.chunk = select i1 %is.new, i64 %chunks, i64 %end.old
+  %has.some = icmp ult i64 %begin.chunk, %end.chunk
+  br i1 %has.some, label %take, label %other
+other:
+  %steps.next = add i64 %steps, 1
+  br label %test
+take:
+  ; A thread takes the largest chunk of its own part, and the smallest of another.
+  %is.own = icmp eq i64 %part, %thread
+  %last = sub i64 %end.chunk, 1
+  %after.first = add i64 %begin.chunk, 1
+  %chunk = select i1 %is.own, i64 %begin.chunk, i64 %last
+  %begin.new = select i1 %is.own, i64 %after.first, i64 %begin.chunk
+  %end.new = select i1 %is.own, i64 %end.chunk, i64 %last
+  %number.placed = shl i64 %number, 32
+  %begin.placed = shl i64 %begin.new, 16
+  %ends = or i64 %begin.placed, %end.new
+  %state.new = or i64 %number.placed, %ends
+  %swap = cmpxchg ptr %p.state, i64 %state, i64 %state.new acq_rel acquire
   %won = extractvalue { i64, i1 } %swap, 1
-  br i1 %won, label %run, label %lost
+  br i1 %won, label %run, label %look
 run:
   %p.record = getelementptr i8, ptr %slot, i64 136
   %record = load ptr, ptr %p.record
@@ -16,27 +68,24 @@ run:
   %stride = load i64, ptr %p.stride
   %p.work.items = getelementptr i8, ptr %record, i64 32
   %work.items = load i64, ptr %p.work.items
-  %p.chunks = getelementptr i8, ptr %record, i64 40
-  %chunks = load i64, ptr %p.chunks
-  %unclaimed = and i64 %word, 4294967295
-  %after = sub i64 %unclaimed, 1
-  %p.limit = getelementptr i8, ptr %slot, i64 132
-  %helpers = load atomic i32, ptr %p.limit monotonic, align 4
-  %helpers.wide = zext i32 %helpers to i64
-  %last = sub i64 %chunks, 1
-  %one.each = icmp ule i64 %last, %helpers.wide
-  %before.factor = select i1 %one.each, i64 1, i64 %unclaimed
-  %after.factor = select i1 %one.each, i64 1, i64 %after
-  %all.factor = select i1 %one.each, i64 1, i64 %chunks
-  %before.share = mul i64 %unclaimed, %before.factor
-  %after.share = mul i64 %after, %after.factor
-  %all.shares = mul i64 %chunks, %all.factor
-  %before.scaled = mul i64 %work.items, %before.share
-  %left.before = udiv i64 %before.scaled, %all.shares
-  %after.scaled = mul i64 %work.items, %after.share
-  %left.after = udiv i64 %after.scaled, %all.shares
-  %begin = sub i64 %work.items, %left.before
-  %end = sub i64 %work.items, %left.after
+  %part.next = add i64 %part, 1
+  %part.scaled = mul i64 %work.items, %part
+  %part.begin = udiv i64 %part.scaled, %parts
+  %next.scaled = mul i64 %work.items, %part.next
+  %part.end = udiv i64 %next.scaled, %parts
+  %size = sub i64 %part.end, %part.begin
+  ; What is left before and after a chunk decreases with the square of the number of chunks.
+  %left = sub i64 %chunks, %chunk
+  %left.next = sub i64 %left, 1
+  %all.squared = mul i64 %chunks, %chunks
+  %left.squared = mul i64 %left, %left
+  %next.squared = mul i64 %left.next, %left.next
+  %before.scaled = mul i64 %size, %left.squared
+  %left.before = udiv i64 %before.scaled, %all.squared
+  %after.scaled = mul i64 %size, %next.squared
+  %left.after = udiv i64 %after.scaled, %all.squared
+  %begin = sub i64 %part.end, %left.before
+  %end = sub i64 %part.end, %left.after
   %offset = mul i64 %stride, %thread
   %own = getelementptr i8, ptr %scratch, i64 %offset
   %p.cancellation = getelementptr i8, ptr %slot, i64 160
@@ -50,6 +99,9 @@ skip:
   store atomic i32 1, ptr %p.skipped monotonic, align 4
   br label %count
 compute:
+  %is.empty = icmp uge i64 %begin, %end
+  br i1 %is.empty, label %count, label %work
+work:
   call void @call(ptr %record, ptr %own, i64 %begin, i64 %end)
   br label %count
 count:
@@ -64,8 +116,32 @@ wake:
   br label %ran
 ran:
   ret i1 true
+none:
+  %closed = and i64 %word, -2
+  %closing = cmpxchg ptr %slot, i64 %word, i64 %closed acq_rel monotonic
+  br label %lost
 lost:
   ret i1 false
+}
+
+; Forgets the states of all parts of a slot, which belong to calls before the one with a number.
+define internal void @forget(ptr %slot, i64 %number) {
+entry:
+  %last = sub i64 %number, 1
+  %low = and i64 %last, 4294967295
+  %state = shl i64 %low, 32
+  br label %part
+part:
+  %index = phi i64 [ 0, %entry ], [ %next, %part ]
+  %line = shl i64 %index, 6
+  %offset = add i64 %line, $PARTS_OFFSET
+  %p.state = getelementptr i8, ptr %slot, i64 %offset
+  store atomic i64 %state, ptr %p.state release, align 8
+  %next = add i64 %index, 1
+  %more = icmp ult i64 %next, $MAX_PARTS
+  br i1 %more, label %part, label %end
+end:
+  ret void
 }
 
 ; Wakes those of the first %helpers workers that sleep, as far as the limit on threads allows.
@@ -112,8 +188,11 @@ end:
 define internal i1 @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers) {
 entry:
   %time = alloca [2 x i64]
-  %p.chunks = getelementptr i8, ptr %record, i64 40
-  %chunks = load i64, ptr %p.chunks
+  %p.division = getelementptr i8, ptr %record, i64 40
+  %division = load i64, ptr %p.division
+  %parts = and i64 %division, 4294967295
+  %chunks.of.part = lshr i64 %division, 32
+  %chunks = mul i64 %parts, %chunks.of.part
   %p.record = getelementptr i8, ptr %slot, i64 136
   store ptr %record, ptr %p.record
   %p.skipped = getelementptr i8, ptr %slot, i64 76
@@ -123,19 +202,26 @@ entry:
   %last = load atomic i64, ptr %slot acquire, align 8
   %number = lshr i64 %last, 32
   %number.next = add i64 %number, 1
-  %shifted = shl i64 %number.next, 32
-  %first = or i64 %shifted, %chunks
-  %old = atomicrmw xchg ptr %slot, i64 %first seq_cst
+  ; The states of parts are compared with the number, which overflows.
+  %phase = and i64 %number.next, $FORGET_MASK
+  %is.due = icmp eq i64 %phase, 0
+  br i1 %is.due, label %forget, label %publish
+forget:
+  call void @forget(ptr %slot, i64 %number.next)
+  br label %publish
+publish:
+  %number.placed = shl i64 %number.next, 32
+  %chunks.placed = shl i64 %chunks.of.part, 16
+  %parts.placed = shl i64 %parts, 1
+  %counts = or i64 %chunks.placed, %parts.placed
+  %open = or i64 %counts, 1
+  %word = or i64 %number.placed, %open
+  %old = atomicrmw xchg ptr %slot, i64 %word seq_cst
   call void @wake(ptr %pool, i32 %helpers)
   br label %work
 work:
-  %word = load atomic i64, ptr %slot acquire, align 8
-  %unclaimed = and i64 %word, 4294967295
-  %none = icmp eq i64 %unclaimed, 0
-  br i1 %none, label %wait, label %take
-take:
   %won = call i1 @claim(ptr %slot, i64 %word, i64 0)
-  br label %work
+  br i1 %won, label %work, label %wait
 wait:
   %polls = phi i64 [ 0, %work ], [ %polls.next, %again ]
   %finished = load atomic i64, ptr %done acquire, align 8
@@ -241,8 +327,8 @@ none:
 ; Returns the word of a slot if the worker may claim a chunk of it, else 0.
 define internal i64 @open(ptr %pool, ptr %slot, i32 %worker) {
   %word = load atomic i64, ptr %slot acquire, align 8
-  %unclaimed = and i64 %word, 4294967295
-  %none = icmp eq i64 %unclaimed, 0
+  %open = and i64 %word, 1
+  %none = icmp eq i64 %open, 0
   br i1 %none, label %no, label %limits
 limits:
   %p.limit = getelementptr i8, ptr %slot, i64 132
@@ -270,7 +356,7 @@ entry:
   br label %test
 test:
   %index = phi i64 [ 0, %entry ], [ %next, %closed ]
-  %found = phi i1 [ false, %entry ], [ %got, %closed ]
+  %found = phi i1 [ false, %entry ], [ %got.last, %closed ]
   %more = icmp ult i64 %index, $SLOT_COUNT
   br i1 %more, label %slot, label %end
 slot:
@@ -287,8 +373,9 @@ opened:
   br i1 %only.check, label %seen, label %take
 take:
   %won = call i1 @claim(ptr %address, i64 %word, i64 %thread)
-  br label %look
+  br i1 %won, label %look, label %closed
 closed:
+  %got.last = phi i1 [ %got, %look ], [ %got, %take ]
   %next = add i64 %index, 1
   br label %test
 seen:

@@ -94,11 +94,11 @@ def native_copy() -> Any:
 
 
 def native_pieces(*, to_device: bool) -> Any:
-    """Returns a native function that transfers pieces of an input or output until all are taken.
+    """Returns a native function that copies pieces of an input or output until all are taken.
 
-    A piece goes through pinned memory. That of an input is enqueued as soon as it is copied, and
-    that of an output is copied as soon as it has arrived. Several threads may call it for the same
-    input or output: a thread that starts late takes fewer pieces.
+    Pieces of an input are copied to pinned memory, and transferred as soon as they are there; those
+    of an output are copied from it. Several threads may call it for the same input or output: a
+    thread that starts late takes fewer pieces.
 
     Raises:
         UnavailableDevice: see `native_loop`.
@@ -116,7 +116,7 @@ def _functions() -> tuple[Any, ...]:
 def _compile(addresses: dict[str, int]) -> tuple[Any, ...]:
     """Compiles the module.
 
-    Returns the loop, the functions that copy, write pieces and read pieces, and the engine that
+    Returns the loop, the functions that copy, write pieces and copy pieces, and the engine that
     owns their code.
     """
     llvm.initialize_native_target()
@@ -130,7 +130,7 @@ def _compile(addresses: dict[str, int]) -> tuple[Any, ...]:
         _LOOP(engine.get_function_address("run")),
         _COPY(engine.get_function_address("copy")),
         _PIECES(engine.get_function_address("write_pieces")),
-        _PIECES(engine.get_function_address("read_pieces")),
+        _PIECES(engine.get_function_address("copy_pieces")),
         engine,
     )
 
@@ -272,20 +272,20 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
 
 
 def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function, *, to_device: bool) -> None:
-    """Adds the function `write_pieces` or `read_pieces`.
+    """Adds the function `write_pieces` or `copy_pieces`.
 
     while (at := fetch_and_add(taken, piece)) < size:
         length = min(piece, size - at)
-        if to_device: copy(pinned + at, host + at, length)
-        code = enqueue(queue, buffer, blocking=not to_device, offset + at, length, pinned + at)
+        if not to_device: copy(host + at, pinned + at, length); continue
+        copy(pinned + at, host + at, length)
+        code = clEnqueueWriteBuffer(queue, buffer, blocking=False, offset + at, length, pinned + at)
         if code: return code
-        if to_device: clFlush(queue)
-        else: copy(host + at, pinned + at, length)
+        clFlush(queue)
     return SUCCESS
     """
     i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
     kind = ir.FunctionType(i32, [pointer, pointer, i64, pointer, pointer, i64, i64, i64.as_pointer()])
-    function = ir.Function(module, kind, name="write_pieces" if to_device else "read_pieces")
+    function = ir.Function(module, kind, name="write_pieces" if to_device else "copy_pieces")
     queue, buffer, offset, pinned, host, size, piece, taken = function.args
     entry, test, body, after, failed, done = (
         function.append_basic_block(name) for name in ("entry", "test", "body", "after", "failed", "done")
@@ -308,17 +308,18 @@ def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function,
     places = [builder.gep(each, [at]) for each in (pinned, host)]
     if to_device:
         builder.call(copy, [*places, length])
-    name = "clEnqueueWriteBuffer" if to_device else "clEnqueueReadBuffer"
-    null = pointer(None)
-    transfer = [i32(int(not to_device)), builder.add(offset, at), length, places[0], i32(0), null, null]
-    code = called(name, [queue, buffer, *transfer])
-    builder.cbranch(builder.icmp_signed("==", code, i32(SUCCESS)), after, failed)
+        null = pointer(None)
+        transfer = [i32(0), builder.add(offset, at), length, places[0], i32(0), null, null]
+        code = called("clEnqueueWriteBuffer", [queue, buffer, *transfer])
+        builder.cbranch(builder.icmp_signed("==", code, i32(SUCCESS)), after, failed)
+    else:
+        builder.call(copy, [*reversed(places), length])
+        code = i32(SUCCESS)
+        builder.branch(after)
 
     builder.position_at_end(after)
     if to_device:
         called("clFlush", [queue])
-    else:
-        builder.call(copy, [*reversed(places), length])
     builder.branch(test)
 
     builder.position_at_end(failed)

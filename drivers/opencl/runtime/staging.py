@@ -5,8 +5,8 @@ inputs and outputs pass through a pinned area that is mapped once. Large ones wo
 memory again, and CPU devices would only copy twice: these are transferred directly.
 
 Several threads copy large inputs and outputs, since one copies slower than devices transfer. They
-do so in pieces and without the interpreter: those of an input are transferred as soon as they are
-copied, and those of an output are copied as soon as they have arrived.
+do so in pieces and without the interpreter; those of an input are transferred as soon as they are
+copied.
 
 The start-up time of a transfer exceeds that of copying some kilobytes, so outputs that lie near
 each other in a buffer and pass through the pinned area share one transfer, gaps included.
@@ -43,8 +43,8 @@ _ALIGNMENT_BYTES: Final = 256
 _MAX_GAP_BYTES: Final = 2048
 #: Inputs and outputs of at least this size are copied by several threads, in pieces.
 _LARGE_BYTES: Final = 2 << 20
-_PIECE_BYTES: Final = 256 << 10
-_MAX_COPIERS: Final = 8
+_PIECE_BYTES: Final = 512 << 10
+_MAX_COPIERS: Final = 4
 #: How long copying threads wait for work, and the interpreter at most for the last one of them.
 _COPIERS_IDLE_S: Final = 0.25
 
@@ -64,7 +64,7 @@ class _StagedPort:
     Attributes:
         slot: the address of the slot; 0 if the transfer is direct.
         host: the host address while an execution uses it; otherwise 0.
-        is_large: whether it is transferred in pieces.
+        is_large: whether several threads copy it, in pieces.
     """
 
     __slots__ = ("host", "is_large", "size_bytes", "slot", "transfer")
@@ -130,19 +130,16 @@ class Staging:
             port.is_large = bool(port.slot) and port.size_bytes >= _LARGE_BYTES
         self._outputs, reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
         for port in self._outputs:
-            # Large outputs have a transfer of their own, unless another one is near.
-            is_alone = port.transfer.size_bytes == port.size_bytes
-            port.is_large = bool(port.slot) and port.size_bytes >= _LARGE_BYTES and is_alone
-        in_pieces = {port.transfer for port in (*self._inputs, *self._outputs) if port.is_large}
-        self.writes, self.reads = (
-            tuple(each for each in transfers if each not in in_pieces) for transfers in (writes, reads)
-        )
+            port.is_large = bool(port.slot) and port.size_bytes >= _LARGE_BYTES
+        in_pieces = {port.transfer for port in self._inputs if port.is_large}
+        self.writes = tuple(each for each in writes if each not in in_pieces)
+        self.reads = reads
 
     def set_input(self, index: int, address: int) -> None:
         """Sets the address of an input. Its bytes must not change before `complete`."""
         port = self._inputs[index]
         if port.is_large:
-            self._transfer_pieces(port, address)
+            self._copy_pieces(port, address)
         elif port.slot:
             self._copy(port.slot, address, port.size_bytes)
         else:
@@ -160,13 +157,13 @@ class Staging:
         """Completes the outputs after the queue has finished, and drops the addresses."""
         for port in self._outputs:
             if port.host and port.is_large:
-                self._transfer_pieces(port, port.host)
+                self._copy_pieces(port, port.host)
             elif port.host:
                 self._copy(port.host, port.slot, port.size_bytes)
         self.forget()
 
-    def _transfer_pieces(self, port: _StagedPort, host: int) -> None:
-        """Transfers a large input or output; the transfers of an input may be under way afterwards."""
+    def _copy_pieces(self, port: _StagedPort, host: int) -> None:
+        """Copies a large input or output; the transfers of an input may be under way afterwards."""
         transfer = port.transfer
         function = native_pieces(to_device=transfer.to_device)
         count = min(self._max_copiers, -(-port.size_bytes // _PIECE_BYTES))
@@ -181,10 +178,9 @@ class Staging:
         finally:
             wait(futures)
         codes += [future.result() for future in futures]
-        what = "writing to a buffer" if transfer.to_device else "reading a buffer"
         for code in codes:
             if code != SUCCESS:
-                raise self._device.state.error(code, what, after_launch=True)
+                raise self._device.state.error(code, "writing to a buffer", after_launch=True)
 
     def _threads(self) -> WorkerThreads:
         if self._copiers is None:

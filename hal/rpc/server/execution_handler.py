@@ -160,7 +160,7 @@ class ExecutionHandler:
         def run(options: ExecuteOptions) -> ExecutionResult:
             with (
                 self._admission.turns.turn(session.user, session.token),
-                self._admission.execution(session, options, registered.priority) as ticket,
+                self._admission.execution(session, options, registered.priority, registered.pace) as ticket,
             ):
                 with self._watch.under_way(CrashPhase.EXECUTE, registered.crumb, session.number):
                     result = run_on_private_copies(registered, request, options)
@@ -226,7 +226,9 @@ class _ValidRun:
     @contextlib.contextmanager
     def admitted(self, admission: Admission, session: Session) -> Iterator[ExecutionResult]:
         """Runs the request once the device is free; the device is busy until the context ends."""
-        with admission.execution(session, self.options, self.registered.priority) as ticket:
+        with admission.execution(
+            session, self.options, self.registered.priority, self.registered.pace
+        ) as ticket:
             with self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number):
                 result = run_on_private_copies(self.registered, self.request, self.options)
             yield with_queue_time(result, self.options, ticket)

@@ -377,7 +377,7 @@ class RingServer:
         Raises:
             Error: it was not run, and there was no reply.
         """
-        ticket = self._admission.begin_execution(self._session, options, registered.priority)
+        ticket = self._admission.begin_execution(self._session, options, registered.priority, registered.pace)
         try:
             self._run(received, registered, options, ticket)
         finally:

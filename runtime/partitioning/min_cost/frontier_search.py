@@ -23,6 +23,38 @@ MAX_FRONTIER: Final = 6
 _Trail: TypeAlias = "tuple[int, _Trail | None]"
 
 
+def _costs_after(
+    own: list[tuple[int, float, float]], read: tuple[int, list[float], list[float]], devices: int
+) -> list[list[tuple[int, float]]]:
+    """Returns what an operation costs on each device, by the device of the only value that it reads."""
+    _, out, into = read
+    return [
+        [
+            (device, alone if device == source else alone + launch + out[source] + into[device])
+            for device, alone, launch in own
+        ]
+        for source in range(devices)
+    ]
+
+
+def _cost_here(
+    state: tuple[int, ...],
+    device: int,
+    alone: float,
+    launch: float,
+    read: list[tuple[int, list[float], list[float]]],
+) -> float:
+    """Returns what an operation costs on a device after the choices of a state."""
+    total = alone
+    for index, out, into in read:
+        source = state[index]
+        if source == device:
+            launch = 0.0
+        else:
+            total += out[source] + into[device]
+    return total + launch
+
+
 def search(problem: PlacementProblem) -> Choice:
     """Returns a choice in which every operation has a device that can run it."""
     last_reader = [-1] * problem.count
@@ -35,6 +67,7 @@ def search(problem: PlacementProblem) -> Choice:
     # By the devices of the frontier: the cost, and the devices of all operations so far.
     states: dict[tuple[int, ...], tuple[float, _Trail | None]] = {(): (0.0, None)}
     values, launches = problem.values, problem.launches
+    tables: dict[tuple[int, int] | None, list[list[tuple[int, float]]]] = {}
     for position in range(problem.count):
         costs = problem.costs[position]
         options = [device for device, cost in enumerate(costs) if cost < math.inf]
@@ -68,19 +101,25 @@ def search(problem: PlacementProblem) -> Choice:
         is_kept = last_reader[position] > position
         all_kept = len(kept) == len(frontier)
         following: dict[tuple[int, ...], tuple[float, _Trail | None]] = {}
+        added: list[list[tuple[int, float]]] = []
+        index = 0
+        if len(read) == 1:
+            index, out, _ = read[0]
+            # Operations of one kind, which read values of one size, have the same costs.
+            key_of_table = None if of_settled or any(fixed) else (id(costs), id(out))
+            added = tables.get(key_of_table) or _costs_after(own, read[0], len(costs))
+            if key_of_table is not None:
+                tables[key_of_table] = added
         for state, (cost, trail) in states.items():
             rest = state if all_kept else tuple([state[index] for index in kept])
-            for device, alone, launch in own:
-                total = cost + alone
-                is_launched = True
-                for index, out, into in read:
-                    source = state[index]
-                    if source == device:
-                        is_launched = False
-                    else:
-                        total += out[source] + into[device]
-                if is_launched:
-                    total += launch
+            if added:
+                options_here = added[state[index]]
+            else:
+                options_here = [
+                    (device, _cost_here(state, device, alone, launch, read)) for device, alone, launch in own
+                ]
+            for device, more in options_here:
+                total = cost + more
                 key = (*rest, device) if is_kept else rest
                 known = following.get(key)
                 if known is None or total < known[0]:

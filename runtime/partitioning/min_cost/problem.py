@@ -95,14 +95,18 @@ class PlacementProblem:
         per_byte_out = [1 / device.link.output_bytes_per_s for device in devices] + [0.0]
         self.has_transfers = any(per_byte_in) or any(per_byte_out)
         nothing = [0.0] * len(per_byte_in)
+        by_size: dict[int, tuple[list[float], list[float]]] = {}
 
         def add(index: int, writer: int) -> int:
+            into = out = nothing
             if self.has_transfers:
                 size = operand_bytes(graph, index)
-                into = [size * each for each in per_byte_in]
-                out = [size * each for each in per_byte_out]
-            else:
-                into = out = nothing
+                if size not in by_size:
+                    by_size[size] = (
+                        [size * each for each in per_byte_in],
+                        [size * each for each in per_byte_out],
+                    )
+                into, out = by_size[size]
             known[index] = len(self.values)
             self.values.append(CostedValue(writer, [], index in outputs, into, out))
             return known[index]
@@ -121,6 +125,22 @@ class PlacementProblem:
                     reads.append(found)
             self.reads.append(reads)
             self.writes.append([add(index, position) for index in operation.outputs])
+        # Plans are predicted often, so what does not depend on them is collected before.
+        values = self.values
+        self._written_reads = [
+            [values[number].writer for number in reads if values[number].writer >= 0] for reads in self.reads
+        ]
+        self._missing = [len(writers) for writers in self._written_reads]
+        self._followers = [
+            [reader for number in numbers for reader in values[number].readers] for numbers in self.writes
+        ]
+        self._given = [
+            [(number, values[number].writer, values[number].into) for number in reads] for reads in self.reads
+        ]
+        self._results = [
+            [(values[number].is_output, values[number].readers, values[number].out) for number in numbers]
+            for numbers in self.writes
+        ]
 
     def uniform(self, device: int) -> bool:
         """Returns True if a device can run all operations."""
@@ -152,13 +172,13 @@ class PlacementProblem:
         first = choice[0] if choice else interpreter
         if first != interpreter and choice.count(first) == len(choice):
             return [(first, list(range(len(choice))))]
-        missing = [sum(1 for value in reads if self.values[value].writer >= 0) for reads in self.reads]
+        missing = self._missing.copy()
         queues: list[list[int]] = [[] for _ in range(interpreter + 1)]
         for position, count in enumerate(missing):
             if not count:
                 queues[choice[position]].append(position)
         steps: list[tuple[int, list[int]]] = []
-        values, writes = self.values, self.writes
+        followers = self._followers
         left = len(choice)
         while left:
             device = interpreter
@@ -167,11 +187,10 @@ class PlacementProblem:
             queue = queues[device]
             # The queue grows while it is drained.
             for position in queue:
-                for value in writes[position]:
-                    for reader in values[value].readers:
-                        missing[reader] -= 1
-                        if not missing[reader]:
-                            queues[choice[reader]].append(reader)
+                for reader in followers[position]:
+                    missing[reader] -= 1
+                    if not missing[reader]:
+                        queues[choice[reader]].append(reader)
             left -= len(queue)
             queues[device] = []
             if device == interpreter:
@@ -189,34 +208,41 @@ class PlacementProblem:
             steps: each with its device and its operations, in the order of the plan.
         """
         total = 0.0
-        values, costs = self.values, self.costs
+        costs = self.costs
         device_of = [0] * self.count
         for device, operations in steps:
             for position in operations:
                 device_of[position] = device
         free = [0.0] * (self.device_count + 1)
         ready = [0.0] * self.count
+        written_reads, given, results = self._written_reads, self._given, self._results
+        has_transfers, is_sequential = self.has_transfers, self.is_sequential
         # A plan of one step needs nothing of what a plan of several does.
-        overhead_s = STEP_S if len(steps) == 1 and not self.is_sequential else 0.0
+        overhead_s = STEP_S if len(steps) == 1 and not is_sequential else 0.0
         for device, operations in steps:
-            start = 0.0 if self.is_sequential else free[device]
+            start = 0.0 if is_sequential else free[device]
             duration = self.launches[device] - overhead_s
             seen: set[int] = set()
             for position in operations:
                 duration += costs[position][device]
-                for number in self.reads[position]:
-                    value = values[number]
-                    writer = value.writer
+                for writer in written_reads[position]:
+                    if ready[writer] > start:
+                        start = ready[writer]
+                if not has_transfers:
+                    continue
+                for number, writer, into in given[position]:
                     if (writer < 0 or device_of[writer] != device) and number not in seen:
                         seen.add(number)
-                        duration += value.into[device]
-                    if writer >= 0 and ready[writer] > start:
-                        start = ready[writer]
-                for number in self.writes[position]:
-                    value = values[number]
-                    if value.is_output or any(device_of[reader] != device for reader in value.readers):
-                        duration += value.out[device]
-            if self.is_sequential:
+                        duration += into[device]
+                for is_output, readers, out in results[position]:
+                    if is_output:
+                        duration += out[device]
+                        continue
+                    for reader in readers:
+                        if device_of[reader] != device:
+                            duration += out[device]
+                            break
+            if is_sequential:
                 total += duration
                 continue
             end = start + duration

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from neurald.hal.errors import BadData, Error, ResultCode
+from neurald.hal.errors import BadData, Error, ResultCode, UnavailableDevice
 from neurald.hal.lanes.packets import Answer, RunFailure, RunOrder, TensorAt, aligned
 from neurald.service.inference.models.job import InferenceJob, JobOutput, RunRecord
 from neurald.service.inference.models.lane import ServedLane
@@ -108,6 +108,16 @@ class ModelInstance:
     def pid(self) -> int | None:
         """The id of its worker; None while it has none."""
         return None if self._worker is None or self._worker.has_ended else self._worker.pid
+
+    async def explain(self, title: str) -> bytes:
+        """Returns what explains its model; see `ModelWorker.explain`.
+
+        Raises:
+            Error: the worker cannot tell.
+        """
+        if self._worker is None or self._worker.has_ended:
+            raise UnavailableDevice(f"the model is not ready: {self.reason}")
+        return await self._worker.explain(title)
 
     async def start(self) -> ModelDescription:
         """Starts a worker and has it load the model.

@@ -18,6 +18,8 @@ from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.service.crashes.autopsy import describe_end
 from neurald.service.inference.worker.orders import (
     Cancel,
+    Explained,
+    ExplainOrder,
     LoadFailure,
     LoadOrder,
     ModelDescription,
@@ -35,6 +37,10 @@ _PING_S: Final = 0.05
 #: A worker that has not answered for so long is not ready, and one that is silent for longer is ended.
 _HANGS_S: Final = 0.15
 _SILENT_S: Final = 3.0
+#: How long an explanation may take, and how large it may be.
+_MAX_FAILURE: Final = 500
+_EXPLAIN_S: Final = 30.0
+_MAX_EXPLANATION_BYTES: Final = 64 << 20
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +77,8 @@ class ModelWorker:
         self.on_health: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
         self._loaded: asyncio.Future[ModelDescription] | None = None
+        self._explained: asyncio.Future[str] | None = None
+        self._explaining = asyncio.Lock()
         self._lanes = 0
         #: When it was last heard of, and since when an answer is due; None if none is.
         self._heard_s = 0.0
@@ -155,6 +163,31 @@ class ModelWorker:
         self._send_ping()
         return loaded
 
+    async def explain(self, title: str) -> bytes:
+        """Returns what explains its model, a JSON document of `page_document`, which is not trusted.
+
+        Args:
+            title: of the page.
+
+        Raises:
+            Error: the worker cannot tell, or takes too long.
+        """
+        async with self._explaining:
+            file = os.memfd_create("neurald explanation")
+            self._explained = self._loop.create_future()
+            try:
+                socket_end.send(self._control, encode(ExplainOrder(title)), file)
+                async with asyncio.timeout(_EXPLAIN_S):
+                    failure = await self._explained
+                if failure:
+                    raise OpFailed(f"the model cannot be explained: {failure}")
+                return os.pread(file, _MAX_EXPLANATION_BYTES, 0)
+            except OSError as error:
+                raise DeadObject(f"the worker cannot explain the model: {error}") from None
+            finally:
+                self._explained = None
+                os.close(file)
+
     def open_lane(self, *, is_trusted: bool) -> tuple[socket.socket, int]:
         """Opens a lane; returns the caller's end and the number of the lane.
 
@@ -227,6 +260,10 @@ class ModelWorker:
                 self.health, self._is_hanging = report, False
                 self.on_health()
             return
+        if isinstance(report, Explained):
+            if self._explained is not None and not self._explained.done():
+                self._explained.set_result(report.failure[:_MAX_FAILURE])
+            return
         if self._loaded is None or self._loaded.done():
             return
         if isinstance(report, LoadFailure):
@@ -246,6 +283,8 @@ class ModelWorker:
             self._ping.cancel()
         if self._loaded is not None and not self._loaded.done():
             self._loaded.set_exception(DeadObject(f"the worker ended: {self.exit_text}"))
+        if self._explained is not None and not self._explained.done():
+            self._explained.set_exception(DeadObject(f"the worker ended: {self.exit_text}"))
         self.on_end()
 
 

@@ -57,11 +57,16 @@ class Registry:
         workers: gives workers to models.
         queue_size: how many requests of a model may wait.
         load_s: how long loading a model may take.
+
+    Attributes:
+        is_starting: whether the models of the start are not loaded yet, so that clients should ask again
+            for one that is not there.
     """
 
     def __init__(
         self, repository: Repository, workers: WorkerPool, *, queue_size: int, load_s: float
     ) -> None:
+        self.is_starting = False
         self._repository = repository
         self._workers = workers
         self._queue_size = queue_size
@@ -84,6 +89,11 @@ class Registry:
             ServiceError: it is not served.
         """
         versions = self._models.get(name)
+        if not versions and name not in self._failures and (self.is_starting or name in self._loading):
+            raise ServiceError(
+                Status.UNAVAILABLE,
+                f"Request for unknown model: {quoted(name)} is not at ready state: models are being loaded",
+            )
         if not versions:
             raise ServiceError(
                 Status.NOT_FOUND,
@@ -173,6 +183,7 @@ class Registry:
         ):
             if isinstance(outcome, BaseException):
                 logger.error("the model %s cannot be served: %s", name, outcome)
+        self.is_starting = False
 
     async def load(self, name: str, config_json: str | None = None) -> None:
         """Loads a model, or loads it again if its files have changed.

@@ -147,6 +147,11 @@ class ServedVersion:
         return len(self._queue)
 
     @property
+    def running(self) -> int:
+        """How many runs are under way."""
+        return sum(each.running for each in self._instances)
+
+    @property
     def loaded(self) -> ModelDescription:
         """What the model is.
 
@@ -199,6 +204,15 @@ class ServedVersion:
         if self._model >= 0:
             os.close(self._model)
             self._model = -1
+
+    async def explain(self) -> bytes:
+        """Returns what explains the placement; see `ModelWorker.explain`.
+
+        Raises:
+            Error: no worker can tell.
+        """
+        ready = next((each for each in self._instances if each.is_ready), self._instances[0])
+        return await ready.explain(f"{self.name}, version {self.version}")
 
     def open_lane(self) -> socket.socket:
         """Opens a lane for a client on this host.

@@ -1,7 +1,12 @@
 """Counts what a model has done, in the terms of the V2 protocol."""
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
+
+#: How many requests of a version are remembered.
+_KEPT: Final = 256
 
 
 @dataclass(slots=True)
@@ -26,6 +31,28 @@ class BatchStatistics:
     compute_output: Total = field(default_factory=Total)
 
 
+@dataclass(slots=True, kw_only=True)
+class RequestTimes:
+    """When a request ended, and how long its parts took.
+
+    Attributes:
+        ended_ms: in milliseconds since 1970.
+        total_ns: from its arrival to its answer.
+        queue_ns, input_ns, infer_ns, output_ns: parts of it; 0 if it failed.
+        rows: entries of its batch.
+        failed: whether it has no answer.
+    """
+
+    ended_ms: float
+    total_ns: int
+    queue_ns: int = 0
+    input_ns: int = 0
+    infer_ns: int = 0
+    output_ns: int = 0
+    rows: int = 1
+    failed: bool = False
+
+
 @dataclass(slots=True)
 class Statistics:
     """What a version of a model has done.
@@ -39,6 +66,7 @@ class Statistics:
         batches: by size.
         refused: requests that were refused because too many waited.
         retries: runs that were made again because a worker died.
+        recent: the last requests.
     """
 
     last_ms: int = 0
@@ -53,10 +81,23 @@ class Statistics:
     batches: dict[int, BatchStatistics] = field(default_factory=dict)
     refused: int = 0
     retries: int = 0
+    recent: deque[RequestTimes] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     def succeeded(self, rows: int, total_ns: int, parts: "Durations") -> None:
         """Counts a request that has an answer."""
-        self.last_ms = time.time_ns() // 1_000_000
+        now_ns = time.time_ns()
+        self.last_ms = now_ns // 1_000_000
+        self.recent.append(
+            RequestTimes(
+                ended_ms=now_ns / 1e6,
+                total_ns=total_ns,
+                queue_ns=parts.queue_ns,
+                input_ns=parts.input_ns,
+                infer_ns=parts.infer_ns,
+                output_ns=parts.output_ns,
+                rows=rows,
+            )
+        )
         self.inferences += rows
         self.success.add(total_ns)
         self.queue.add(parts.queue_ns)
@@ -67,6 +108,7 @@ class Statistics:
     def failed(self, total_ns: int) -> None:
         """Counts a request that failed."""
         self.failure.add(total_ns)
+        self.recent.append(RequestTimes(ended_ms=time.time_ns() / 1e6, total_ns=total_ns, failed=True))
 
     def executed(self, size: int, parts: "Durations") -> None:
         """Counts a run with a batch of this size."""

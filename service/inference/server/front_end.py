@@ -10,7 +10,7 @@ import ssl
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
@@ -20,6 +20,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.records import replace
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -35,6 +36,9 @@ from neurald.service.inference.server.shared_memory import SharedMemoryRegions
 from neurald.service.manager.state import ServiceStatus
 from neurald.service.sandbox.temporary_directory import remove_abandoned
 
+if TYPE_CHECKING:
+    from neurald.service.inference.server.http_server import HttpServer
+
 logger = logging.getLogger(__name__)
 
 #: How often gRPC's own health service is told whether the service is ready.
@@ -43,6 +47,8 @@ _HEALTH_S: Final = 0.1
 _REPORT_S: Final = 0.1
 #: What a message may have in addition to the bytes of its tensors.
 _ENVELOPE_BYTES: Final = 64 << 10
+#: How many connections of browsers there may be.
+_MAX_WEB_CONNECTIONS: Final = 64
 
 
 class FrontEnd:
@@ -56,6 +62,7 @@ class FrontEnd:
         self._settings = settings
         self._stops = asyncio.Event()
         self._addresses: dict[str, str] = {}
+        self._connections: Callable[[], int] = lambda: 0
 
     def stop(self) -> None:
         """Has `run` return when running requests have ended."""
@@ -81,6 +88,7 @@ class FrontEnd:
             registry = Registry(
                 repository, workers, queue_size=settings.limits.queue, load_s=settings.limits.load_s
             )
+            registry.is_starting = True
             shared = SharedMemoryRegions() if settings.allow_client_shm else None
             if shared is not None:
                 cleanup.callback(shared.close)
@@ -92,6 +100,8 @@ class FrontEnd:
                 await self._serve_grpc(calls, regions, budget, cleanup)
             if settings.http:
                 await self._serve_http(calls, regions, budget, cleanup)
+            if settings.web:
+                await self._serve_web(registry, budget, cleanup)
             if settings.socket:
                 listener = LaneListener(Path(settings.socket), registry)
                 cleanup.callback(listener.close)
@@ -179,12 +189,6 @@ class FrontEnd:
         budget: RequestBudget,
         cleanup: contextlib.AsyncExitStack,
     ) -> None:
-        try:
-            from neurald.service.inference.server.http_server import HttpServer
-        except ModuleNotFoundError as error:
-            raise UnavailableDevice(
-                f"HTTP needs the package {error.name}; install it with: pip install 'neurald[serve]'"
-            ) from None
         from neurald.service.inference.server.http_app import HttpApp
 
         settings = self._settings
@@ -197,15 +201,32 @@ class FrontEnd:
             token=settings.token,
         )
         listener = _listening(address)
-        server = HttpServer(
-            app,
-            listener,
-            connections=settings.limits.connections,
-            drain_s=settings.drain_s,
-            tls=_tls_context(settings),
-        )
+        server = _http_server(app, listener, settings, settings.limits.connections)
+        self._connections = lambda: len(server.server_state.connections)
         await server.start()
         self._addresses["http"] = f"{address.host}:{listener.getsockname()[1]}"
+        cleanup.push_async_callback(server.stop)
+
+    async def _serve_web(
+        self, registry: Registry, budget: RequestBudget, cleanup: contextlib.AsyncExitStack
+    ) -> None:
+        from neurald.service.inference.server.live_state import LiveState
+        from neurald.service.inference.server.web_app import WebApp
+
+        settings = self._settings
+        address = checked_address(settings.web, settings)
+        listener = _listening(address)
+        port: int = listener.getsockname()[1]
+        app = WebApp(
+            registry,
+            LiveState(registry, budget, lambda: self._connections(), system=settings.system),
+            replace(address, port=port),
+            token=settings.token,
+            is_encrypted=bool(settings.tls_certificate),
+        )
+        server = _http_server(app, listener, settings, _MAX_WEB_CONNECTIONS)
+        await server.start()
+        self._addresses["web"] = f"{address.host}:{port}"
         cleanup.push_async_callback(server.stop)
 
 
@@ -221,6 +242,21 @@ def checked_address(text: str, settings: ServiceSettings) -> Address:
     raise BadData(
         f"{text}: other hosts can connect there, which needs --tls FOLDER, or --insecure to serve everyone "
         "without encryption"
+    )
+
+
+def _http_server(
+    app: Any, listener: socket.socket, settings: ServiceSettings, connections: int
+) -> "HttpServer":
+    try:
+        from neurald.service.inference.server.http_server import HttpServer
+    except ModuleNotFoundError as error:
+        listener.close()
+        raise UnavailableDevice(
+            f"HTTP needs the package {error.name}; install it with: pip install 'neurald[serve]'"
+        ) from None
+    return HttpServer(
+        app, listener, connections=connections, drain_s=settings.drain_s, tls=_tls_context(settings)
     )
 
 

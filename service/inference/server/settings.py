@@ -11,6 +11,8 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         grpc, http: addresses to listen at, `host:port`; empty for none.
+        web: address of the live page; empty for none.
+        system: whether the service manager is the machine's.
         socket: path of the socket that opens lanes for clients on this host; empty for none.
         repositories: folders of models.
         load: names of the models to load at the start; None for all.
@@ -26,6 +28,8 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     grpc: str = ""
     http: str = ""
+    web: str = ""
+    system: bool = False
     socket: str = ""
     repositories: tuple[str, ...] = ()
     load: tuple[str, ...] | None = None

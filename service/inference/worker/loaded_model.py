@@ -6,6 +6,7 @@ import stat
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 import neurald as nd
@@ -89,6 +90,12 @@ class LoadedModel:
     def is_substituted(self) -> bool:
         """True if the CPU runs a step now that another device was chosen for."""
         return bool(self.compilation.recovery.fallbacks)
+
+    def explained(self, title: str) -> bytes:
+        """Returns the document of the page that explains the model; see `page_document`."""
+        from neurald.runtime.explain.html import page_document
+
+        return msgspec.json.encode(page_document(self.compilation.explain(), title))
 
     def health(self) -> ModelHealth:
         """Returns whether the model can be run now, as far as is known without a call of its drivers.

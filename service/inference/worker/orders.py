@@ -77,6 +77,16 @@ class Cancel(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
     number: int
 
 
+class ExplainOrder(msgspec.Struct, frozen=True, array_like=True, tag="explain"):
+    """Asks for the document of the page that explains the model, in the attached file.
+
+    Attributes:
+        title: of the page.
+    """
+
+    title: str
+
+
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag="ping"):
     """Asks for `ModelHealth`."""
 
@@ -110,6 +120,16 @@ class LoadFailure(msgspec.Struct, frozen=True, array_like=True, tag="not_loaded"
     message: str
 
 
+class Explained(msgspec.Struct, frozen=True, array_like=True, tag="explained"):
+    """The file of an `ExplainOrder` is written.
+
+    Attributes:
+        failure: why it is not; empty if it is.
+    """
+
+    failure: str = ""
+
+
 class ModelHealth(msgspec.Struct, frozen=True, array_like=True, tag="health"):
     """Whether the model can be run now.
 
@@ -122,8 +142,8 @@ class ModelHealth(msgspec.Struct, frozen=True, array_like=True, tag="health"):
     reason: str = ""
 
 
-ControlOrder = LoadOrder | OpenLane | Cancel | Ping
-Report = ModelDescription | LoadFailure | ModelHealth
+ControlOrder = LoadOrder | OpenLane | Cancel | Ping | ExplainOrder
+Report = ModelDescription | LoadFailure | ModelHealth | Explained
 
 encode: Final = msgspec.msgpack.Encoder().encode
 decode_order: Final = msgspec.msgpack.Decoder(ControlOrder).decode

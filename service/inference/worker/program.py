@@ -22,6 +22,8 @@ from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.service.inference.worker.orders import (
     MAX_CONTROL_BYTES,
     Cancel,
+    Explained,
+    ExplainOrder,
     LoadFailure,
     LoadOrder,
     OpenLane,
@@ -119,6 +121,10 @@ class Worker:
             lane_server = self._lanes.get(order.lane)
             if lane_server is not None:
                 lane_server.cancel(order.number)
+        elif isinstance(order, ExplainOrder) and descriptor is not None:
+            threading.Thread(
+                target=self._explain, args=(order, descriptor), name="neurald explain", daemon=True
+            ).start()
         elif self._model is not None:
             self._report(self._model.health())
 
@@ -156,6 +162,20 @@ class Worker:
         self._report(report)
         if self._model is not None and self._model.compilation.has_explicit_devices:
             self._watch()
+
+    def _explain(self, order: ExplainOrder, descriptor: int) -> None:
+        """Writes what explains the model to a file."""
+        failure = ""
+        try:
+            with open(descriptor, "wb") as file:
+                if self._model is None:
+                    failure = "the model is not loaded"
+                else:
+                    file.write(self._model.explained(order.title))
+        except Exception as error:
+            logger.exception("a model cannot be explained")
+            failure = f"unexpected {type(error).__name__}"
+        self._report(Explained(failure))
 
     def _watch(self) -> None:
         """Reports whenever the model becomes ready, or is no longer; returns when the process ends."""

@@ -113,8 +113,10 @@ def test_a_changed_compiler_is_another_version(monkeypatch: pytest.MonkeyPatch, 
         shutil.copytree(sources._ROOT / folder, copy / folder)
     monkeypatch.setattr(sources, "_ROOT", copy)
     monkeypatch.setattr(sources, "_known", {})
+    monkeypatch.setattr(sources, "_scans", {})
     assert CpuDevice().version == first
     lowering = next((copy / "drivers/compiler/lowering").glob("*.py"))
     lowering.write_text(lowering.read_text() + "\n# changed\n")
     monkeypatch.setattr(sources, "_known", {})
+    monkeypatch.setattr(sources, "_scans", {})
     assert CpuDevice().version != first

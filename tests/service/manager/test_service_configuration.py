@@ -121,7 +121,7 @@ def test_mistakes_are_named(file: Path, content: str, message: str) -> None:
 def test_mistakes_of_the_command_line(file: Path) -> None:
     file.write_text("")
     for table, message in (
-        (ServiceTable(repositories=("a",)), "start it with --grpc or --http"),
+        (ServiceTable(repositories=("a",)), "start it with --grpc, --http or --web"),
         (ServiceTable(grpc="1", repositories=("a",), limits={"size": 1}), "--service-limit: 'size' is not"),
         (ServiceTable(http="1"), "needs the folder of its models: --repository"),
     ):

@@ -65,6 +65,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_L2_NORMALIZATION,
     ),
     "extremes": (T.ARGMAX, T.ARGMIN, T.TFLITE_ARG_MAX, T.TFLITE_ARG_MIN),
+    "largest": (T.TOPK_V2, T.TFLITE_TOPK_V2),
     "gather": (
         T.GATHER,
         T.TFLITE_GATHER,

@@ -18,14 +18,14 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 
 #: As in the names of functions.
-_ELEMENTS: Final = {
+ELEMENTS: Final = {
     FLOAT: "float",
     OperandType.TENSOR_INT32: "word",
     SIGNED: "signed",
     UNSIGNED: "unsigned",
 }
-_POSITIONS: Final = {OperandType.TENSOR_INT32: "i32", OperandType.TENSOR_INT64: "i64"}
-_MAX_LENGTH: Final = (1 << 31) - 1
+POSITIONS: Final = {OperandType.TENSOR_INT32: "i32", OperandType.TENSOR_INT64: "i64"}
+MAX_LENGTH: Final = (1 << 31) - 1
 
 
 def bind_extreme(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -33,10 +33,10 @@ def bind_extreme(scope: BindingScope, call: Call) -> list[BoundCall]:
     shape = call.shape("input")
     axis = resolve_axis(int(call.scalar("axis")), len(shape), "axis")
     element, position = (
-        _ELEMENTS.get(call.operand("input").type),
-        _POSITIONS.get(call.operand("output").type),
+        ELEMENTS.get(call.operand("input").type),
+        POSITIONS.get(call.operand("output").type),
     )
-    if element is None or position is None or not math.prod(shape) > 0 or shape[axis] > _MAX_LENGTH:
+    if element is None or position is None or not math.prod(shape) > 0 or shape[axis] > MAX_LENGTH:
         raise NotBound("the types have no kernel")
     columns, is_smallest = math.prod(shape[axis + 1 :]), "ARGMIN" in call.binding.type.name.replace("_", "")
     return [

@@ -3,6 +3,7 @@
 from neurald.drivers.cpu.first_tier.kernels.elements import element_units
 from neurald.drivers.cpu.first_tier.kernels.extremes import extreme_units
 from neurald.drivers.cpu.first_tier.kernels.factors import factor_units
+from neurald.drivers.cpu.first_tier.kernels.largest import largest_units
 from neurald.drivers.cpu.first_tier.kernels.movement import movement_units
 from neurald.drivers.cpu.first_tier.kernels.pooling import pooling_units
 from neurald.drivers.cpu.first_tier.kernels.products import product_units
@@ -20,6 +21,7 @@ def library_units(target: Target) -> list[Unit]:
         *element_units(target),
         *row_units(target),
         *extreme_units(target),
+        *largest_units(target),
         *pooling_units(target),
         *resizing_units(target),
         *movement_units(target),

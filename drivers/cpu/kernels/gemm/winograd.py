@@ -53,8 +53,6 @@ _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _GAP_BYTES = 64
 #: Maximum number of tiles transformed at once; the results should stay in the second-level cache.
 _MAX_TILES = 56
-#: Minimum number of work items, for several threads.
-_MIN_WORK_ITEMS = 4
 #: Cycles of a tile's transformations per vector of channels.
 _TRANSFORM_CYCLES = 70.0
 #: Weights up to this size stay in the second-level cache; others are limited by this bandwidth per
@@ -75,7 +73,6 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         tile_rows, tile_columns: tiles per image in each dimension.
         tiles: number of tiles of all images.
         block: tiles transformed at once.
-        groups: groups of panels; each is computed for a block before the next one.
         product: one of the 16 products of a block.
         register_tile: the register tile of the product.
     """
@@ -86,7 +83,6 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     tile_columns: int
     tiles: int
     block: int
-    groups: int
     product: WindowedProduct
     register_tile: Tile
 
@@ -94,11 +90,6 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     def blocks(self) -> int:
         """Number of blocks; the last one may have fewer tiles."""
         return -(-self.tiles // self.block)
-
-    @property
-    def panels_of_group(self) -> int:
-        """Panels of each group; the last one may have fewer."""
-        return -(-self.register_tile.panels // self.groups)
 
     @property
     def matrix_bytes(self) -> int:
@@ -145,7 +136,7 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
     return Routine(
         text=function_text(writer.code, arguments),
         arguments=arguments,
-        work_items=plan.blocks * plan.groups,
+        work_items=plan.blocks * plan.register_tile.panels,
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
@@ -187,8 +178,6 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         width=outputs,
     )
     register_tile = choose_tile(product, target)
-    groups = min(register_tile.panels, -(-_MIN_WORK_ITEMS // -(-known // block)))
-    groups = -(-register_tile.panels // -(-register_tile.panels // groups))
     return _WinogradPlan(
         rows=rows,
         columns=columns,
@@ -196,7 +185,6 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         tile_columns=tile_columns,
         tiles=tiles,
         block=block,
-        groups=groups,
         product=product,
         register_tile=register_tile,
     )
@@ -216,8 +204,9 @@ def _transformed(weights: np.ndarray, name: str, plan: _WinogradPlan) -> Value:
 class _WinogradWriter:
     """Writes the function of a Winograd convolution.
 
-    A work item is a block of tiles with a group of panels. Scratch memory holds zeros for pixels
-    outside the image, the transformed pixels of a block, and the sums of a panel.
+    A work item is a block of tiles with a panel. Consecutive ones with the same block use the same
+    transformed pixels. Scratch memory holds zeros for pixels outside the image, the transformed
+    pixels of a block, and the sums of a panel.
     """
 
     def __init__(
@@ -248,17 +237,13 @@ class _WinogradWriter:
         code, plan = self.code, self._plan
         with code.loop("0", str(plan.product.depth), step=plan.register_tile.lanes) as loop:
             self._store(self._v.number("float", 0), "%scratch", loop.index)
-        with each_work_item(code, (plan.blocks, plan.groups)) as ((block, group), is_first):
-            is_new = code.value(f"icmp eq i64 {group}, 0")
+        with each_work_item(code, (plan.blocks, plan.register_tile.panels)) as ((block, panel), is_first):
+            is_new = code.value(f"icmp eq i64 {panel}, 0")
             first = multiple(code, block, plan.block)
             with code.when(code.value(f"or i1 {is_first}, {is_new}")):
                 self._write_pixels(first)
-            begin = multiple(code, group, plan.panels_of_group)
-            end = total(code, begin, str(plan.panels_of_group))
-            end = self._single.call("llvm.smin", "i64", end, str(plan.register_tile.panels))
-            with code.loop(begin, end, may_be_empty=True) as panel:
-                self._write_products(panel.index)
-                self._write_results(first, panel.index)
+            self._write_products(panel)
+            self._write_results(first, panel)
 
     def _store(self, value: str, memory: str, channel: str) -> None:
         to = address(self.code, memory, multiple(self.code, channel, _FLOAT_BYTES))

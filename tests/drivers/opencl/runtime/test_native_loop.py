@@ -113,17 +113,16 @@ def test_pieces_are_copied_and_transferred() -> None:
     taken.value = 0
     assert fake.read(*place, ctypes.addressof(taken)) == 0
     np.testing.assert_array_equal(host, pinned)
-    assert fake.calls == ["ReadBuffer 5"] * 5
+    host[:] = 0
     assert fake.read(*place, ctypes.addressof(taken)) == 0
-    assert fake.calls == ["ReadBuffer 5"] * 5
+    assert not host.any()
+    assert not fake.calls
 
 
 def test_pieces_end_with_a_failure() -> None:
-    fake = FakeOpenCL(clEnqueueWriteBuffer=-5, clEnqueueReadBuffer=-6)
-    content, target = np.ones(90, np.uint8), np.zeros(90, np.uint8)
-    for function, code in ((fake.write, -5), (fake.read, -6)):
-        taken = ctypes.c_int64(0)
-        place = 77, 5, 0, target.ctypes.data, content.ctypes.data, 90, 20
-        assert function(*place, ctypes.addressof(taken)) == code
-    assert fake.calls == ["WriteBuffer 5", "ReadBuffer 5"]
+    fake = FakeOpenCL(clEnqueueWriteBuffer=-5)
+    content, target, taken = np.ones(90, np.uint8), np.zeros(90, np.uint8), ctypes.c_int64(0)
+    place = 77, 5, 0, target.ctypes.data, content.ctypes.data, 90, 20
+    assert fake.write(*place, ctypes.addressof(taken)) == -5
+    assert fake.calls == ["WriteBuffer 5"]
     assert target.sum() == 20

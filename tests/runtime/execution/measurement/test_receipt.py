@@ -7,6 +7,7 @@ import pytest
 from support.devices.misbehaving import FailingDevice
 from support.devices.simulated import SimulatedDevice
 from support.models.small import add_model
+from support.receipt_counts import counted
 
 import neurald as nd
 from neurald.hal.errors import BadState, OpFailed
@@ -134,3 +135,10 @@ def test_background_computations_keep_receipts_and_fenced_ones_do_not() -> None:
 
 def test_without_calls_a_receipt_is_empty() -> None:
     assert ExecutionReceipt(steps=(), duration_ns=0).calls_of_devices == {}
+
+
+def test_receipts_of_many_executions_count_what_daemons_count() -> None:
+    found, daemons, failed = counted(2000, threads=4)
+    assert {name: count for name, count in found.items() if name != "cpu"} == daemons
+    assert min(daemons.values()) >= 2000 - failed
+    assert failed <= 20

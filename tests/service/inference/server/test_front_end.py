@@ -243,7 +243,7 @@ def test_wrong_options_are_one_sentence(repository: Path, tmp_path: Path) -> Non
     environment = bare_environment()
     for options, text in (
         (["--grpc"], "--repository"),
-        (["--repository", str(repository)], "--grpc or --http"),
+        (["--repository", str(repository)], "--grpc, --http or --web"),
         (["--http", "--repository", str(repository), "--service-limit", "size=1"], "message_bytes"),
         (["--http", "--repository", str(repository), "--service-limit", "queue=x"], "NAME=NUMBER"),
         (["--http", "--repository", str(repository), "--auth-token-file", str(token)], "one word"),

@@ -330,30 +330,6 @@ def test_settings_and_shared_memory_of_cuda_are_answered(client: Any) -> None:
         client.register_system_shared_memory("a", "/a", 16)
 
 
-def test_mutated_requests_are_refused_and_kill_nothing(client: Any, serving: Serving) -> None:
-    message = service_pb2.ModelInferRequest(model_name="same_FP32", id="x")
-    message.inputs.add(name="x", datatype="FP32", shape=[1, 4])
-    message.raw_input_contents.append(X.tobytes())
-    content = message.SerializeToString()
-    random = np.random.default_rng(3)
-    codes: set[grpc.StatusCode] = set()
-    with grpc.insecure_channel(serving.grpc) as channel:
-        call: Any = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
-        for _ in range(1000):
-            mutated = bytearray(content)
-            for _ in range(random.integers(1, 4)):
-                mutated[random.integers(len(mutated))] = random.integers(256)
-            if random.integers(4) == 0:
-                mutated = mutated[: random.integers(len(mutated))]
-            try:
-                call(bytes(mutated), timeout=60)
-            except grpc.RpcError as error:
-                codes.add(error.code())
-    assert codes <= {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
-    assert client.is_server_ready()
-    assert np.array_equal(client.infer("same_FP32", [given("x", X)]).as_numpy("y"), X[0])
-
-
 def test_messages_that_are_too_large_are_refused(tmp_path: Path) -> None:
     zoo.write_plain(tmp_path, "open", zoo.open_addition())
     with Serving(tmp_path, limits={"message_bytes": 1 << 16}, http="") as service:

@@ -34,7 +34,7 @@ FORMS = {
     "padded depth": Form(mask="bias", rows=18, columns=33, depth=40, features=24),
     "no weights": Form(mask="full", rows=3, columns=300, depth=16, features=48),
     "narrow": Form(mask="select", rows=20, columns=17, depth=8, features=8, heads=4, key_heads=2),
-    "wide": Form(mask="padding", heads=1, rows=20, columns=40, depth=256, features=200),
+    "wide": Form(mask="padding", heads=1, rows=120, columns=40, depth=256, features=200),
 }
 
 

@@ -1,0 +1,218 @@
+"""Loads a model with MLPerf LoadGen: in process, through a driver daemon, and through the service.
+
+    .venv/bin/python -m pip install mlcommons-loadgen
+    python benchmarks/service/loadgen.py [--seconds 10] [--network mobilenet_v2] [--json FILE]
+
+The model is an int8 network, written with weights of the networks of `benchmarks/networks`. LoadGen
+issues queries in four scenarios, and says whether a run is valid: whether it was long enough, and for
+Server whether 99 % of the queries met their limit. The service is called through `nd.connect_service`.
+All ways have two threads, each of which runs the model on one thread of the CPU. The load of Server is
+a part of what the way itself reached Offline.
+"""
+
+import argparse
+import queue
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import mlperf_loadgen as loadgen
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+
+from networks import NETWORKS, tflite_file
+from result_file import Column, Result, Table, circumstances, write
+from support.inference import zoo
+from support.inference.serving import Serving
+
+import neurald as nd
+from neurald.service.demo.daemon import driver_daemon
+
+_THREADS: Final = 2
+_SAMPLES: Final = 64
+#: The limit of a query of Server, and the part of the rate Offline at which queries arrive.
+_LIMIT_NS: Final = 100_000_000
+_LOAD: Final = 0.6
+_PER_QUERY: Final = 8
+_CONFIG: Final = 'parameters { key: "threads" value { string_value: "1" } }'
+
+Run = Callable[[Any], Any]
+
+
+@contextmanager
+def in_process(model: Path) -> Iterator[Run]:
+    """Yields a function that runs the model in this process."""
+    yield nd.CompilationBuilder(nd.load_tflite(model), [nd.devices()[0]], 1).finish().run
+
+
+@contextmanager
+def by_daemon(model: Path) -> Iterator[Run]:
+    """Yields a function that runs the model in a driver daemon."""
+    with driver_daemon("cpu") as address:
+        yield nd.CompilationBuilder(nd.load_tflite(model), [nd.connect(address)], 1).finish().run
+
+
+@contextmanager
+def by_service(model: Path) -> Iterator[Run]:
+    """Yields a function that has an execution service run the model."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        zoo.write_model(folder / "models", "network", model.read_bytes(), config=_CONFIG)
+        with Serving(
+            folder / "models", socket=str(folder / "s.sock"), http="", grpc="127.0.0.1:0"
+        ) as service:
+            service.wait_ready()
+            yield nd.connect_service(folder / "s.sock").model("network")
+
+
+_WAYS: Final = {"in process": in_process, "driver daemon": by_daemon, "service": by_service}
+
+
+class Workers:
+    """Runs queries in threads, and tells LoadGen of each that is done.
+
+    Args:
+        run: runs the model.
+        inputs: one for each sample.
+    """
+
+    def __init__(self, run: Run, inputs: Any) -> None:
+        self._run = run
+        self._inputs = inputs
+        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(_THREADS)]
+        for thread in self._threads:
+            thread.start()
+
+    def issue(self, samples: Any) -> None:
+        """Takes the samples of a query."""
+        for sample in samples:
+            self._waiting.put(sample)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self) -> None:
+        while (sample := self._waiting.get()) is not None:
+            self._run(self._inputs[sample.index % _SAMPLES])
+            loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(sample.id, 0, 0)])
+
+
+def settings_of(scenario: str, seconds: float, rate: float) -> Any:
+    """Returns LoadGen's settings of a run."""
+    settings = loadgen.TestSettings()
+    settings.scenario = getattr(loadgen.TestScenario, scenario)
+    settings.mode = loadgen.TestMode.PerformanceOnly
+    settings.min_duration_ms = int(seconds * 1000)
+    settings.min_query_count = 100
+    if scenario == "SingleStream":
+        settings.single_stream_expected_latency_ns = int(1e9 / rate)
+    elif scenario == "MultiStream":
+        settings.multi_stream_samples_per_query = _PER_QUERY
+        settings.multi_stream_expected_latency_ns = int(_PER_QUERY * 1e9 / rate)
+    elif scenario == "Server":
+        settings.server_target_qps = rate * _LOAD
+        settings.server_target_latency_ns = _LIMIT_NS
+    else:
+        settings.offline_expected_qps = rate
+        settings.min_query_count = 1
+    return settings
+
+
+def measured(run: Run, inputs: Any, scenario: str, seconds: float, rate: float) -> tuple[float, float, bool]:
+    """Returns the samples per second of a run, its latency at p90 in ms, and whether it is valid."""
+    workers = Workers(run, inputs)
+    log = loadgen.LogSettings()
+    with tempfile.TemporaryDirectory() as folder:
+        log.log_output.outdir = folder
+        log.log_output.copy_summary_to_stdout = False
+        under_test = loadgen.ConstructSUT(workers.issue, lambda: None)
+        samples = loadgen.ConstructQSL(_SAMPLES, _SAMPLES, lambda indices: None, lambda indices: None)
+        try:
+            loadgen.StartTestWithLogSettings(
+                under_test, samples, settings_of(scenario, seconds, rate), log, "audit.config"
+            )
+        finally:
+            loadgen.DestroyQSL(samples)
+            loadgen.DestroySUT(under_test)
+            workers.close()
+        summary = (Path(folder) / "mlperf_log_summary.txt").read_text(encoding="utf-8")
+    found = {key.strip(): value for key, _, value in (line.partition(":") for line in summary.splitlines())}
+    p90_ms = _number(found, r"90.00 percentile latency \(ns\)") / 1e6
+    if scenario in ("SingleStream", "MultiStream"):
+        count = _PER_QUERY if scenario == "MultiStream" else 1
+        reached = count * 1e9 / _number(found, r"Mean latency \(ns\)")
+    else:
+        reached = _number(found, r"(Completed s|S)amples per second")
+    return reached, p90_ms, found["Result is"].strip() == "VALID"
+
+
+def _number(found: dict[str, str], pattern: str) -> float:
+    return next(float(value) for key, value in found.items() if re.fullmatch(pattern, key))
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--network", default="mobilenet_v2", choices=tuple(NETWORKS))
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
+    arguments = parser.parse_args()
+    rows: list[list[Any]] = []
+    rates: dict[tuple[str, str], float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "network.tflite"
+        model.write_bytes(tflite_file(NETWORKS[arguments.network](), np.int8))
+        random = np.random.default_rng(0)
+        inputs = random.integers(-128, 128, (_SAMPLES, 1, 224, 224, 3), np.int8)
+        for way, start in _WAYS.items():
+            with start(model) as run:
+                for sample in inputs[:10]:
+                    run(sample)
+                rate = 100.0
+                for scenario in ("Offline", "SingleStream", "MultiStream", "Server"):
+                    reached, p90_ms, is_valid = measured(run, inputs, scenario, arguments.seconds, rate)
+                    if scenario == "Offline":
+                        # The first run is as long as its guess of the rate says.
+                        reached, p90_ms, is_valid = measured(
+                            run, inputs, scenario, arguments.seconds, 1.1 * reached
+                        )
+                        rate = reached
+                    rates[way, scenario] = reached
+                    share = reached / rates["in process", scenario]
+                    rows.append([way, scenario, "VALID" if is_valid else "INVALID", reached, p90_ms, share])
+                    print(rows[-1], flush=True)  # noqa: T201
+    if arguments.json:
+        columns = [
+            Column(name="way", title="way"),
+            Column(name="scenario", title="scenario"),
+            Column(name="result", title="result"),
+            Column(name="rate", title="samples", unit="1/s", format=",.0f"),
+            Column(name="p90", title="p90", unit="ms", format=".2f"),
+            Column(name="share", title="of in process", format=".2f"),
+        ]
+        title = f"MLPerf LoadGen: {arguments.network}, int8"
+        write(
+            arguments.json,
+            Result(
+                title=title,
+                description=__doc__.split("\n\n", 2)[2].strip().replace("\n", " "),
+                tables=[Table(title="Four scenarios", columns=columns, rows=rows)],
+                **circumstances(),
+            ),
+        )
+
+
+if __name__ == "__main__":
+    main()

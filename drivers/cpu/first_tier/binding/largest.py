@@ -1,0 +1,45 @@
+"""Binds the search for the largest elements of rows."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from neurald.drivers.cpu.first_tier.binding.extremes import ELEMENTS, MAX_LENGTH, POSITIONS
+from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, BindingScope
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundTemporary, NotBound
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+
+_MARK_BYTES: Final = 8
+
+
+def bind_largest(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds TOPK_V2 with a known number of elements."""
+    *others, length = call.shape("input")
+    rows, count = math.prod(others), int(call.scalar("k"))
+    element = ELEMENTS.get(call.operand("input").type)
+    position = POSITIONS.get(call.operand("indices").type)
+    if element is None or position is None or not rows or not 0 < count <= length <= MAX_LENGTH:
+        raise NotBound("the types or sizes have no kernel")
+    # Of equal elements, Android's operation has the last one first, TFLite's the first one.
+    mask = 0 if call.binding.type is OperationType.TOPK_V2 else -1
+    return [
+        BoundCall(
+            function=f"first_largest_{element}_{position}",
+            arguments=(
+                call.index("output"),
+                call.index("indices"),
+                call.index("input"),
+                BoundTemporary(size_bytes=_MARK_BYTES * rows * count),
+            ),
+            words=(length, count, mask),
+            work_items=rows,
+            cost_ns=rows * (length + 16 * count) / ELEMENTS_PER_NS,
+        )
+    ]
+
+
+BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+    OperationType.TOPK_V2: bind_largest,
+    OperationType.TFLITE_TOPK_V2: bind_largest,
+}

@@ -1,0 +1,92 @@
+"""Writes the search for the largest elements of rows, in order."""
+
+from typing import Final
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.support.kernel_file import kernel_text
+from neurald.drivers.cpu.first_tier.kernels.extremes import KINDS
+from neurald.drivers.cpu.first_tier.kernels.rows import across
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, size_bytes
+from neurald.drivers.cpu.kernels.row_wise import top_k
+from neurald.drivers.cpu.kernels.row_wise.sort_keys import keys_at
+from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.target.target import Target
+
+_MIN_KEY: Final = -(1 << 31)
+_MIN_MARK: Final = -(1 << 63)
+
+
+def largest_units(target: Target) -> list[Unit]:
+    """Returns the units of all searches."""
+    return [_search(target, kind, position) for kind in KINDS for position in ("i32", "i64")]
+
+
+def _search(target: Target, kind: Scalar, position: str) -> Unit:
+    """Writes the search for the largest elements of a row, and where they are.
+
+    An element is a *mark*: its key, and its number or the complement of that, so that marks differ and
+    have the order of the result. The best ones are a heap with the least at its root, in `marks`. Most
+    elements of a long row are less, so keys are compared with it a vector at a time.
+
+    Words: elements of a row, how many of them are wanted, and what numbers are combined with by XOR: 0
+    if the last of equal elements comes first, else -1. A work item is a row.
+    """
+    name = f"first_largest_{KINDS[kind]}_{position}"
+    kernel = KernelWriter(target, name, ("out", "positions", "input", "marks"))
+    code, single, v = kernel.code, kernel.single, kernel.vector
+    code.globals.append(kernel_text(top_k.__name__, "top_k.ll", KERNEL=name, MARK="i64"))
+    length, count, mask = kernel.word(0), kernel.word(1), kernel.word(2, "i32")
+    element = f"i{8 * kind.size_bytes}"
+
+    def mark_of(begin: str, number: str) -> str:
+        low = single.binary("xor", "i32", code.value(f"trunc i64 {number} to i32"), mask)
+        key = single.cast("sext", "i32", keys_at(single, kind, "%input", kernel.sum(begin, number)), "i64")
+        high = single.binary("shl", "i64", key, "32")
+        return single.binary("or", "i64", high, single.cast("zext", "i32", low, "i64"))
+
+    def sift(heap: str, left: str, mark: str) -> None:
+        code.effect(f"call void @{name}_sift(ptr {heap}, i64 0, i64 {left}, i64 {mark})")
+
+    def try_element(heap: str, begin: str, number: str) -> None:
+        mark = mark_of(begin, number)
+        with code.when(single.compare("sgt", "i64", mark, kernel.loaded("i64", heap, 8))):
+            sift(heap, count, mark)
+
+    with kernel.each_item() as item:
+        begin, place = kernel.product(item, length), kernel.product(item, count)
+        heap = kernel.at("i64", "%marks", place)
+        with code.loop("0", count) as start:
+            code.effect(f"store i64 {_MIN_MARK}, ptr {kernel.at('i64', heap, start.index)}, align 8")
+        whole = kernel.product(single.binary("udiv", "i64", length, str(v.lanes)), str(v.lanes))
+        with code.loop("0", whole, step=v.lanes, may_be_empty=True) as loop:
+            keys = keys_at(v, kind, "%input", kernel.sum(begin, loop.index))
+            best = across(v, "i32", "smax", keys, _MIN_KEY)
+            least = code.value(f"ashr i64 {kernel.loaded('i64', heap, 8)}, 32")
+            # Equal keys may be better marks.
+            is_wanted = single.compare("sge", "i64", single.cast("sext", "i32", best, "i64"), least)
+            with code.when(is_wanted), code.loop("0", str(v.lanes)) as lane:
+                try_element(heap, begin, kernel.sum(loop.index, lane.index))
+        with code.loop(whole, length, may_be_empty=True) as rest:
+            try_element(heap, begin, rest.index)
+        # The least one goes to the end, and so on.
+        with code.loop("1", count, may_be_empty=True) as turn:
+            last = kernel.difference(count, turn.index)
+            end = kernel.at("i64", heap, last)
+            moved, least = kernel.loaded("i64", end, 8), kernel.loaded("i64", heap, 8)
+            sift(heap, last, moved)
+            code.effect(f"store i64 {least}, ptr {end}, align 8")
+        with code.loop("0", count) as each:
+            mark = kernel.loaded("i64", kernel.at("i64", heap, each.index), 8)
+            number = single.binary("xor", "i32", code.value(f"trunc i64 {mark} to i32"), mask)
+            where = single.cast("zext", "i32", number, "i64")
+            found = kernel.element(single, element, "%input", kernel.sum(begin, where))
+            at = kernel.sum(place, each.index)
+            code.effect(
+                f"store {element} {found}, ptr {kernel.at(element, '%out', at)}, align {kind.size_bytes}"
+            )
+            stored = where if position == "i64" else number
+            code.effect(
+                f"store {position} {stored}, ptr {kernel.at(position, '%positions', at)}, "
+                f"align {size_bytes(position)}"
+            )
+    return kernel.unit()

@@ -1,0 +1,43 @@
+"""How long the executions of a model usually take, to refuse those that cannot end in time."""
+
+from typing import Final
+
+from neurald.hal.process.fork import forkable_lock
+
+#: The weights of the latest execution in the mean and in the mean deviation.
+_MEAN: Final = 0.125
+_DEVIATION: Final = 0.25
+#: So many deviations above the mean are expected.
+_DEVIATIONS: Final = 2.0
+#: Each refusal shrinks the estimate, so that one which is too large does not last.
+_SHRINKING: Final = 0.98
+
+
+class ExecutionPace:
+    """Estimates the time of a model's executions, as TCP does that of round trips. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = forkable_lock()
+        self._mean_s = 0.0
+        self._deviation_s = 0.0
+
+    @property
+    def expected_s(self) -> float:
+        """The time that an execution probably takes at most; 0 if nothing is known."""
+        return self._mean_s + _DEVIATIONS * self._deviation_s
+
+    def add(self, seconds: float) -> None:
+        """Adds an execution that has ended."""
+        with self._lock:
+            if not self._mean_s:
+                self._mean_s = seconds
+                return
+            error = seconds - self._mean_s
+            self._mean_s += _MEAN * error
+            self._deviation_s += _DEVIATION * (abs(error) - self._deviation_s)
+
+    def refused(self) -> None:
+        """Notes that an execution was refused because of the estimate."""
+        with self._lock:
+            self._mean_s *= _SHRINKING
+            self._deviation_s *= _SHRINKING

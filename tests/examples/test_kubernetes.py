@@ -1,0 +1,111 @@
+"""The files for Kubernetes: they fit its schemas, and agree with the command line and each other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from neurald.service.cli import app
+from neurald.service.inference.server.metrics import metrics_text
+from neurald.service.inference.server.openapi import openapi_document
+from neurald.service.inference.server.request_budget import RequestBudget
+
+yaml = pytest.importorskip("yaml", reason="reading YAML needs PyYAML, which mkdocs brings")
+
+FOLDER = Path(__file__).parents[2] / "examples" / "kubernetes"
+CONTAINERFILE = FOLDER.parent / "container" / "Containerfile"
+#: The fields of a ServingRuntime besides those of a pod, by KServe's reference of v1alpha1.
+_RUNTIME_FIELDS = {"annotations", "supportedModelFormats", "protocolVersions"}
+_FORMAT_FIELDS = {"name", "version", "autoSelect", "priority"}
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def containers() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Returns each container, with the specification of its pod."""
+    pod = read("deployment.yaml")["spec"]["template"]["spec"]
+    runtime = read("serving-runtime.yaml")["spec"]
+    return [(pod["containers"][0], pod), (runtime["containers"][0], runtime)]
+
+
+def runtime_as_pod() -> dict[str, Any]:
+    """Returns the pod that a ServingRuntime describes, for the schema of pods."""
+    spec = dict(read("serving-runtime.yaml")["spec"])
+    extra = {key: spec.pop(key) for key in _RUNTIME_FIELDS}
+    metadata = {"name": "neurald", "annotations": extra["annotations"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def test_they_fit_the_schemas_of_kubernetes() -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="the group test is not installed").validate
+    for name in read("kustomization.yaml")["resources"]:
+        validate(read(name), "1.30", strict=True)
+    validate(runtime_as_pod(), "1.30", strict=True)
+    broken = runtime_as_pod()
+    broken["spec"]["containers"][0]["readynessProbe"] = {}
+    with pytest.raises(Exception, match="readynessProbe"):
+        validate(broken, "1.30", strict=True)
+
+
+def test_the_files_of_kserve_have_known_fields() -> None:
+    runtime = read("serving-runtime.yaml")
+    assert (runtime["apiVersion"], runtime["kind"]) == ("serving.kserve.io/v1alpha1", "ServingRuntime")
+    assert runtime["spec"].keys() == _RUNTIME_FIELDS | {"containers", "volumes"}
+    assert runtime["spec"]["protocolVersions"] == ["v2", "grpc-v2"]
+    for each in runtime["spec"]["supportedModelFormats"]:
+        assert each.keys() == _FORMAT_FIELDS
+    # KServe looks for the container of this name.
+    assert runtime["spec"]["containers"][0]["name"] == "kserve-container"
+    service = read("inference-service.yaml")
+    assert (service["apiVersion"], service["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
+    model = service["spec"]["predictor"]["model"]
+    assert model["runtime"] == runtime["metadata"]["name"]
+    assert model["modelFormat"]["name"] in {each["name"] for each in runtime["spec"]["supportedModelFormats"]}
+    assert model["protocolVersion"] in runtime["spec"]["protocolVersions"]
+
+
+def test_the_command_line_accepts_the_arguments() -> None:
+    for container, pod in containers():
+        name, *arguments = container["args"]
+        command = get_command(app).commands[name]  # type: ignore[attr-defined]
+        options = command.make_context(name, list(arguments)).params
+        assert options["insecure"] is True
+        assert options["drain"] < pod.get("terminationGracePeriodSeconds", 30)
+        mounted = {each["mountPath"] for each in container["volumeMounts"]}
+        (repository,) = options["repository"]
+        assert str(repository) in {*mounted, "/mnt/models"}
+        volumes = {each["name"] for each in pod["volumes"]}
+        assert {each["name"] for each in container["volumeMounts"]} == volumes
+        assert container["image"].partition(":")[0] == "neurald"
+        user = (container["securityContext"] | pod.get("securityContext", {}))["runAsUser"]
+        assert f"--uid {user} " in CONTAINERFILE.read_text(encoding="utf-8")
+
+
+def test_ports_and_probes_exist() -> None:
+    paths = openapi_document()["paths"]
+    for container, _ in containers():
+        _, *arguments = container["args"]
+        http = next(each for each in arguments if each.startswith("--http="))
+        ports = {each.get("name"): each["containerPort"] for each in container["ports"]}
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            request = container[probe]["httpGet"]
+            assert request["path"] in paths
+            port = ports.get(request["port"], request["port"])
+            assert http.endswith(f":{port}")
+    deployed, _ = containers()[0]
+    names = {each["name"] for each in deployed["ports"]}
+    assert {each["targetPort"] for each in read("service.yaml")["spec"]["ports"]} == names
+    policy = read("network-policy.yaml")["spec"]["ingress"][0]
+    assert {each["port"] for each in policy["ports"]} == names
+
+
+def test_the_autoscaler_uses_a_metric_that_there_is() -> None:
+    scaler = read("autoscaler.yaml")["spec"]
+    assert scaler["scaleTargetRef"]["name"] == read("deployment.yaml")["metadata"]["name"]
+    names = [each["pods"]["metric"]["name"] for each in scaler["metrics"] if each["type"] == "Pods"]
+    text = metrics_text([], RequestBudget(1))
+    assert names
+    assert all(f"# TYPE {name} gauge" in text for name in names)

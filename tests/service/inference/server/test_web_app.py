@@ -1,0 +1,197 @@
+"""The live page: what it shows in a browser, and whom it refuses."""
+
+import http.client
+import json
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from support.browser import open_browser
+from support.inference.serving import Serving
+from support.waiting import wait_until
+
+from neurald.service.console.process_usage import UsageMeter
+from neurald.service.demo.digits import MODEL
+from neurald.service.manager.snapshot import driver_snapshots
+
+TOKEN = "b7e41d0c"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    shutil.copy(MODEL, folder / "digits.tflite")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def service(repository: Path) -> Iterator[Serving]:
+    with Serving(repository, grpc="", web="127.0.0.1:0") as found:
+        found.wait_ready()
+        yield found
+
+
+def ask(
+    service: Serving, path: str, method: str = "GET", body: bytes = b"", **headers: str
+) -> tuple[int, Any, str]:
+    """Returns status, headers and text of an answer."""
+    connection = http.client.HTTPConnection(service.status.addresses["web"], timeout=60)
+    try:
+        connection.request(method, path, body or None, {k.replace("_", "-"): v for k, v in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def infer(service: Serving) -> None:
+    described = json.loads(
+        urllib.request.urlopen(f"http://{service.http}/v2/models/digits", timeout=60).read()
+    )
+    (given,) = described["inputs"]
+    shape = [max(1, length) for length in given["shape"]]
+    data = np.zeros(shape, np.int64).ravel().tolist()
+    tensor = {"name": given["name"], "datatype": given["datatype"], "shape": shape, "data": data}
+    request = urllib.request.Request(
+        f"http://{service.http}/v2/models/digits/infer", json.dumps({"inputs": [tensor]}).encode()
+    )
+    urllib.request.urlopen(request, timeout=60).read()
+
+
+def test_the_state_has_models_with_latencies_and_queues(service: Serving) -> None:
+    infer(service)
+    found: dict[str, Any] = {}
+
+    def has_request() -> bool:
+        status, headers, text = ask(service, "/state")
+        assert status == 200
+        assert headers["cache-control"] == "no-store"
+        found.update(json.loads(text))
+        return bool(found["models"][0]["requests"])
+
+    wait_until(has_request)
+    (model,) = found["models"]
+    assert model["name"] == "digits"
+    assert model["is_ready"] is True
+    assert model["devices"]
+    assert model["latency_ms"]["p50"] > 0
+    slow = model["slowest"][0]
+    assert slow["total_ns"] >= slow["queue_ns"] + slow["infer_ns"] > 0
+    assert model["waiting"] == 0
+    # No service manager runs here.
+    assert "no service manager answers" in found["drivers_problem"]
+
+
+def test_the_graph_of_a_model_comes_from_its_worker(service: Serving) -> None:
+    status, headers, text = ask(service, "/models/digits/versions/1/graph")
+    assert status == 200
+    assert "CONV_2D" in text
+    assert "unsafe" not in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert ask(service, "/models/other/versions/1/graph")[0] == 404
+    assert ask(service, "/models/digits/versions/7/graph")[0] == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:80"])
+def test_other_names_are_refused(service: Serving, host: str) -> None:
+    """A page of another site cannot reach this one by a name that it makes point here."""
+    for path in ("/", "/state"):
+        assert ask(service, path, Host=host)[0] == 421
+
+
+def test_nothing_is_changed_by_requests_of_other_sites(service: Serving) -> None:
+    assert ask(service, "/state", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="cors")[0] == 403
+    for method in ("POST", "PUT", "DELETE"):
+        assert ask(service, "/state", method)[0] == 405
+        assert ask(service, "/", method)[0] == 405
+    assert ask(service, "/session")[0] == 405
+    given = json.dumps({"token": TOKEN}).encode()
+    kind = "application/json"
+    assert ask(service, "/session", "POST", given, Content_Type=kind, Origin="http://evil.example")[0] == 403
+    assert ask(service, "/session", "POST", given, Content_Type=kind)[0] == 403
+    origin = f"http://{service.status.addresses['web']}"
+    assert ask(service, "/session", "POST", given, Content_Type="text/plain", Origin=origin)[0] == 403
+    assert ask(service, "/session", "POST", b"x" * 9000, Content_Type=kind, Origin=origin)[0] == 400
+    # There is no token here.
+    assert ask(service, "/session", "POST", given, Content_Type=kind, Origin=origin)[0] == 401
+    assert ask(service, "/other")[0] == 404
+
+
+def test_the_page_in_a_browser(service: Serving) -> None:
+    infer(service)
+    with open_browser() as page:
+        for width, dark in ((1400, False), (380, True)):
+            page.shape(width, 800, dark=dark)
+            page.open(
+                f"http://{service.status.addresses['web']}/",
+                ready="document.documentElement?.dataset.ready === 'yes'",
+            )
+            page.wait("document.querySelector('#models .badge.good') !== null")
+            page.wait("document.querySelectorAll('.slow button').length > 0")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert "digits" in page.evaluate("document.body.innerText")
+            page.evaluate("document.querySelector('.card .actions button').click()")
+            page.evaluate("document.querySelector('.slow button').click()")
+            assert page.evaluate("document.querySelector('dialog').open")
+            assert "computing" in page.evaluate("document.querySelector('dialog').innerText")
+            assert page.evaluate("document.querySelector('dialog').getBoundingClientRect().width") <= width
+        page.press("Escape")
+        assert {each.split("/")[2] for each in page.requested} == {service.status.addresses["web"]}
+        address = page.evaluate("document.querySelector('a.button').href")
+        assert page.problems == []
+        page.open(address, ready="document.documentElement?.dataset.ready === 'yes'")
+        assert page.evaluate("document.querySelectorAll('.node.operation').length") > 3
+        assert page.problems == []
+
+
+def test_a_token(repository: Path) -> None:
+    with Serving(repository, grpc="", http="", web="127.0.0.1:0", token=TOKEN) as service:
+        service.wait_ready()
+        assert ask(service, "/")[0] == 200
+        for path in ("/state", "/models/digits/versions/1/graph"):
+            assert ask(service, path)[0] == 401
+            assert ask(service, path, Authorization="Bearer wrong")[0] == 401
+            assert ask(service, path, Cookie="neurald_session=wrong")[0] == 401
+        assert ask(service, "/state", Authorization=f"Bearer {TOKEN}")[0] == 200
+        origin = f"http://{service.status.addresses['web']}"
+        given = json.dumps({"token": TOKEN}).encode()
+        status, headers, _ = ask(
+            service, "/session", "POST", given, Content_Type="application/json", Origin=origin
+        )
+        assert status == 204
+        cookie = headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert TOKEN not in cookie
+        assert ask(service, "/state", Cookie=cookie.partition(";")[0])[0] == 200
+
+
+def test_other_hosts_are_served_as_over_http(repository: Path) -> None:
+    service = Serving(repository, grpc="", http="", web="0.0.0.0:0")
+    assert service.process.wait(60) != 0
+    service.stop()
+
+
+def test_drivers_are_those_of_top(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Without a repository, the page shows the drivers of its service manager."""
+    from support.daemon.managed import Managed
+
+    with Managed(tmp_path_factory.mktemp("m"), "--web", "127.0.0.1:0") as manager:
+        wait_until(lambda: (found := manager.manager_status().service) is not None and found.is_ready)
+        service = manager.manager_status().service
+        assert service is not None
+        address = f"http://{service.addresses['web']}/state"
+        state = json.loads(urllib.request.urlopen(address, timeout=60).read())
+        assert state["models"] == []
+        assert state["drivers_problem"] == ""
+        (driver,) = state["drivers"]
+        assert driver["driver"] == "adder"
+        (shown,) = driver_snapshots(manager.manager_status(), UsageMeter())
+        assert driver.keys() == msgspec.to_builtins(shown).keys()
+        assert driver["state"] == shown.state
