@@ -25,6 +25,7 @@ from support.browser import BrowserPage, address_of, open_browser  # noqa: E402
 from support.daemon.managed import Managed  # noqa: E402
 from support.waiting import wait_until  # noqa: E402
 
+from neurald.hal.rpc.client.device import connect  # noqa: E402
 from neurald.service.demo.digits import MODEL  # noqa: E402
 
 IMAGES: Final = ROOT / "docs" / "images"
@@ -39,8 +40,11 @@ def main(arguments: Sequence[str]) -> int:
     IMAGES.mkdir(parents=True, exist_ok=True)
     os.environ["NEURALD_AUTOSTART"] = "0"
     with tempfile.TemporaryDirectory(prefix="shots") as folder, open_browser() as page:
-        _graph(page, Path(folder), models[0])
-        _plot(page, Path(folder), models[0])
+        # Named without a folder, since titles contain the path.
+        os.chdir(folder)
+        shutil.copy(models[0], folder)
+        _graph(page, Path(folder), models[0].name)
+        _plot(page, Path(folder), models[0].name)
         with _service(Path(folder), models) as service:
             _live(page, service)
             _top(page, Path(folder), service)
@@ -68,7 +72,7 @@ def _neurald(*arguments: object, environment: dict[str, str] | None = None) -> s
     ).stdout
 
 
-def _graph(page: BrowserPage, folder: Path, model: Path) -> None:
+def _graph(page: BrowserPage, folder: Path, model: str) -> None:
     file = folder / "graph.html"
     _neurald("explain", model, "--device", "cpu", "--profile", "--html", file)
     page.shape(1280, 800)
@@ -83,7 +87,7 @@ def _graph(page: BrowserPage, folder: Path, model: Path) -> None:
     _save(page, "explained_graph_phone")
 
 
-def _plot(page: BrowserPage, folder: Path, model: Path) -> None:
+def _plot(page: BrowserPage, folder: Path, model: str) -> None:
     file = folder / "plot.svg"
     _neurald("benchmark", model, "--device", "cpu", "--min-secs", 1, "--svg", file)
     page.shape(900, 520)
@@ -98,15 +102,15 @@ def _service(folder: Path, models: Sequence[Path]) -> Iterator[Managed]:
     for model in models:
         shutil.copy(model, repository / model.name)
     options = ("--web", "127.0.0.1:0", "--http", "127.0.0.1:0", "--repository", str(repository))
-    with Managed(
-        folder, *options, name="sample", driver="neurald.drivers.sample.device:create_all"
-    ) as manager:
+    tables = '[drivers.sample]\ndriver = "neurald.drivers.sample.device:create_all"\n'
+    with Managed(folder, *options, tables=tables) as manager:
         wait_until(lambda: (found := manager.manager_status().service) is not None and found.is_ready)
-        _neurald("restart", "sample", environment=manager.environment)
+        device = connect(f"unix:{manager.directory}/sample.sock")  # starts the driver
         service = manager.manager_status().service
         for model in models:
             _load(service.addresses["http"] if service else "", model.stem)
         yield manager
+        device.close()
 
 
 def _load(address: str, model: str) -> None:

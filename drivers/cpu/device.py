@@ -78,6 +78,8 @@ class CpuDevice:
     is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
+    #: See `neurald.hal.compiling.contract.SparesImports`.
+    spares_imports = True
 
     def __init__(self, *, compiles: bool = True, settings: Settings | None = None) -> None:
         self.compiles = compiles

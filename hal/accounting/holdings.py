@@ -6,6 +6,7 @@ descriptor. So a session never maps more than it has reserved.
 """
 
 import contextlib
+import mmap
 import os
 import threading
 from collections.abc import Callable
@@ -21,6 +22,9 @@ from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous
 #: Memory up to this size gets its pages at once: one system call takes less time than a fault for
 #: each page.
 _USED_SOON_BYTES = 1 << 20
+#: Memory up to this size is from the heap: to map pages, to fault on them and to remove them from
+#: all cores takes longer than a small execution.
+_HEAP_BYTES = 1 << 14
 
 
 class SessionAccounts(Struct, frozen=True, kw_only=True):
@@ -83,7 +87,7 @@ class Holdings:
             self._require_room(size_bytes)
             reservation = self._accounts.memory.reserve(size_bytes, "memory")
             try:
-                memory = HostMemory(anonymous(size_bytes, is_used_soon=size_bytes <= _USED_SOON_BYTES))
+                memory = HostMemory(_zeroed(size_bytes))
             except (OSError, OverflowError) as error:
                 raise OutOfMemory(f"no memory of {size_bytes} bytes can be mapped: {error}") from None
             self._held[memory] = reservation
@@ -159,3 +163,14 @@ class Holdings:
 def _require_positive(size_bytes: int) -> None:
     if size_bytes <= 0:
         raise BadData(f"a memory has {size_bytes} bytes; a positive size is expected")
+
+
+def _zeroed(size_bytes: int) -> "bytearray | mmap.mmap":
+    """Allocates zeroed private memory.
+
+    Raises:
+        OSError, OverflowError: there is not enough memory.
+    """
+    if size_bytes <= _HEAP_BYTES:
+        return bytearray(size_bytes)
+    return anonymous(size_bytes, is_used_soon=size_bytes <= _USED_SOON_BYTES)

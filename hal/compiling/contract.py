@@ -63,6 +63,22 @@ class CompilesCommonCode(Protocol):
         ...
 
 
+class SparesImports(Protocol):
+    """An optional interface of a device that implements `CompilesApart`.
+
+    Attributes:
+        spares_imports: True if compiling needs nothing of what
+            `neurald.hal.compiling.spared_imports` leaves out.
+    """
+
+    spares_imports: bool
+
+
+def spares_imports(device: Device) -> bool:
+    """Returns whether a device implements `SparesImports`, and says so."""
+    return getattr(device, "spares_imports", False) is True
+
+
 def compiles_apart(device: Device) -> bool:
     """Returns whether a device implements `CompilesApart`."""
     return hasattr(device, "get_ready_to_compile") and hasattr(device, "compile")

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.compiling.contract import spares_imports
 from neurald.hal.compiling.job import (
     EXCHANGE_S,
     CompileJob,
@@ -61,7 +62,7 @@ _FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 _PROGRAM = (
     "import gc; gc.disable(); import json, sys; about = json.loads(sys.argv[1]); "
     "sys.path[:] = about['path']; sys.pycache_prefix = about['bytecode']; "
-    "from neurald.hal.compiling.spared_imports import spare_imports; spare_imports(); "
+    "from neurald.hal.compiling.spared_imports import spare_imports; about['spares'] and spare_imports(); "
     "from neurald.hal.compiling.server import main; "
     "main(0, about['driver'], niceness=about['niceness'], lasts=about['lasts'])"
 )
@@ -275,7 +276,10 @@ class CompilePool:
                 self._server = None
             if self._server is None:
                 self._server = _ForkServerProcess(
-                    self._driver, niceness=self._niceness, lasts=self._idle_s is None
+                    self._driver,
+                    niceness=self._niceness,
+                    lasts=self._idle_s is None,
+                    spares=spares_imports(self._device),
                 )
             return self._server
 
@@ -344,7 +348,7 @@ class _ForkServerProcess:
         OpFailed: it cannot be started.
     """
 
-    def __init__(self, driver: str, *, niceness: int, lasts: bool) -> None:
+    def __init__(self, driver: str, *, niceness: int, lasts: bool, spares: bool) -> None:
         if not sys.executable:
             raise OpFailed("no compiler process can be started: the path of this Python is not known")
         about = json.dumps(
@@ -354,6 +358,7 @@ class _ForkServerProcess:
                 "driver": driver,
                 "niceness": niceness,
                 "lasts": lasts,
+                "spares": spares,
             }
         )
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -20,7 +20,9 @@ _OPTIONAL: Final = "typing_extensions"
 def spare_imports() -> None:
     """Puts empty modules in the places of modules that were not imported yet.
 
-    This is for processes that only compile: whatever is imported later finds the empty modules, too.
+    This is for processes that only compile, and for devices that say that they need none of these
+    (`neurald.hal.compiling.contract.SparesImports`): whatever is imported later finds the empty modules,
+    too.
     """
     for name in _DOCUMENTATION:
         sys.modules.setdefault(name, ModuleType(name))

@@ -36,6 +36,8 @@ _KEPT_LINES: Final = 20
 _MAX_LINE_BYTES: Final = 2000
 _SANDBOX_STATES: Final = ("full", "partial", "off")
 _READ_BYTES: Final = 1 << 16
+#: How often stderr is read after the end of the process: a pipe holds no more.
+_LAST_READS: Final = 16
 #: Time between the signal that writes stack traces to the log and the one that ends any process.
 _TRACEBACK_S: Final = 0.25
 
@@ -89,8 +91,9 @@ class DriverProcess:
         self._thread: int | None = None
         self._was_aborted = self._was_stopped = False
         self._memory_kills = memory_kills()
-        self.breadcrumbs = create_memory()
-        try:
+        with contextlib.ExitStack() as cleanup:
+            self.breadcrumbs = create_memory()
+            cleanup.callback(os.close, self.breadcrumbs)
             self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
                 _command(settings, address, sharing),
                 env={
@@ -107,14 +110,13 @@ class DriverProcess:
                 pass_fds=(self.breadcrumbs,),
                 start_new_session=True,
             )
-        except OSError:
-            os.close(self.breadcrumbs)
-            raise
+            cleanup.callback(_abandon, self._process)
+            self._pidfd = os.pidfd_open(self._process.pid)
+            cleanup.pop_all()
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         assert self._process.stderr is not None  # noqa: S101 - it is a pipe
         self._stdin, self._stderr = self._process.stdin, self._process.stderr
         os.set_blocking(self._stderr.fileno(), False)
-        self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._stderr.fileno(), self._read)
         self._loop.add_reader(self._pidfd, self._reap)
 
@@ -222,8 +224,10 @@ class DriverProcess:
         self.kill()
         self._process.wait()
         self._loop.remove_reader(self._pidfd)
-        while self._read():
-            pass
+        # A process that has left the group may still hold the pipe, and write without end.
+        for _ in range(_LAST_READS):
+            if not self._read():
+                break
         self._loop.remove_reader(self._stderr.fileno())
         if self._partial:
             self._keep(self._partial)
@@ -234,6 +238,15 @@ class DriverProcess:
             self._killing.cancel()
         self._ended(self)
         os.close(self.breadcrumbs)
+
+
+def _abandon(process: "subprocess.Popen[bytes]") -> None:
+    """Ends a process that cannot be watched."""
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stderr):
+        if stream is not None:
+            stream.close()
 
 
 def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:

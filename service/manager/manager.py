@@ -46,6 +46,7 @@ from neurald.service.manager.control import (
     StatusRequest,
     may_control,
 )
+from neurald.service.manager.conversations import ConversationLimit
 from neurald.service.manager.received_sockets import received_sockets
 from neurald.service.manager.standby_socket import bind_private, serve_unix
 from neurald.service.manager.state import ManagerStatus, ServiceStatus
@@ -58,6 +59,9 @@ _MAX_NOTIFICATION_BYTES: Final = 4096
 #: How many notifications are read before the loop does other work.
 _MAX_NOTIFICATIONS: Final = 64
 _REQUEST_S: Final = 10.0
+#: How many commands of operators are answered at the same time, of all users and of one.
+_MAX_OPERATORS: Final = 64
+_MAX_USER_OPERATORS: Final = 16
 #: How often is checked at most whether drivers are in use.
 _MIN_IDLE_CHECK_S: Final = 0.05
 
@@ -106,6 +110,7 @@ class Manager:
         self._files: dict[str, contextlib.ExitStack] = {}
         self._received: dict[Path, socket.socket] = {}
         self._stops = asyncio.Event()
+        self._operators = ConversationLimit(total=_MAX_OPERATORS, of_user=_MAX_USER_OPERATORS)
         self._investigator = CrashInvestigator(CrashRecords.of_user())
         #: What is given back when nothing else is left.
         self._ending = contextlib.ExitStack()
@@ -323,17 +328,19 @@ class Manager:
 
     async def _serve_operator(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers one request of an operator's command."""
-        try:
-            with contextlib.suppress(OSError, TimeoutError, ValueError):
-                connection = writer.get_extra_info("socket")
-                async with asyncio.timeout(_REQUEST_S):
-                    line = await reader.readline()
-                answer = self._answer(line, may_control=may_control(connection))
-                writer.write(msgspec.json.encode(answer) + b"\n")
-                async with asyncio.timeout(_REQUEST_S):
-                    await writer.drain()
-        finally:
-            writer.close()
+        with (
+            self._operators.counted(writer) as is_allowed,
+            contextlib.suppress(OSError, TimeoutError, ValueError),
+        ):
+            if not is_allowed:
+                return
+            connection = writer.get_extra_info("socket")
+            async with asyncio.timeout(_REQUEST_S):
+                line = await reader.readline()
+            answer = self._answer(line, may_control=may_control(connection))
+            writer.write(msgspec.json.encode(answer) + b"\n")
+            async with asyncio.timeout(_REQUEST_S):
+                await writer.drain()
 
     def _forgive(self, request: ForgiveRequest) -> Forgiven:
         known = self._configuration.drivers.get(request.driver)

@@ -11,9 +11,12 @@ from typing import Final
 
 from neurald.hal.process.activation import GREETING, STATE, is_served
 from neurald.hal.process.peer import Peer, peer_of
+from neurald.service.manager.conversations import ConversationLimit
 
-#: Maximum number of clients that wait, and the time in which each has to send its request.
+#: Maximum number of clients that wait, of all users and of one, and the time in which each has to
+#: send its request.
 _MAX_CLIENTS: Final = 256
+_MAX_USER_CLIENTS: Final = 192
 _REQUEST_S: Final = 10.0
 _PRIVATE: Final = 0o600
 
@@ -55,7 +58,7 @@ class StandbySocket:
         self._second_name = path.with_name(f".{path.name}.listening")
         self._server: asyncio.Server | None = None
         self._opening = asyncio.Lock()
-        self._clients: set[asyncio.Task[None]] = set()
+        self._limit = ConversationLimit(total=_MAX_CLIENTS, of_user=_MAX_USER_CLIENTS)
 
     async def open(self) -> None:
         """Listens, in the place of whatever is at the path.
@@ -116,28 +119,20 @@ class StandbySocket:
             self._second_name.unlink(missing_ok=True)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - asyncio calls this in a task
-        if len(self._clients) >= _MAX_CLIENTS:
-            writer.close()
-            return
-        self._clients.add(task)
-        try:
-            with contextlib.suppress(OSError, TimeoutError):
-                writer.write(GREETING)
+        with self._limit.counted(writer) as is_allowed, contextlib.suppress(OSError, TimeoutError):
+            if not is_allowed:
+                return
+            writer.write(GREETING)
+            async with asyncio.timeout(_REQUEST_S):
+                request = await reader.read(len(STATE))
+            if request:
+                peer = peer_of(writer.get_extra_info("socket"))
+                answer = self._refusal(peer)
+                if not answer:
+                    answer = self._describe() if request == STATE else await self._activate()
+                writer.write(answer)
                 async with asyncio.timeout(_REQUEST_S):
-                    request = await reader.read(len(STATE))
-                if request:
-                    peer = peer_of(writer.get_extra_info("socket"))
-                    answer = self._refusal(peer)
-                    if not answer:
-                        answer = self._describe() if request == STATE else await self._activate()
-                    writer.write(answer)
-                    async with asyncio.timeout(_REQUEST_S):
-                        await writer.drain()
-        finally:
-            self._clients.discard(task)
-            writer.close()
+                    await writer.drain()
 
 
 async def serve_unix(

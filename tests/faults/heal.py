@@ -3,7 +3,8 @@
 The driver, that of a GPU for example, runs under the service manager with its default settings, and
 its cache is warm. From each fault on count the time until neither the manager nor the list of
 devices says any more that the process which was struck is ready, and the time until the device ran
-a call again. A process that is stopped is noticed after two seconds of silence.
+a call again. A process that is stopped is noticed after two seconds of silence; the time to heal
+counts from the moment when the manager has noticed.
 """
 
 import json
@@ -45,10 +46,10 @@ class HealReport:
 
     Attributes:
         rounds: how many faults struck.
-        not_ready_s, unlisted_s, used_s, slowest_s: for each fault, seconds until the manager did
-            not say any more that the process is ready, until the devices were listed without it
-            (those times that anybody saw it), until the device was used again, and the longest
-            call.
+        not_ready_s, unlisted_s, used_s, healed_s, slowest_s: for each fault, seconds until the
+            manager did not say any more that the process is ready, until the devices were listed
+            without it (those times that anybody saw it), until the device was used again, the same
+            since the first of them, and the longest call.
         wrong: what must not have happened.
     """
 
@@ -56,6 +57,7 @@ class HealReport:
     not_ready_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     unlisted_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     used_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    healed_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     slowest_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     wrong: list[str] = field(default_factory=list)
 
@@ -63,7 +65,7 @@ class HealReport:
         """Returns it for JSON."""
         figures = {
             name: {fault: summary(values) for fault, values in getattr(self, name).items()}
-            for name in ("not_ready_s", "unlisted_s", "used_s", "slowest_s")
+            for name in ("not_ready_s", "unlisted_s", "used_s", "healed_s", "slowest_s")
         }
         return {"rounds": self.rounds, **figures, "wrong": self.wrong}
 
@@ -119,7 +121,9 @@ class _Healing:
             report.wrong.append(f"{fault}: the device is not used again")
         else:
             report.used_s[fault].append(answer["used_s"])
-            checks.append(("used again after", answer["used_s"], HEALED_S))
+            healed_s = answer["used_s"] - not_ready_s
+            report.healed_s[fault].append(healed_s)
+            checks.append(("healed after", healed_s, HEALED_S - noticed_s))
         report.wrong += [
             f"{fault}: {what} {seconds:.2f} s"
             for what, seconds, limit in checks

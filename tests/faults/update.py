@@ -24,6 +24,8 @@ ROLL_BACK_S = 10.0
 _PROCESSES = 8
 _REPORT_S = 600.0
 _PAUSE_S = 0.2
+#: Of the manager and the driver, in the report of a run in which something was wrong.
+_LOG_LINES = 300
 KINDS = ("version", "configuration", "failing", "hanging")
 
 
@@ -114,8 +116,12 @@ def update(
                 time.sleep(_PAUSE_S)
             reports = [json.loads(child.report(_REPORT_S) or "null") for child in children]
             seconds = time.monotonic() - began
+            deaths = service.status().deaths
+            log = service.log.splitlines()[-_LOG_LINES:]
         finally:
             stopped = service.close()
+        if deaths:
+            updates.wrong.append(f"{deaths} processes of the driver died")
         wrong = list(updates.wrong) if stopped else [*updates.wrong, "the manager did not stop"]
     outcomes: Counter[str] = Counter()
     for report in reports:
@@ -134,6 +140,7 @@ def update(
         "roll_back_s": [round(each, 2) for each in updates.roll_back_s],
         "failures": len(wrong),
         "wrong": wrong[:50],
+        "log": log if wrong else [],
     }
 
 

@@ -264,7 +264,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/operations/vendor.py": "tests/runtime/devices/test_extensions.py",
     "hal/process/fork.py": "tests/runtime/devices/test_fork.py",
     "hal/admission/certificates.py": "tests/hal/rpc/test_tls.py",
-    "hal/rpc/client/link_speed.py": "tests/runtime/devices/test_remotes.py",
     "hal/rpc/client/tls_refusal.py": "tests/hal/rpc/test_tls.py",
     "hal/rpc/transport/certificate.py": "tests/hal/rpc/test_tls.py",
     "hal/rpc/transport/tls_credentials.py": "tests/hal/rpc/test_tls.py",

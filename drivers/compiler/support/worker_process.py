@@ -3,7 +3,6 @@
 import contextlib
 import json
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,8 @@ class WorkerProcess:
     def __init__(self, script: Path, about: Mapping[str, object], *, flags: Sequence[str] = ()) -> None:
         if not sys.executable:
             raise OSError("sys.executable is empty, so the worker cannot be started")
+        import subprocess  # not needed by those who fork workers
+
         self._is_closed = False
         self._process = subprocess.Popen(  # noqa: S603 - this Python, and a script of this package
             [sys.executable, "-I", *flags, str(script), json.dumps(about)],

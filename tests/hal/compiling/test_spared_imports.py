@@ -6,7 +6,9 @@ from importlib.util import find_spec
 
 import pytest
 
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.compiling import spared_imports
+from neurald.hal.compiling.contract import spares_imports
 
 
 @pytest.mark.parametrize("name", [*spared_imports._DOCUMENTATION, *spared_imports._ANNOTATIONS])
@@ -56,3 +58,11 @@ print(hasattr(numpy._typing, "__path__"))
 def test_dunder_names_are_no_types() -> None:
     with pytest.raises(AttributeError, match="__path__"):
         spared_imports._any_type("__path__")
+
+
+def test_only_devices_that_say_so_spare_imports() -> None:
+    class Other:
+        name = "other"
+
+    assert spares_imports(CpuDevice())
+    assert not spares_imports(Other())  # type: ignore[arg-type]

@@ -211,6 +211,16 @@ def test_a_driver_that_ends_at_once_is_told_of(managed: Managed) -> None:
         connected(managed)
 
 
+def test_what_a_driver_leaves_behind_does_not_keep_the_manager_from_its_work(managed: Managed) -> None:
+    managed.behaviour.write_text("flood")
+    with pytest.raises(UnavailableDevice):
+        connected(managed)
+    managed.behaviour.write_text("")
+    wait_until(lambda: managed.status().state in (DriverState.STOPPED, DriverState.BACKOFF))
+    managed.command("restart", "adder")
+    assert add(connected(managed), 2) == 3
+
+
 def test_a_driver_that_takes_too_long_to_start_is_ended(folder: Path) -> None:
     with (
         Managed(folder, settings={"start_s": 0.01}) as managed,
@@ -452,3 +462,17 @@ def test_running_calls_have_the_drain_time(
         assert time.monotonic() - started < 40
         caller.join()
         assert results == ([1 - takes_s] if finishes else [])
+
+
+def test_a_user_who_says_nothing_takes_no_more_than_a_share_of_the_manager(managed: Managed) -> None:
+    with contextlib.ExitStack() as cleanup:
+        path = str(managed.directory / "manager.sock")
+        silent = [cleanup.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(40)]
+        for each in silent:
+            each.settimeout(30)
+            each.connect(path)
+        # The others are kept, until they have had their time.
+        closed = [each for each in silent[16:] if each.recv(1) == b""]
+        assert len(closed) == 24
+        silent[0].sendall(b'{"type": "status"}\n')
+        assert silent[0].recv(1) == b"{"

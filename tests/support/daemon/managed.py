@@ -1,8 +1,8 @@
 """A service manager in a process of its own, and drivers for it that misbehave on demand.
 
 The behaviour of a driver is the content of the file that the variable BEHAVIOUR names: "fail" makes
-its factory raise, "exit" ends its process, "hang" never returns, and "slow" does so once the
-behaviour is another one. Each driver process appends its id to the file `starts` beside it.
+its factory raise, "exit" ends its process, "flood" does so and leaves a process behind that writes
+to stderr without end, "hang" never returns, and "slow" does so once the behaviour is another one. Each driver process appends its id to the file `starts` beside it.
 """
 
 import os
@@ -34,7 +34,11 @@ def create_adder() -> AddingDevice:
     behaviour = file.read_text()
     if behaviour == "fail":
         raise RuntimeError("the device is out of order")
-    if behaviour == "exit":
+    if behaviour == "flood" and not os.fork():
+        os.setpgid(0, 0)
+        while True:  # until nobody reads any more
+            os.write(2, b"flood\n" * 1000)
+    if behaviour in ("exit", "flood"):
         os._exit(7)
     while behaviour == "hang":
         time.sleep(1)

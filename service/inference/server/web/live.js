@@ -9,7 +9,7 @@
 
   const shown = text => String(text).replace(HIDDEN, c => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
   const number = (value, digits = 0) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: digits }));
-  const ms = value => (value === null || value === undefined ? "–" : value >= 1000 ? `${(value / 1000).toPrecision(3)} s` : `${value.toPrecision(3)} ms`);
+  const ms = value => (value === null || value === undefined ? "–" : value >= 1000 ? `${(value / 1000).toPrecision(3)} s` : value < 0.1 ? `${(value * 1000).toPrecision(2)} µs` : `${value.toPrecision(3)} ms`);
   const bytes = value => (value === null || value === undefined ? "–" : value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(1)} GiB` : `${number(value / 2 ** 20)} MiB`);
 
   function fill(made, properties, children) {
@@ -69,7 +69,7 @@
   function drawDriver(card, driver, state) {
     const [kind, sign] = STATES[driver.state] || ["", "○"];
     const busy = rate(["driver", driver.driver], "drivers", "busy_s", state);
-    const missing = driver.sandbox_missing.length ? ` without ${driver.sandbox_missing.map(shown).join(", ")}` : "";
+    const missing = driver.sandbox !== "off" && driver.sandbox_missing.length ? ` without ${driver.sandbox_missing.map(shown).join(", ")}` : "";
     part(card, "all", [
       make("div", { class: "title" }, make("h3", {}, shown(driver.driver)), badge(kind, sign, driver.state.toLowerCase())),
       driver.reason ? make("p", { class: kind === "good" ? "quiet" : "reason" }, shown(driver.reason)) : null,

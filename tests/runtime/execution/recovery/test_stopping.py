@@ -4,6 +4,9 @@ All ways to compute end soon, in this process and in a daemon.
 """
 
 import contextlib
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.daemon.processes import daemon_process, python_path
 from support.models.small import accumulator, ones
 from support.sweeps import sweep
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -231,3 +236,32 @@ def test_limits_without_an_end(mode: str, seconds: float) -> None:
     MODES[mode](execution)
     with pytest.raises(nd.Error):
         nd.Execution(compilation).set_timeout(float("nan"))
+
+
+@pytest.mark.timed
+@pytest.mark.slow
+def test_the_death_of_a_client_frees_the_device() -> None:
+    with daemon_process("cpu") as (_, address):
+        device = nd.connect(address)
+        client = subprocess.Popen(
+            [sys.executable, "-m", "support.daemon.computing_client", address],
+            env={**os.environ, "PYTHONPATH": python_path()},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "computing\n"
+            wait_until(lambda: device.status().calls > 0)
+            time.sleep(0.2)
+            client.kill()
+            begun = time.monotonic()
+            # It would compute for much longer.
+            wait_until(lambda: device.status().calls == 0, 20.0)
+            assert time.monotonic() - begun < LATE_S
+        finally:
+            client.kill()
+            client.wait()
+            assert client.stdout is not None
+            client.stdout.close()
+            device.close()
