@@ -51,6 +51,7 @@ _ORDER = (
     "references",
     "start_up",
     "faults",
+    "faults_gpu",
     "damaged_models",
 )
 _RESULTS_HEAD = """# Benchmark results

@@ -41,6 +41,8 @@ _SAMPLES: Final = 64
 _LIMIT_NS: Final = 100_000_000
 _LOAD: Final = 0.6
 _PER_QUERY: Final = 8
+#: Fewer do not suffice for LoadGen's estimate of the 99th percentile.
+_QUERIES: Final = 700
 _CONFIG: Final = 'parameters { key: "threads" value { string_value: "1" } }'
 
 Run = Callable[[Any], Any]
@@ -115,7 +117,7 @@ def settings_of(scenario: str, seconds: float, rate: float) -> Any:
     settings.scenario = getattr(loadgen.TestScenario, scenario)
     settings.mode = loadgen.TestMode.PerformanceOnly
     settings.min_duration_ms = int(seconds * 1000)
-    settings.min_query_count = 100
+    settings.min_query_count = _QUERIES
     if scenario == "SingleStream":
         settings.single_stream_expected_latency_ns = int(1e9 / rate)
     elif scenario == "MultiStream":
@@ -186,7 +188,7 @@ def main() -> None:
                     if scenario == "Offline":
                         # The first run is as long as its guess of the rate says.
                         reached, p90_ms, is_valid = measured(
-                            run, inputs, scenario, arguments.seconds, 1.1 * reached
+                            run, inputs, scenario, arguments.seconds, 1.6 * reached
                         )
                         rate = reached
                     rates[way, scenario] = reached
