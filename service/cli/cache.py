@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neurald.service.cli.completion import device_names
+from neurald.service.cli.completion import cache_keys, device_names, model_files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from neurald.hal.cache.store import Cache, EntryStatus
     from neurald.hal.model.types import Preference, Priority
 
@@ -54,6 +56,15 @@ def verify(directory: _Directory = None, json: _Json = False) -> None:
 
 @cache.command(help="Remove entries, and files that dead processes left.")
 def prune(
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(
+            autocompletion=cache_keys,
+            metavar="KEY",
+            help="The entries with these keys, or with keys that start like that.",
+            show_default=False,
+        ),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All entries.")] = False,
     damaged: Annotated[
         bool, typer.Option("--damaged", help="The entries that `verify` finds damaged.")
@@ -74,11 +85,13 @@ def prune(
     """Removes the entries that the options select."""
     from neurald.service.console.output import write_json, write_line
 
-    if not (everything or damaged) and unused_days is None and max_mb is None:
-        raise typer.BadParameter("nothing selected; use --all, --damaged, --unused-days or --max-mb")
+    if not (everything or damaged or keys) and unused_days is None and max_mb is None:
+        raise typer.BadParameter("nothing selected; use --all, --damaged, --unused-days, --max-mb or keys")
     found = _open(directory)
-    before = _total(found.entries())
-    removed = [
+    present = found.entries()
+    before = _total(present)
+    removed = [key for key in _named(keys or (), present) if found.remove(key)]
+    removed += [
         entry.key
         for entry in (found.verify() if damaged and not everything else ())
         if entry.damage and found.remove(entry.key)
@@ -105,7 +118,10 @@ def prune(
 @cache.command(help="Compile models now, so that compiling them later is fast.")
 def warm(
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL…", help=".tflite files.", show_default=False)
+        list[Path],
+        typer.Argument(
+            autocompletion=model_files, metavar="MODEL…", help=".tflite files.", show_default=False
+        ),
     ],
     device: Annotated[
         list[str] | None,
@@ -206,6 +222,24 @@ def _open(directory: Path | None) -> "Cache":
     from neurald.hal.cache.store import Cache, default_directory
 
     return Cache(default_directory() if directory is None else directory)
+
+
+def _named(keys: "Sequence[str]", entries: "list[EntryStatus]") -> list[str]:
+    """Returns the keys of the entries that are named by at least the start of their keys.
+
+    Raises:
+        BadParameter: no entry has such a key, or several have.
+    """
+    named = []
+    for start in keys:
+        matching = [entry.key for entry in entries if start and entry.key.startswith(start)]
+        if len(matching) != 1:
+            raise typer.BadParameter(
+                f"{len(matching) or 'no'} entries have keys that start with {start!r}; `neurald cache ls --json` "
+                "lists the keys"
+            )
+        named += matching
+    return list(dict.fromkeys(named))
 
 
 def _total(entries: "list[EntryStatus]") -> int:

@@ -5,12 +5,15 @@ from typing import Annotated
 
 import typer
 
-from neurald.service.cli.completion import device_names
+from neurald.service.cli.completion import device_names, model_files
 
 
 def compile(  # noqa: A001 - the name of the command
     model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)
+        Path | None,
+        typer.Argument(
+            autocompletion=model_files, metavar="MODEL", help="A .tflite file.", show_default=False
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan file here.")

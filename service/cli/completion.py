@@ -21,6 +21,33 @@ def driver_names(incomplete: str) -> list[str]:
     return [name for name in installed() if name.startswith(incomplete)]
 
 
+def cache_keys(incomplete: str) -> list[str]:
+    """Returns the keys of the entries of the user's own cache."""
+    from neurald.hal.cache.store import Cache, default_directory
+
+    return [entry.key for entry in Cache(default_directory()).entries() if entry.key.startswith(incomplete)]
+
+
+def model_files(incomplete: str) -> list[str]:
+    """Returns the `.tflite` files and the folders whose paths start like that."""
+    from pathlib import Path
+
+    folder, _, start = incomplete.rpartition("/")
+    before = f"{folder}/" if "/" in incomplete else ""
+    try:
+        found = sorted(Path(before or ".").expanduser().iterdir())
+    except OSError:
+        return []
+    names = [path.name + ("/" if path.is_dir() else "") for path in found]
+    return [
+        before + name
+        for name in names
+        if name.startswith(start)
+        and name.endswith((".tflite", "/"))
+        and name.startswith(".") <= start.startswith(".")
+    ]
+
+
 def policy_names(incomplete: str) -> list[str]:
     """Returns the ways to split a model."""
     return [name for name in ("min_cost", "android", "tengine") if name.startswith(incomplete)]

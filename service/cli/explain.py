@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import device_names, policy_names
+from neurald.service.cli.completion import device_names, model_files, policy_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,12 @@ _MAX_PINNED_OPERATIONS = 100_000
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            autocompletion=model_files, metavar="MODEL", help="A .tflite file.", show_default=False
+        ),
+    ],
     device: Annotated[
         list[str] | None,
         typer.Option(

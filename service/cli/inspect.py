@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.completion import model_files
+
 if TYPE_CHECKING:
     from neurald.service.inspection.summary import ModelSummary, OperationSummary, ValueSummary
 
@@ -15,7 +17,12 @@ _SHOWN_INPUTS = 3
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            autocompletion=model_files, metavar="MODEL", help="A .tflite file.", show_default=False
+        ),
+    ],
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Inspect this signature of the file.")
     ] = None,

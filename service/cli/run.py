@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neurald.service.cli.completion import device_names, startup_names
+from neurald.service.cli.completion import device_names, model_files, startup_names
 
 if TYPE_CHECKING:
     import neurald as nd
@@ -18,6 +18,7 @@ def run(
     model: Annotated[
         Path,
         typer.Argument(
+            autocompletion=model_files,
             metavar="MODEL",
             help="A .tflite file, or a plan file of `neurald compile`.",
             show_default=False,

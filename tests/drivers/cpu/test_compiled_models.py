@@ -129,6 +129,22 @@ def test_complex_numbers_between_operations_and_as_outputs(shape: tuple[int, ...
         assert np.abs(result - reference).max() <= 2.0**-21 * np.abs(inputs[0]).sum()
 
 
+@pytest.mark.parametrize("kind", [nd.OperandType.TENSOR_COMPLEX64, nd.OperandType.TENSOR_COMPLEX128])
+def test_complex_numbers_are_moved(kind: nd.OperandType) -> None:
+    builder = nd.ModelBuilder()
+    source, turned, joined = (builder.add_operand(kind, shape) for shape in ((2, 3), (3, 2), (6, 2)))
+    order, axis = builder.add_operand(INT, (2,)), builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(order, [1, 0])
+    builder.set_operand_value(axis, 0)
+    builder.add_operation(nd.OperationType.TFLITE_TRANSPOSE, [source, order], [turned])
+    builder.add_operation(nd.OperationType.TFLITE_CONCATENATION, [turned, turned, axis], [joined])
+    builder.identify_inputs_and_outputs([source], [joined])
+    model = builder.finish()
+    value = (np.arange(6) + 1j * np.arange(6, 12)).reshape(2, 3).astype(kind.dtype)
+    (found,) = run(CpuDevice().prepare_model(model, OPTIONS), model, [value])
+    np.testing.assert_array_equal(found, np.concatenate([value.T, value.T]))
+
+
 def unary(kinds: Sequence[nd.OperationType], shape: tuple[int, ...] = (3, 5)) -> nd.Model:
     """Returns a chain of operations on a float tensor."""
     builder = nd.ModelBuilder()

@@ -124,6 +124,16 @@ class TestVerify:
 
 
 class TestPrune:
+    def test_prune_by_key(self, filled: Path) -> None:
+        key = entry(filled, 1).name
+        assert invoke_json("cache", "prune", key[:12])["removed"] == [key]
+        assert sorted(path.name for path in filled.iterdir() if len(path.name) == len(key)) == sorted(
+            entry(filled, number).name for number in (0, 2)
+        )
+        result = invoke("cache", "prune", key)
+        assert result.exit_code == 2
+        assert "no entries have keys" in " ".join(result.stderr.split())
+
     def test_prune_requires_a_selection(self, filled: Path) -> None:
         result = invoke("cache", "prune")
         assert result.exit_code == 2

@@ -1,8 +1,11 @@
 import re
+from pathlib import Path
 
 import pytest
 from support.daemon.command_line import invoke
+from support.devices.cached import ORIGIN, artifact, entry_parts
 
+from neurald.hal.cache.store import Cache
 from neurald.service.cli import completion
 
 
@@ -13,6 +16,27 @@ def test_names_are_completed() -> None:
     assert completion.policy_names("m") == ["min_cost"]
     assert completion.startup_names("") == ["instant", "optimized"]
     assert "CONV_2D" in completion.operation_names("conv_2")
+
+
+def test_models_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "models" / "deep").mkdir(parents=True)
+    for name in ("a.tflite", "b.tflite", "notes.txt", ".hidden.tflite"):
+        (tmp_path / "models" / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert completion.model_files("m") == ["models/"]
+    assert completion.model_files("models/") == ["models/a.tflite", "models/b.tflite", "models/deep/"]
+    assert completion.model_files(f"{tmp_path}/models/a") == [f"{tmp_path}/models/a.tflite"]
+    assert completion.model_files("models/.") == ["models/.hidden.tflite"]
+    assert completion.model_files("nothing/") == []
+
+
+def test_keys_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert completion.cache_keys("") == []
+    Cache(tmp_path / "neurald").store(entry_parts(graphs="0"), artifact(bytes(10)), ORIGIN)
+    key = entry_parts(graphs="0").key().hex()
+    assert completion.cache_keys(key[:5]) == [key]
+    assert completion.cache_keys("x") == []
 
 
 def test_sockets_of_daemons_are_completed(

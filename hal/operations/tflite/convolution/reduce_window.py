@@ -7,12 +7,11 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, scalar, tensor
-from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_rows, indexes
+from neurald.hal.operations.tflite.machinery.elements import ORDERED_ELEMENTS, element_rows, indexes
 
 
 class Reduction(IntEnum):
@@ -35,7 +34,6 @@ _FUNCTIONS: dict[int, Callable[[Array, Array], Array]] = {
     Reduction.ANY: np.logical_or,
 }
 #: Ordered element types.
-_ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
 
 
 def _function(call: Call) -> None:
@@ -105,7 +103,7 @@ DEFINITIONS = (
                 outputs=(tensor("output", rank=ANY_RANK),),
             ),
         ),
-        rows=element_rows(_ORDERED),
+        rows=element_rows(ORDERED_ELEMENTS),
         checks=(_function,),
         shape=_reduced_shape,
         reference=_reduce,

@@ -9,17 +9,15 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
-from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_rows
+from neurald.hal.operations.tflite.machinery.elements import ORDERED_ELEMENTS, element_rows
 
 _FORM = Form(
     inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)),
     outputs=(tensor("output", rank=ANY_RANK),),
 )
-_ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -39,7 +37,7 @@ def _definition(operation_type: OperationType, function: Callable[[Array, Array]
     return Definition(
         type=operation_type,
         forms=(_FORM,),
-        rows=element_rows(_ORDERED),
+        rows=element_rows(ORDERED_ELEMENTS),
         shape=_shape,
         reference=reference,
     )

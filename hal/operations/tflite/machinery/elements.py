@@ -27,7 +27,10 @@ ELEMENTS = (
     OperandType.TENSOR_UINT64,
     OperandType.TENSOR_FLOAT64,
     OperandType.TENSOR_COMPLEX64,
+    OperandType.TENSOR_COMPLEX128,
 )
+#: ELEMENTS that have an order.
+ORDERED_ELEMENTS = tuple(kind for kind in ELEMENTS if kind.dtype.kind != "c")
 #: ELEMENTS and strings, which most operations do not support.
 ELEMENTS_AND_STRINGS = (*ELEMENTS, OperandType.TENSOR_STRING)
 #: Types of indexes and lengths.

@@ -10,12 +10,11 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, scalar, tensor
-from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_rows, indexes
+from neurald.hal.operations.tflite.machinery.elements import ORDERED_ELEMENTS, element_rows, indexes
 
 #: Update functions of STABLEHLO_SCATTER; 0 replaces the element.
 _UPDATES: dict[int, Callable[[Array, tuple[Array, ...], Array], None]] = {
@@ -25,7 +24,6 @@ _UPDATES: dict[int, Callable[[Array, tuple[Array, ...], Array], None]] = {
     3: np.minimum.at,
     4: np.maximum.at,
 }
-_ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
 
 
 def distinct_axes(call: Call, name: str, rank: int) -> list[int]:
@@ -228,7 +226,7 @@ DEFINITIONS = (
                 outputs=(tensor("output", rank=ANY_RANK),),
             ),
         ),
-        rows=element_rows(_ORDERED),
+        rows=element_rows(ORDERED_ELEMENTS),
         checks=(_known_update,),
         shape=_scattered_shape,
         reference=_scatter,

@@ -11,10 +11,14 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import require_representable, resolve_axis
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
-from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, INDEXES, element_rows, number
+from neurald.hal.operations.tflite.machinery.elements import (
+    INDEXES,
+    ORDERED_ELEMENTS,
+    element_rows,
+    number,
+)
 
 #: Ordered element types.
-_ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
 _COUNTS = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64, OperandType.TENSOR_QUANT16_SYMM)
 
 
@@ -49,7 +53,7 @@ def _extreme(
                 outputs=(Parameter(name="output", types=INDEXES, ranks=ANY_RANK),),
             ),
         ),
-        rows=element_rows(_ORDERED),
+        rows=element_rows(ORDERED_ELEMENTS),
         shape=_extreme_shape,
         reference=reference,
         widens=android,
@@ -120,7 +124,7 @@ DEFINITIONS = (
         ),
         rows=tuple(
             row(FeatureLevel.LEVEL_1, T=kind, I=counts, zero_points16=True)
-            for kind in _ORDERED
+            for kind in ORDERED_ELEMENTS
             for counts in _COUNTS
         ),
         shape=_top_shapes,
@@ -146,7 +150,7 @@ DEFINITIONS = (
                 outputs=(tensor("output", rank=1), Parameter(name="indices", types=INDEXES, ranks=(1, 1))),
             ),
         ),
-        rows=element_rows(_ORDERED),
+        rows=element_rows(ORDERED_ELEMENTS),
         shape=_unique_shapes,
         reference=_unique,
     ),

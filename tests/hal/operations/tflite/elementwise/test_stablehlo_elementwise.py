@@ -8,7 +8,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
-ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
+ORDERED = tuple(kind for kind in ELEMENTS if kind.dtype.kind != "c")
 
 
 @sweep("kind", ORDERED)

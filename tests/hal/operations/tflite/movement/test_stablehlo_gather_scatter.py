@@ -12,7 +12,7 @@ from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
-ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
+ORDERED = tuple(kind for kind in ELEMENTS if kind.dtype.kind != "c")
 STARTS = [[[0, 2], [1, 0], [2, 1]], [[0, 1], [1, 0], [-9, 9]]]
 
 
