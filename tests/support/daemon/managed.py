@@ -34,10 +34,12 @@ def create_adder() -> AddingDevice:
     behaviour = file.read_text()
     if behaviour == "fail":
         raise RuntimeError("the device is out of order")
-    if behaviour == "flood" and not os.fork():
-        os.setpgid(0, 0)
-        while True:  # until nobody reads any more
-            os.write(2, b"flood\n" * 1000)
+    if behaviour == "flood":
+        child = os.fork()
+        while not child:  # until nobody reads any more
+            os.write(2, (b"x" * 200 + b"\n") * 100)
+        os.setpgid(child, child)  # the group ends with this process
+        time.sleep(0.2)
     if behaviour in ("exit", "flood"):
         os._exit(7)
     while behaviour == "hang":
