@@ -51,6 +51,7 @@ _ORDER = (
     "references",
     "start_up",
     "faults",
+    "faults_matrix",
     "faults_gpu",
     "damaged_models",
 )
