@@ -40,7 +40,7 @@ from neurald.hal.sync.deadline import nanoseconds
 _MIN_SHARED_NS: Final = 5_000.0
 #: Target time of a chunk, which limits the effect of a delayed thread, and the maximum number of
 #: chunks of a part for it.
-_CHUNK_NS: Final = 50_000.0
+_CHUNK_NS: Final = 10_000.0
 _MAX_BALANCING_CHUNKS: Final = 4
 #: Target time of a piece of an unshared call, which checks for cancellation between pieces.
 _PIECE_NS: Final = 2_000_000.0

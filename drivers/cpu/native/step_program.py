@@ -98,9 +98,13 @@ TIMED_OUT: Final = 1 << 33
 #: Estimated duration of the records between two looks at the clock.
 _CLOCK_NS: Final = 10_000
 
-#: Polls of a worker before it sleeps, and of an owner that waits for the last chunk.
+#: Polls of a worker before it sleeps.
 _WORKER_POLLS: Final = 600
+#: Polls of an owner that waits for the last chunk before it also yields its core to other threads,
+#: and before it sleeps. A processor that idles may take as long as a call to wake up, a virtual one
+#: longer.
 _OWNER_POLLS: Final = 1000
+_OWNER_YIELDS: Final = 1300
 #: Duration of an owner's sleep, in nanoseconds, that indicates a preempted worker, and the minimum
 #: and maximum number of calls that are not shared after it.
 _LONG_SLEEP_NS: Final = 1_000_000
@@ -108,6 +112,7 @@ _MIN_UNSHARED_CALLS: Final = 128
 _MAX_UNSHARED_CALLS: Final = 2048
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
+_YIELD = {"x86_64": 24, "aarch64": 124, "riscv64": 124, "ppc64le": 158}
 _PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -164,6 +169,7 @@ def step_program_text(machine: str = "") -> str:
         LONG_SLEEP_NS=_LONG_SLEEP_NS,
         MAX_UNSHARED_CALLS=_MAX_UNSHARED_CALLS,
         OWNER_POLLS=_OWNER_POLLS,
+        OWNER_YIELDS=_OWNER_YIELDS,
         FORGET_MASK=_FORGET_MASK,
         MAX_PARTS=_MAX_PARTS,
         PARTS_OFFSET=_PARTS_OFFSET,
@@ -173,6 +179,7 @@ def step_program_text(machine: str = "") -> str:
         SLOT_BYTES=_SLOT_BYTES,
         SLOT_COUNT=_SLOT_COUNT,
         WORKER_POLLS=_WORKER_POLLS,
+        YIELD=_YIELD.get(machine or os.uname().machine, -1),
     )
     callers = "\n".join(caller_text(count) for count in range(1, COMMON_ARGUMENTS + 1))
     return program + sharing + python_call_text() + callers

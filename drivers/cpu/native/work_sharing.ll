@@ -230,8 +230,15 @@ wait:
 look:
   $PAUSE
   %polls.next = add i64 %polls, 1
-  %is.exhausted = icmp sgt i64 %polls, $OWNER_POLLS
-  br i1 %is.exhausted, label %sleep, label %again
+  %is.patient = icmp sgt i64 %polls, $OWNER_POLLS
+  br i1 %is.patient, label %yield, label %again
+yield:
+  ; Another thread may need this core, perhaps the one that is waited for.
+  %is.exhausted = icmp sgt i64 %polls, $OWNER_YIELDS
+  br i1 %is.exhausted, label %sleep, label %give
+give:
+  %given = call i64 (i64, ...) @syscall(i64 $YIELD)
+  br label %again
 sleep:
   %p.sleeps = getelementptr i8, ptr %slot, i64 72
   store atomic i32 1, ptr %p.sleeps seq_cst, align 4

@@ -43,8 +43,8 @@ _ALIGNMENT_BYTES: Final = 256
 _MAX_GAP_BYTES: Final = 2048
 #: Inputs and outputs of at least this size are copied by several threads, in pieces.
 _LARGE_BYTES: Final = 2 << 20
-_PIECE_BYTES: Final = 512 << 10
-_MAX_COPIERS: Final = 4
+_PIECE_BYTES: Final = 2 << 20
+_MAX_COPIERS: Final = 3
 #: How long copying threads wait for work, and the interpreter at most for the last one of them.
 _COPIERS_IDLE_S: Final = 0.25
 

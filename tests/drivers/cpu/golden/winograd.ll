@@ -2,7 +2,7 @@
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
 declare i64 @llvm.smin.i64(i64, i64)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
-define void @k0a6d20baaa3e9004(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k7f0101b8db87aeac(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v1 = getelementptr i8, ptr %scratch, i64 128
   %v2 = getelementptr i8, ptr %scratch, i64 150656
   br label %v3.before
@@ -19,8 +19,8 @@ v3.next:
   %v7.more = icmp slt i64 %v7, 32
   br i1 %v7.more, label %v3, label %v3.after
 v3.after:
-  %v12 = icmp eq i64 0, 0
-  %v320 = call i64 @llvm.smin.i64(i64 2, i64 2)
+  %v8 = udiv i64 %begin, 2
+  %v9 = urem i64 %begin, 2
   %v463 = mul i64 8, 4
   %v465 = mul i64 16, 4
   %v467 = mul i64 24, 4
@@ -32,397 +32,391 @@ v3.after:
   %v479 = mul i64 72, 4
   %v481 = mul i64 80, 4
   %v483 = mul i64 88, 4
-  br label %v8.before
-v8.before:
-  br label %v8
-v8:
-  %v9 = phi i64 [ %begin, %v8.before ], [ %v802, %v8.next ]
-  %v10 = phi i64 [ %begin, %v8.before ], [ %v800, %v8.next ]
-  %v802.more = icmp slt i64 %v9, %end
-  br i1 %v802.more, label %v8.turn, label %v8.after
-v8.turn:
-  %v11 = icmp eq i64 %v9, %begin
-  %v13 = mul i64 %v10, 49
-  %v14 = or i1 %v11, %v12
-  br i1 %v14, label %v15.then, label %v15.after
-v15.then:
-  br label %v16.before
-v16.before:
-  br label %v16
-v16:
-  %v17 = phi i64 [ 0, %v16.before ], [ %v319, %v16.next ]
-  %v18 = add i64 %v13, %v17
-  %v19 = udiv i64 %v18, 14
-  %v20 = urem i64 %v18, 14
-  %v21 = udiv i64 %v19, 14
-  %v22 = urem i64 %v19, 14
-  %v23 = mul i64 %v17, 192
-  %v24 = getelementptr i8, ptr %v1, i64 %v23
-  %v25 = mul i64 %v21, 100352
-  %v26 = mul i64 %v22, 2
-  %v27 = add i64 %v26, -1
-  %v28 = mul i64 %v27, 3584
-  %v29 = icmp ult i64 %v27, 28
-  %v30 = add i64 %v27, 1
-  %v31 = icmp ult i64 %v30, 28
-  %v32 = add i64 %v27, 2
-  %v33 = icmp ult i64 %v32, 28
-  %v34 = add i64 %v27, 3
-  %v35 = icmp ult i64 %v34, 28
-  %v36 = mul i64 %v20, 2
-  %v37 = add i64 %v36, -1
-  %v38 = mul i64 %v37, 128
-  %v39 = icmp ult i64 %v37, 28
-  %v40 = add i64 %v37, 1
-  %v41 = icmp ult i64 %v40, 28
-  %v42 = add i64 %v37, 2
-  %v43 = icmp ult i64 %v42, 28
-  %v44 = add i64 %v37, 3
-  %v45 = icmp ult i64 %v44, 28
-  %v46 = add i64 %v25, %v28
-  %v47 = add i64 %v46, %v38
-  %v48 = getelementptr i8, ptr %a1, i64 %v47
-  %v49 = and i1 %v29, %v31
-  %v50 = and i1 %v49, %v33
-  %v51 = and i1 %v50, %v35
-  %v52 = and i1 %v51, %v39
-  %v53 = and i1 %v52, %v41
-  %v54 = and i1 %v53, %v43
-  %v55 = and i1 %v54, %v45
-  br i1 %v55, label %v56.then, label %v56.after
-v56.then:
-  %v57 = getelementptr i8, ptr %v48, i64 128
-  %v58 = getelementptr i8, ptr %v48, i64 256
-  %v59 = getelementptr i8, ptr %v48, i64 384
-  %v60 = getelementptr i8, ptr %v48, i64 3584
-  %v61 = getelementptr i8, ptr %v48, i64 3712
-  %v62 = getelementptr i8, ptr %v48, i64 3840
-  %v63 = getelementptr i8, ptr %v48, i64 3968
-  %v64 = getelementptr i8, ptr %v48, i64 7168
-  %v65 = getelementptr i8, ptr %v48, i64 7296
-  %v66 = getelementptr i8, ptr %v48, i64 7424
-  %v67 = getelementptr i8, ptr %v48, i64 7552
-  %v68 = getelementptr i8, ptr %v48, i64 10752
-  %v69 = getelementptr i8, ptr %v48, i64 10880
-  %v70 = getelementptr i8, ptr %v48, i64 11008
-  %v71 = getelementptr i8, ptr %v48, i64 11136
-  br label %v72.before
-v72.before:
-  br label %v72
-v72:
-  %v73 = phi i64 [ 0, %v72.before ], [ %v170, %v72.next ]
-  %v74 = mul i64 %v73, 4
-  %v75 = getelementptr i8, ptr %v48, i64 %v74
-  %v76 = load <8 x float>, ptr %v75, align 4
-  %v77 = getelementptr i8, ptr %v57, i64 %v74
-  %v78 = load <8 x float>, ptr %v77, align 4
-  %v79 = getelementptr i8, ptr %v58, i64 %v74
-  %v80 = load <8 x float>, ptr %v79, align 4
-  %v81 = getelementptr i8, ptr %v59, i64 %v74
-  %v82 = load <8 x float>, ptr %v81, align 4
-  %v83 = getelementptr i8, ptr %v60, i64 %v74
-  %v84 = load <8 x float>, ptr %v83, align 4
-  %v85 = getelementptr i8, ptr %v61, i64 %v74
-  %v86 = load <8 x float>, ptr %v85, align 4
-  %v87 = getelementptr i8, ptr %v62, i64 %v74
-  %v88 = load <8 x float>, ptr %v87, align 4
-  %v89 = getelementptr i8, ptr %v63, i64 %v74
-  %v90 = load <8 x float>, ptr %v89, align 4
-  %v91 = getelementptr i8, ptr %v64, i64 %v74
-  %v92 = load <8 x float>, ptr %v91, align 4
-  %v93 = getelementptr i8, ptr %v65, i64 %v74
-  %v94 = load <8 x float>, ptr %v93, align 4
-  %v95 = getelementptr i8, ptr %v66, i64 %v74
-  %v96 = load <8 x float>, ptr %v95, align 4
-  %v97 = getelementptr i8, ptr %v67, i64 %v74
-  %v98 = load <8 x float>, ptr %v97, align 4
-  %v99 = getelementptr i8, ptr %v68, i64 %v74
-  %v100 = load <8 x float>, ptr %v99, align 4
-  %v101 = getelementptr i8, ptr %v69, i64 %v74
-  %v102 = load <8 x float>, ptr %v101, align 4
-  %v103 = getelementptr i8, ptr %v70, i64 %v74
-  %v104 = load <8 x float>, ptr %v103, align 4
-  %v105 = getelementptr i8, ptr %v71, i64 %v74
-  %v106 = load <8 x float>, ptr %v105, align 4
-  %v107 = fsub <8 x float> %v76, %v92
-  %v108 = fsub <8 x float> %v78, %v94
-  %v109 = fsub <8 x float> %v80, %v96
-  %v110 = fsub <8 x float> %v82, %v98
-  %v111 = fadd <8 x float> %v84, %v92
-  %v112 = fadd <8 x float> %v86, %v94
-  %v113 = fadd <8 x float> %v88, %v96
-  %v114 = fadd <8 x float> %v90, %v98
-  %v115 = fsub <8 x float> %v92, %v84
-  %v116 = fsub <8 x float> %v94, %v86
-  %v117 = fsub <8 x float> %v96, %v88
-  %v118 = fsub <8 x float> %v98, %v90
-  %v119 = fsub <8 x float> %v84, %v100
-  %v120 = fsub <8 x float> %v86, %v102
-  %v121 = fsub <8 x float> %v88, %v104
-  %v122 = fsub <8 x float> %v90, %v106
-  %v123 = fsub <8 x float> %v107, %v109
-  %v124 = fsub <8 x float> %v111, %v113
-  %v125 = fsub <8 x float> %v115, %v117
-  %v126 = fsub <8 x float> %v119, %v121
-  %v127 = fadd <8 x float> %v108, %v109
-  %v128 = fadd <8 x float> %v112, %v113
-  %v129 = fadd <8 x float> %v116, %v117
-  %v130 = fadd <8 x float> %v120, %v121
-  %v131 = fsub <8 x float> %v109, %v108
-  %v132 = fsub <8 x float> %v113, %v112
-  %v133 = fsub <8 x float> %v117, %v116
-  %v134 = fsub <8 x float> %v121, %v120
-  %v135 = fsub <8 x float> %v108, %v110
-  %v136 = fsub <8 x float> %v112, %v114
-  %v137 = fsub <8 x float> %v116, %v118
-  %v138 = fsub <8 x float> %v120, %v122
-  %v139 = getelementptr i8, ptr %v24, i64 %v74
-  store <8 x float> %v123, ptr %v139, align 4
-  %v140 = getelementptr i8, ptr %v24, i64 37632
-  %v141 = getelementptr i8, ptr %v140, i64 %v74
-  store <8 x float> %v124, ptr %v141, align 4
-  %v142 = getelementptr i8, ptr %v24, i64 75264
-  %v143 = getelementptr i8, ptr %v142, i64 %v74
-  store <8 x float> %v125, ptr %v143, align 4
-  %v144 = getelementptr i8, ptr %v24, i64 112896
-  %v145 = getelementptr i8, ptr %v144, i64 %v74
-  store <8 x float> %v126, ptr %v145, align 4
-  %v146 = getelementptr i8, ptr %v24, i64 9408
-  %v147 = getelementptr i8, ptr %v146, i64 %v74
-  store <8 x float> %v127, ptr %v147, align 4
-  %v148 = getelementptr i8, ptr %v24, i64 47040
-  %v149 = getelementptr i8, ptr %v148, i64 %v74
-  store <8 x float> %v128, ptr %v149, align 4
-  %v150 = getelementptr i8, ptr %v24, i64 84672
-  %v151 = getelementptr i8, ptr %v150, i64 %v74
-  store <8 x float> %v129, ptr %v151, align 4
-  %v152 = getelementptr i8, ptr %v24, i64 122304
-  %v153 = getelementptr i8, ptr %v152, i64 %v74
-  store <8 x float> %v130, ptr %v153, align 4
-  %v154 = getelementptr i8, ptr %v24, i64 18816
-  %v155 = getelementptr i8, ptr %v154, i64 %v74
-  store <8 x float> %v131, ptr %v155, align 4
-  %v156 = getelementptr i8, ptr %v24, i64 56448
-  %v157 = getelementptr i8, ptr %v156, i64 %v74
-  store <8 x float> %v132, ptr %v157, align 4
-  %v158 = getelementptr i8, ptr %v24, i64 94080
-  %v159 = getelementptr i8, ptr %v158, i64 %v74
-  store <8 x float> %v133, ptr %v159, align 4
-  %v160 = getelementptr i8, ptr %v24, i64 131712
-  %v161 = getelementptr i8, ptr %v160, i64 %v74
-  store <8 x float> %v134, ptr %v161, align 4
-  %v162 = getelementptr i8, ptr %v24, i64 28224
-  %v163 = getelementptr i8, ptr %v162, i64 %v74
-  store <8 x float> %v135, ptr %v163, align 4
-  %v164 = getelementptr i8, ptr %v24, i64 65856
-  %v165 = getelementptr i8, ptr %v164, i64 %v74
-  store <8 x float> %v136, ptr %v165, align 4
-  %v166 = getelementptr i8, ptr %v24, i64 103488
-  %v167 = getelementptr i8, ptr %v166, i64 %v74
-  store <8 x float> %v137, ptr %v167, align 4
-  %v168 = getelementptr i8, ptr %v24, i64 141120
-  %v169 = getelementptr i8, ptr %v168, i64 %v74
-  store <8 x float> %v138, ptr %v169, align 4
-  br label %v72.next
-v72.next:
-  %v170 = add i64 %v73, 8
-  %v170.more = icmp slt i64 %v170, 32
-  br i1 %v170.more, label %v72, label %v72.after
-v72.after:
-  br label %v56.after
-v56.after:
-  %v171 = xor i1 %v55, true
-  %v173 = and i1 %v29, %v39
-  %v174 = and i1 %v29, %v41
-  %v175 = and i1 %v29, %v43
-  %v176 = and i1 %v29, %v45
-  %v177 = and i1 %v31, %v39
-  %v178 = and i1 %v31, %v41
-  %v179 = and i1 %v31, %v43
-  %v180 = and i1 %v31, %v45
-  %v181 = and i1 %v33, %v39
-  %v182 = and i1 %v33, %v41
-  %v183 = and i1 %v33, %v43
-  %v184 = and i1 %v33, %v45
-  %v185 = and i1 %v35, %v39
-  %v186 = and i1 %v35, %v41
-  %v187 = and i1 %v35, %v43
-  %v188 = and i1 %v35, %v45
-  %v189 = select i1 %v173, ptr %v48, ptr %scratch
-  br i1 %v171, label %v172.then, label %v172.after
-v172.then:
-  %v190 = getelementptr i8, ptr %v48, i64 128
-  %v191 = select i1 %v174, ptr %v190, ptr %scratch
-  %v192 = getelementptr i8, ptr %v48, i64 256
-  %v193 = select i1 %v175, ptr %v192, ptr %scratch
-  %v194 = getelementptr i8, ptr %v48, i64 384
-  %v195 = select i1 %v176, ptr %v194, ptr %scratch
-  %v196 = getelementptr i8, ptr %v48, i64 3584
-  %v197 = select i1 %v177, ptr %v196, ptr %scratch
-  %v198 = getelementptr i8, ptr %v48, i64 3712
-  %v199 = select i1 %v178, ptr %v198, ptr %scratch
-  %v200 = getelementptr i8, ptr %v48, i64 3840
-  %v201 = select i1 %v179, ptr %v200, ptr %scratch
-  %v202 = getelementptr i8, ptr %v48, i64 3968
-  %v203 = select i1 %v180, ptr %v202, ptr %scratch
-  %v204 = getelementptr i8, ptr %v48, i64 7168
-  %v205 = select i1 %v181, ptr %v204, ptr %scratch
-  %v206 = getelementptr i8, ptr %v48, i64 7296
-  %v207 = select i1 %v182, ptr %v206, ptr %scratch
-  %v208 = getelementptr i8, ptr %v48, i64 7424
-  %v209 = select i1 %v183, ptr %v208, ptr %scratch
-  %v210 = getelementptr i8, ptr %v48, i64 7552
-  %v211 = select i1 %v184, ptr %v210, ptr %scratch
-  %v212 = getelementptr i8, ptr %v48, i64 10752
-  %v213 = select i1 %v185, ptr %v212, ptr %scratch
-  %v214 = getelementptr i8, ptr %v48, i64 10880
-  %v215 = select i1 %v186, ptr %v214, ptr %scratch
-  %v216 = getelementptr i8, ptr %v48, i64 11008
-  %v217 = select i1 %v187, ptr %v216, ptr %scratch
-  %v218 = getelementptr i8, ptr %v48, i64 11136
-  %v219 = select i1 %v188, ptr %v218, ptr %scratch
-  br label %v220.before
-v220.before:
-  br label %v220
-v220:
-  %v221 = phi i64 [ 0, %v220.before ], [ %v318, %v220.next ]
-  %v222 = mul i64 %v221, 4
-  %v223 = getelementptr i8, ptr %v189, i64 %v222
-  %v224 = load <8 x float>, ptr %v223, align 4
-  %v225 = getelementptr i8, ptr %v191, i64 %v222
-  %v226 = load <8 x float>, ptr %v225, align 4
-  %v227 = getelementptr i8, ptr %v193, i64 %v222
-  %v228 = load <8 x float>, ptr %v227, align 4
-  %v229 = getelementptr i8, ptr %v195, i64 %v222
-  %v230 = load <8 x float>, ptr %v229, align 4
-  %v231 = getelementptr i8, ptr %v197, i64 %v222
-  %v232 = load <8 x float>, ptr %v231, align 4
-  %v233 = getelementptr i8, ptr %v199, i64 %v222
-  %v234 = load <8 x float>, ptr %v233, align 4
-  %v235 = getelementptr i8, ptr %v201, i64 %v222
-  %v236 = load <8 x float>, ptr %v235, align 4
-  %v237 = getelementptr i8, ptr %v203, i64 %v222
-  %v238 = load <8 x float>, ptr %v237, align 4
-  %v239 = getelementptr i8, ptr %v205, i64 %v222
-  %v240 = load <8 x float>, ptr %v239, align 4
-  %v241 = getelementptr i8, ptr %v207, i64 %v222
-  %v242 = load <8 x float>, ptr %v241, align 4
-  %v243 = getelementptr i8, ptr %v209, i64 %v222
-  %v244 = load <8 x float>, ptr %v243, align 4
-  %v245 = getelementptr i8, ptr %v211, i64 %v222
-  %v246 = load <8 x float>, ptr %v245, align 4
-  %v247 = getelementptr i8, ptr %v213, i64 %v222
-  %v248 = load <8 x float>, ptr %v247, align 4
-  %v249 = getelementptr i8, ptr %v215, i64 %v222
-  %v250 = load <8 x float>, ptr %v249, align 4
-  %v251 = getelementptr i8, ptr %v217, i64 %v222
-  %v252 = load <8 x float>, ptr %v251, align 4
-  %v253 = getelementptr i8, ptr %v219, i64 %v222
-  %v254 = load <8 x float>, ptr %v253, align 4
-  %v255 = fsub <8 x float> %v224, %v240
-  %v256 = fsub <8 x float> %v226, %v242
-  %v257 = fsub <8 x float> %v228, %v244
-  %v258 = fsub <8 x float> %v230, %v246
-  %v259 = fadd <8 x float> %v232, %v240
-  %v260 = fadd <8 x float> %v234, %v242
-  %v261 = fadd <8 x float> %v236, %v244
-  %v262 = fadd <8 x float> %v238, %v246
-  %v263 = fsub <8 x float> %v240, %v232
-  %v264 = fsub <8 x float> %v242, %v234
-  %v265 = fsub <8 x float> %v244, %v236
-  %v266 = fsub <8 x float> %v246, %v238
-  %v267 = fsub <8 x float> %v232, %v248
-  %v268 = fsub <8 x float> %v234, %v250
-  %v269 = fsub <8 x float> %v236, %v252
-  %v270 = fsub <8 x float> %v238, %v254
-  %v271 = fsub <8 x float> %v255, %v257
-  %v272 = fsub <8 x float> %v259, %v261
-  %v273 = fsub <8 x float> %v263, %v265
-  %v274 = fsub <8 x float> %v267, %v269
-  %v275 = fadd <8 x float> %v256, %v257
-  %v276 = fadd <8 x float> %v260, %v261
-  %v277 = fadd <8 x float> %v264, %v265
-  %v278 = fadd <8 x float> %v268, %v269
-  %v279 = fsub <8 x float> %v257, %v256
-  %v280 = fsub <8 x float> %v261, %v260
-  %v281 = fsub <8 x float> %v265, %v264
-  %v282 = fsub <8 x float> %v269, %v268
-  %v283 = fsub <8 x float> %v256, %v258
-  %v284 = fsub <8 x float> %v260, %v262
-  %v285 = fsub <8 x float> %v264, %v266
-  %v286 = fsub <8 x float> %v268, %v270
-  %v287 = getelementptr i8, ptr %v24, i64 %v222
-  store <8 x float> %v271, ptr %v287, align 4
-  %v288 = getelementptr i8, ptr %v24, i64 37632
-  %v289 = getelementptr i8, ptr %v288, i64 %v222
-  store <8 x float> %v272, ptr %v289, align 4
-  %v290 = getelementptr i8, ptr %v24, i64 75264
-  %v291 = getelementptr i8, ptr %v290, i64 %v222
-  store <8 x float> %v273, ptr %v291, align 4
-  %v292 = getelementptr i8, ptr %v24, i64 112896
-  %v293 = getelementptr i8, ptr %v292, i64 %v222
-  store <8 x float> %v274, ptr %v293, align 4
-  %v294 = getelementptr i8, ptr %v24, i64 9408
-  %v295 = getelementptr i8, ptr %v294, i64 %v222
-  store <8 x float> %v275, ptr %v295, align 4
-  %v296 = getelementptr i8, ptr %v24, i64 47040
-  %v297 = getelementptr i8, ptr %v296, i64 %v222
-  store <8 x float> %v276, ptr %v297, align 4
-  %v298 = getelementptr i8, ptr %v24, i64 84672
-  %v299 = getelementptr i8, ptr %v298, i64 %v222
-  store <8 x float> %v277, ptr %v299, align 4
-  %v300 = getelementptr i8, ptr %v24, i64 122304
-  %v301 = getelementptr i8, ptr %v300, i64 %v222
-  store <8 x float> %v278, ptr %v301, align 4
-  %v302 = getelementptr i8, ptr %v24, i64 18816
-  %v303 = getelementptr i8, ptr %v302, i64 %v222
-  store <8 x float> %v279, ptr %v303, align 4
-  %v304 = getelementptr i8, ptr %v24, i64 56448
-  %v305 = getelementptr i8, ptr %v304, i64 %v222
-  store <8 x float> %v280, ptr %v305, align 4
-  %v306 = getelementptr i8, ptr %v24, i64 94080
-  %v307 = getelementptr i8, ptr %v306, i64 %v222
-  store <8 x float> %v281, ptr %v307, align 4
-  %v308 = getelementptr i8, ptr %v24, i64 131712
-  %v309 = getelementptr i8, ptr %v308, i64 %v222
-  store <8 x float> %v282, ptr %v309, align 4
-  %v310 = getelementptr i8, ptr %v24, i64 28224
-  %v311 = getelementptr i8, ptr %v310, i64 %v222
-  store <8 x float> %v283, ptr %v311, align 4
-  %v312 = getelementptr i8, ptr %v24, i64 65856
-  %v313 = getelementptr i8, ptr %v312, i64 %v222
-  store <8 x float> %v284, ptr %v313, align 4
-  %v314 = getelementptr i8, ptr %v24, i64 103488
-  %v315 = getelementptr i8, ptr %v314, i64 %v222
-  store <8 x float> %v285, ptr %v315, align 4
-  %v316 = getelementptr i8, ptr %v24, i64 141120
-  %v317 = getelementptr i8, ptr %v316, i64 %v222
-  store <8 x float> %v286, ptr %v317, align 4
-  br label %v220.next
-v220.next:
-  %v318 = add i64 %v221, 8
-  %v318.more = icmp slt i64 %v318, 32
-  br i1 %v318.more, label %v220, label %v220.after
-v220.after:
-  br label %v172.after
-v172.after:
-  br label %v16.next
-v16.next:
-  %v319 = add i64 %v17, 1
-  %v319.more = icmp slt i64 %v319, 49
-  br i1 %v319.more, label %v16, label %v16.after
-v16.after:
-  br label %v15.after
-v15.after:
-  br label %v321.before
-v321.before:
-  br label %v321
-v321:
-  %v322 = phi i64 [ 0, %v321.before ], [ %v797, %v321.next ]
-  %v797.more = icmp slt i64 %v322, %v320
-  br i1 %v797.more, label %v321.turn, label %v321.after
-v321.turn:
-  %v325 = mul i64 %v322, 16
+  br label %v10.before
+v10.before:
+  br label %v10
+v10:
+  %v11 = phi i64 [ %begin, %v10.before ], [ %v805, %v10.next ]
+  %v12 = phi i64 [ %v8, %v10.before ], [ %v803, %v10.next ]
+  %v13 = phi i64 [ %v9, %v10.before ], [ %v799, %v10.next ]
+  %v805.more = icmp slt i64 %v11, %end
+  br i1 %v805.more, label %v10.turn, label %v10.after
+v10.turn:
+  %v14 = icmp eq i64 %v11, %begin
+  %v15 = icmp eq i64 %v13, 0
+  %v16 = mul i64 %v12, 49
+  %v17 = or i1 %v14, %v15
+  br i1 %v17, label %v18.then, label %v18.after
+v18.then:
+  br label %v19.before
+v19.before:
+  br label %v19
+v19:
+  %v20 = phi i64 [ 0, %v19.before ], [ %v322, %v19.next ]
+  %v21 = add i64 %v16, %v20
+  %v22 = udiv i64 %v21, 14
+  %v23 = urem i64 %v21, 14
+  %v24 = udiv i64 %v22, 14
+  %v25 = urem i64 %v22, 14
+  %v26 = mul i64 %v20, 192
+  %v27 = getelementptr i8, ptr %v1, i64 %v26
+  %v28 = mul i64 %v24, 100352
+  %v29 = mul i64 %v25, 2
+  %v30 = add i64 %v29, -1
+  %v31 = mul i64 %v30, 3584
+  %v32 = icmp ult i64 %v30, 28
+  %v33 = add i64 %v30, 1
+  %v34 = icmp ult i64 %v33, 28
+  %v35 = add i64 %v30, 2
+  %v36 = icmp ult i64 %v35, 28
+  %v37 = add i64 %v30, 3
+  %v38 = icmp ult i64 %v37, 28
+  %v39 = mul i64 %v23, 2
+  %v40 = add i64 %v39, -1
+  %v41 = mul i64 %v40, 128
+  %v42 = icmp ult i64 %v40, 28
+  %v43 = add i64 %v40, 1
+  %v44 = icmp ult i64 %v43, 28
+  %v45 = add i64 %v40, 2
+  %v46 = icmp ult i64 %v45, 28
+  %v47 = add i64 %v40, 3
+  %v48 = icmp ult i64 %v47, 28
+  %v49 = add i64 %v28, %v31
+  %v50 = add i64 %v49, %v41
+  %v51 = getelementptr i8, ptr %a1, i64 %v50
+  %v52 = and i1 %v32, %v34
+  %v53 = and i1 %v52, %v36
+  %v54 = and i1 %v53, %v38
+  %v55 = and i1 %v54, %v42
+  %v56 = and i1 %v55, %v44
+  %v57 = and i1 %v56, %v46
+  %v58 = and i1 %v57, %v48
+  br i1 %v58, label %v59.then, label %v59.after
+v59.then:
+  %v60 = getelementptr i8, ptr %v51, i64 128
+  %v61 = getelementptr i8, ptr %v51, i64 256
+  %v62 = getelementptr i8, ptr %v51, i64 384
+  %v63 = getelementptr i8, ptr %v51, i64 3584
+  %v64 = getelementptr i8, ptr %v51, i64 3712
+  %v65 = getelementptr i8, ptr %v51, i64 3840
+  %v66 = getelementptr i8, ptr %v51, i64 3968
+  %v67 = getelementptr i8, ptr %v51, i64 7168
+  %v68 = getelementptr i8, ptr %v51, i64 7296
+  %v69 = getelementptr i8, ptr %v51, i64 7424
+  %v70 = getelementptr i8, ptr %v51, i64 7552
+  %v71 = getelementptr i8, ptr %v51, i64 10752
+  %v72 = getelementptr i8, ptr %v51, i64 10880
+  %v73 = getelementptr i8, ptr %v51, i64 11008
+  %v74 = getelementptr i8, ptr %v51, i64 11136
+  br label %v75.before
+v75.before:
+  br label %v75
+v75:
+  %v76 = phi i64 [ 0, %v75.before ], [ %v173, %v75.next ]
+  %v77 = mul i64 %v76, 4
+  %v78 = getelementptr i8, ptr %v51, i64 %v77
+  %v79 = load <8 x float>, ptr %v78, align 4
+  %v80 = getelementptr i8, ptr %v60, i64 %v77
+  %v81 = load <8 x float>, ptr %v80, align 4
+  %v82 = getelementptr i8, ptr %v61, i64 %v77
+  %v83 = load <8 x float>, ptr %v82, align 4
+  %v84 = getelementptr i8, ptr %v62, i64 %v77
+  %v85 = load <8 x float>, ptr %v84, align 4
+  %v86 = getelementptr i8, ptr %v63, i64 %v77
+  %v87 = load <8 x float>, ptr %v86, align 4
+  %v88 = getelementptr i8, ptr %v64, i64 %v77
+  %v89 = load <8 x float>, ptr %v88, align 4
+  %v90 = getelementptr i8, ptr %v65, i64 %v77
+  %v91 = load <8 x float>, ptr %v90, align 4
+  %v92 = getelementptr i8, ptr %v66, i64 %v77
+  %v93 = load <8 x float>, ptr %v92, align 4
+  %v94 = getelementptr i8, ptr %v67, i64 %v77
+  %v95 = load <8 x float>, ptr %v94, align 4
+  %v96 = getelementptr i8, ptr %v68, i64 %v77
+  %v97 = load <8 x float>, ptr %v96, align 4
+  %v98 = getelementptr i8, ptr %v69, i64 %v77
+  %v99 = load <8 x float>, ptr %v98, align 4
+  %v100 = getelementptr i8, ptr %v70, i64 %v77
+  %v101 = load <8 x float>, ptr %v100, align 4
+  %v102 = getelementptr i8, ptr %v71, i64 %v77
+  %v103 = load <8 x float>, ptr %v102, align 4
+  %v104 = getelementptr i8, ptr %v72, i64 %v77
+  %v105 = load <8 x float>, ptr %v104, align 4
+  %v106 = getelementptr i8, ptr %v73, i64 %v77
+  %v107 = load <8 x float>, ptr %v106, align 4
+  %v108 = getelementptr i8, ptr %v74, i64 %v77
+  %v109 = load <8 x float>, ptr %v108, align 4
+  %v110 = fsub <8 x float> %v79, %v95
+  %v111 = fsub <8 x float> %v81, %v97
+  %v112 = fsub <8 x float> %v83, %v99
+  %v113 = fsub <8 x float> %v85, %v101
+  %v114 = fadd <8 x float> %v87, %v95
+  %v115 = fadd <8 x float> %v89, %v97
+  %v116 = fadd <8 x float> %v91, %v99
+  %v117 = fadd <8 x float> %v93, %v101
+  %v118 = fsub <8 x float> %v95, %v87
+  %v119 = fsub <8 x float> %v97, %v89
+  %v120 = fsub <8 x float> %v99, %v91
+  %v121 = fsub <8 x float> %v101, %v93
+  %v122 = fsub <8 x float> %v87, %v103
+  %v123 = fsub <8 x float> %v89, %v105
+  %v124 = fsub <8 x float> %v91, %v107
+  %v125 = fsub <8 x float> %v93, %v109
+  %v126 = fsub <8 x float> %v110, %v112
+  %v127 = fsub <8 x float> %v114, %v116
+  %v128 = fsub <8 x float> %v118, %v120
+  %v129 = fsub <8 x float> %v122, %v124
+  %v130 = fadd <8 x float> %v111, %v112
+  %v131 = fadd <8 x float> %v115, %v116
+  %v132 = fadd <8 x float> %v119, %v120
+  %v133 = fadd <8 x float> %v123, %v124
+  %v134 = fsub <8 x float> %v112, %v111
+  %v135 = fsub <8 x float> %v116, %v115
+  %v136 = fsub <8 x float> %v120, %v119
+  %v137 = fsub <8 x float> %v124, %v123
+  %v138 = fsub <8 x float> %v111, %v113
+  %v139 = fsub <8 x float> %v115, %v117
+  %v140 = fsub <8 x float> %v119, %v121
+  %v141 = fsub <8 x float> %v123, %v125
+  %v142 = getelementptr i8, ptr %v27, i64 %v77
+  store <8 x float> %v126, ptr %v142, align 4
+  %v143 = getelementptr i8, ptr %v27, i64 37632
+  %v144 = getelementptr i8, ptr %v143, i64 %v77
+  store <8 x float> %v127, ptr %v144, align 4
+  %v145 = getelementptr i8, ptr %v27, i64 75264
+  %v146 = getelementptr i8, ptr %v145, i64 %v77
+  store <8 x float> %v128, ptr %v146, align 4
+  %v147 = getelementptr i8, ptr %v27, i64 112896
+  %v148 = getelementptr i8, ptr %v147, i64 %v77
+  store <8 x float> %v129, ptr %v148, align 4
+  %v149 = getelementptr i8, ptr %v27, i64 9408
+  %v150 = getelementptr i8, ptr %v149, i64 %v77
+  store <8 x float> %v130, ptr %v150, align 4
+  %v151 = getelementptr i8, ptr %v27, i64 47040
+  %v152 = getelementptr i8, ptr %v151, i64 %v77
+  store <8 x float> %v131, ptr %v152, align 4
+  %v153 = getelementptr i8, ptr %v27, i64 84672
+  %v154 = getelementptr i8, ptr %v153, i64 %v77
+  store <8 x float> %v132, ptr %v154, align 4
+  %v155 = getelementptr i8, ptr %v27, i64 122304
+  %v156 = getelementptr i8, ptr %v155, i64 %v77
+  store <8 x float> %v133, ptr %v156, align 4
+  %v157 = getelementptr i8, ptr %v27, i64 18816
+  %v158 = getelementptr i8, ptr %v157, i64 %v77
+  store <8 x float> %v134, ptr %v158, align 4
+  %v159 = getelementptr i8, ptr %v27, i64 56448
+  %v160 = getelementptr i8, ptr %v159, i64 %v77
+  store <8 x float> %v135, ptr %v160, align 4
+  %v161 = getelementptr i8, ptr %v27, i64 94080
+  %v162 = getelementptr i8, ptr %v161, i64 %v77
+  store <8 x float> %v136, ptr %v162, align 4
+  %v163 = getelementptr i8, ptr %v27, i64 131712
+  %v164 = getelementptr i8, ptr %v163, i64 %v77
+  store <8 x float> %v137, ptr %v164, align 4
+  %v165 = getelementptr i8, ptr %v27, i64 28224
+  %v166 = getelementptr i8, ptr %v165, i64 %v77
+  store <8 x float> %v138, ptr %v166, align 4
+  %v167 = getelementptr i8, ptr %v27, i64 65856
+  %v168 = getelementptr i8, ptr %v167, i64 %v77
+  store <8 x float> %v139, ptr %v168, align 4
+  %v169 = getelementptr i8, ptr %v27, i64 103488
+  %v170 = getelementptr i8, ptr %v169, i64 %v77
+  store <8 x float> %v140, ptr %v170, align 4
+  %v171 = getelementptr i8, ptr %v27, i64 141120
+  %v172 = getelementptr i8, ptr %v171, i64 %v77
+  store <8 x float> %v141, ptr %v172, align 4
+  br label %v75.next
+v75.next:
+  %v173 = add i64 %v76, 8
+  %v173.more = icmp slt i64 %v173, 32
+  br i1 %v173.more, label %v75, label %v75.after
+v75.after:
+  br label %v59.after
+v59.after:
+  %v174 = xor i1 %v58, true
+  %v176 = and i1 %v32, %v42
+  %v177 = and i1 %v32, %v44
+  %v178 = and i1 %v32, %v46
+  %v179 = and i1 %v32, %v48
+  %v180 = and i1 %v34, %v42
+  %v181 = and i1 %v34, %v44
+  %v182 = and i1 %v34, %v46
+  %v183 = and i1 %v34, %v48
+  %v184 = and i1 %v36, %v42
+  %v185 = and i1 %v36, %v44
+  %v186 = and i1 %v36, %v46
+  %v187 = and i1 %v36, %v48
+  %v188 = and i1 %v38, %v42
+  %v189 = and i1 %v38, %v44
+  %v190 = and i1 %v38, %v46
+  %v191 = and i1 %v38, %v48
+  %v192 = select i1 %v176, ptr %v51, ptr %scratch
+  br i1 %v174, label %v175.then, label %v175.after
+v175.then:
+  %v193 = getelementptr i8, ptr %v51, i64 128
+  %v194 = select i1 %v177, ptr %v193, ptr %scratch
+  %v195 = getelementptr i8, ptr %v51, i64 256
+  %v196 = select i1 %v178, ptr %v195, ptr %scratch
+  %v197 = getelementptr i8, ptr %v51, i64 384
+  %v198 = select i1 %v179, ptr %v197, ptr %scratch
+  %v199 = getelementptr i8, ptr %v51, i64 3584
+  %v200 = select i1 %v180, ptr %v199, ptr %scratch
+  %v201 = getelementptr i8, ptr %v51, i64 3712
+  %v202 = select i1 %v181, ptr %v201, ptr %scratch
+  %v203 = getelementptr i8, ptr %v51, i64 3840
+  %v204 = select i1 %v182, ptr %v203, ptr %scratch
+  %v205 = getelementptr i8, ptr %v51, i64 3968
+  %v206 = select i1 %v183, ptr %v205, ptr %scratch
+  %v207 = getelementptr i8, ptr %v51, i64 7168
+  %v208 = select i1 %v184, ptr %v207, ptr %scratch
+  %v209 = getelementptr i8, ptr %v51, i64 7296
+  %v210 = select i1 %v185, ptr %v209, ptr %scratch
+  %v211 = getelementptr i8, ptr %v51, i64 7424
+  %v212 = select i1 %v186, ptr %v211, ptr %scratch
+  %v213 = getelementptr i8, ptr %v51, i64 7552
+  %v214 = select i1 %v187, ptr %v213, ptr %scratch
+  %v215 = getelementptr i8, ptr %v51, i64 10752
+  %v216 = select i1 %v188, ptr %v215, ptr %scratch
+  %v217 = getelementptr i8, ptr %v51, i64 10880
+  %v218 = select i1 %v189, ptr %v217, ptr %scratch
+  %v219 = getelementptr i8, ptr %v51, i64 11008
+  %v220 = select i1 %v190, ptr %v219, ptr %scratch
+  %v221 = getelementptr i8, ptr %v51, i64 11136
+  %v222 = select i1 %v191, ptr %v221, ptr %scratch
+  br label %v223.before
+v223.before:
+  br label %v223
+v223:
+  %v224 = phi i64 [ 0, %v223.before ], [ %v321, %v223.next ]
+  %v225 = mul i64 %v224, 4
+  %v226 = getelementptr i8, ptr %v192, i64 %v225
+  %v227 = load <8 x float>, ptr %v226, align 4
+  %v228 = getelementptr i8, ptr %v194, i64 %v225
+  %v229 = load <8 x float>, ptr %v228, align 4
+  %v230 = getelementptr i8, ptr %v196, i64 %v225
+  %v231 = load <8 x float>, ptr %v230, align 4
+  %v232 = getelementptr i8, ptr %v198, i64 %v225
+  %v233 = load <8 x float>, ptr %v232, align 4
+  %v234 = getelementptr i8, ptr %v200, i64 %v225
+  %v235 = load <8 x float>, ptr %v234, align 4
+  %v236 = getelementptr i8, ptr %v202, i64 %v225
+  %v237 = load <8 x float>, ptr %v236, align 4
+  %v238 = getelementptr i8, ptr %v204, i64 %v225
+  %v239 = load <8 x float>, ptr %v238, align 4
+  %v240 = getelementptr i8, ptr %v206, i64 %v225
+  %v241 = load <8 x float>, ptr %v240, align 4
+  %v242 = getelementptr i8, ptr %v208, i64 %v225
+  %v243 = load <8 x float>, ptr %v242, align 4
+  %v244 = getelementptr i8, ptr %v210, i64 %v225
+  %v245 = load <8 x float>, ptr %v244, align 4
+  %v246 = getelementptr i8, ptr %v212, i64 %v225
+  %v247 = load <8 x float>, ptr %v246, align 4
+  %v248 = getelementptr i8, ptr %v214, i64 %v225
+  %v249 = load <8 x float>, ptr %v248, align 4
+  %v250 = getelementptr i8, ptr %v216, i64 %v225
+  %v251 = load <8 x float>, ptr %v250, align 4
+  %v252 = getelementptr i8, ptr %v218, i64 %v225
+  %v253 = load <8 x float>, ptr %v252, align 4
+  %v254 = getelementptr i8, ptr %v220, i64 %v225
+  %v255 = load <8 x float>, ptr %v254, align 4
+  %v256 = getelementptr i8, ptr %v222, i64 %v225
+  %v257 = load <8 x float>, ptr %v256, align 4
+  %v258 = fsub <8 x float> %v227, %v243
+  %v259 = fsub <8 x float> %v229, %v245
+  %v260 = fsub <8 x float> %v231, %v247
+  %v261 = fsub <8 x float> %v233, %v249
+  %v262 = fadd <8 x float> %v235, %v243
+  %v263 = fadd <8 x float> %v237, %v245
+  %v264 = fadd <8 x float> %v239, %v247
+  %v265 = fadd <8 x float> %v241, %v249
+  %v266 = fsub <8 x float> %v243, %v235
+  %v267 = fsub <8 x float> %v245, %v237
+  %v268 = fsub <8 x float> %v247, %v239
+  %v269 = fsub <8 x float> %v249, %v241
+  %v270 = fsub <8 x float> %v235, %v251
+  %v271 = fsub <8 x float> %v237, %v253
+  %v272 = fsub <8 x float> %v239, %v255
+  %v273 = fsub <8 x float> %v241, %v257
+  %v274 = fsub <8 x float> %v258, %v260
+  %v275 = fsub <8 x float> %v262, %v264
+  %v276 = fsub <8 x float> %v266, %v268
+  %v277 = fsub <8 x float> %v270, %v272
+  %v278 = fadd <8 x float> %v259, %v260
+  %v279 = fadd <8 x float> %v263, %v264
+  %v280 = fadd <8 x float> %v267, %v268
+  %v281 = fadd <8 x float> %v271, %v272
+  %v282 = fsub <8 x float> %v260, %v259
+  %v283 = fsub <8 x float> %v264, %v263
+  %v284 = fsub <8 x float> %v268, %v267
+  %v285 = fsub <8 x float> %v272, %v271
+  %v286 = fsub <8 x float> %v259, %v261
+  %v287 = fsub <8 x float> %v263, %v265
+  %v288 = fsub <8 x float> %v267, %v269
+  %v289 = fsub <8 x float> %v271, %v273
+  %v290 = getelementptr i8, ptr %v27, i64 %v225
+  store <8 x float> %v274, ptr %v290, align 4
+  %v291 = getelementptr i8, ptr %v27, i64 37632
+  %v292 = getelementptr i8, ptr %v291, i64 %v225
+  store <8 x float> %v275, ptr %v292, align 4
+  %v293 = getelementptr i8, ptr %v27, i64 75264
+  %v294 = getelementptr i8, ptr %v293, i64 %v225
+  store <8 x float> %v276, ptr %v294, align 4
+  %v295 = getelementptr i8, ptr %v27, i64 112896
+  %v296 = getelementptr i8, ptr %v295, i64 %v225
+  store <8 x float> %v277, ptr %v296, align 4
+  %v297 = getelementptr i8, ptr %v27, i64 9408
+  %v298 = getelementptr i8, ptr %v297, i64 %v225
+  store <8 x float> %v278, ptr %v298, align 4
+  %v299 = getelementptr i8, ptr %v27, i64 47040
+  %v300 = getelementptr i8, ptr %v299, i64 %v225
+  store <8 x float> %v279, ptr %v300, align 4
+  %v301 = getelementptr i8, ptr %v27, i64 84672
+  %v302 = getelementptr i8, ptr %v301, i64 %v225
+  store <8 x float> %v280, ptr %v302, align 4
+  %v303 = getelementptr i8, ptr %v27, i64 122304
+  %v304 = getelementptr i8, ptr %v303, i64 %v225
+  store <8 x float> %v281, ptr %v304, align 4
+  %v305 = getelementptr i8, ptr %v27, i64 18816
+  %v306 = getelementptr i8, ptr %v305, i64 %v225
+  store <8 x float> %v282, ptr %v306, align 4
+  %v307 = getelementptr i8, ptr %v27, i64 56448
+  %v308 = getelementptr i8, ptr %v307, i64 %v225
+  store <8 x float> %v283, ptr %v308, align 4
+  %v309 = getelementptr i8, ptr %v27, i64 94080
+  %v310 = getelementptr i8, ptr %v309, i64 %v225
+  store <8 x float> %v284, ptr %v310, align 4
+  %v311 = getelementptr i8, ptr %v27, i64 131712
+  %v312 = getelementptr i8, ptr %v311, i64 %v225
+  store <8 x float> %v285, ptr %v312, align 4
+  %v313 = getelementptr i8, ptr %v27, i64 28224
+  %v314 = getelementptr i8, ptr %v313, i64 %v225
+  store <8 x float> %v286, ptr %v314, align 4
+  %v315 = getelementptr i8, ptr %v27, i64 65856
+  %v316 = getelementptr i8, ptr %v315, i64 %v225
+  store <8 x float> %v287, ptr %v316, align 4
+  %v317 = getelementptr i8, ptr %v27, i64 103488
+  %v318 = getelementptr i8, ptr %v317, i64 %v225
+  store <8 x float> %v288, ptr %v318, align 4
+  %v319 = getelementptr i8, ptr %v27, i64 141120
+  %v320 = getelementptr i8, ptr %v319, i64 %v225
+  store <8 x float> %v289, ptr %v320, align 4
+  br label %v223.next
+v223.next:
+  %v321 = add i64 %v224, 8
+  %v321.more = icmp slt i64 %v321, 32
+  br i1 %v321.more, label %v223, label %v223.after
+v223.after:
+  br label %v175.after
+v175.after:
+  br label %v19.next
+v19.next:
+  %v322 = add i64 %v20, 1
+  %v322.more = icmp slt i64 %v322, 49
+  br i1 %v322.more, label %v19, label %v19.after
+v19.after:
+  br label %v18.after
+v18.after:
+  %v325 = mul i64 %v13, 16
   br label %v323.before
 v323.before:
   br label %v323
@@ -792,7 +786,7 @@ v614.before:
   br label %v614
 v614:
   %v615 = phi i64 [ 0, %v614.before ], [ %v796, %v614.next ]
-  %v616 = add i64 %v13, %v615
+  %v616 = add i64 %v16, %v615
   %v617 = udiv i64 %v616, 14
   %v618 = urem i64 %v616, 14
   %v619 = udiv i64 %v617, 14
@@ -981,20 +975,19 @@ v614.next:
   %v796.more = icmp slt i64 %v796, 49
   br i1 %v796.more, label %v614, label %v614.after
 v614.after:
-  br label %v321.next
-v321.next:
-  %v797 = add i64 %v322, 1
-  br label %v321
-v321.after:
-  %v798 = add i64 %v10, 1
-  %v799 = icmp eq i64 %v798, 4
-  %v800 = select i1 %v799, i64 0, i64 %v798
-  %v801 = zext i1 %v799 to i64
-  br label %v8.next
-v8.next:
-  %v802 = add i64 %v9, 1
-  br label %v8
-v8.after:
+  %v797 = add i64 %v13, 1
+  %v798 = icmp eq i64 %v797, 2
+  %v799 = select i1 %v798, i64 0, i64 %v797
+  %v800 = zext i1 %v798 to i64
+  %v801 = add i64 %v12, %v800
+  %v802 = icmp eq i64 %v801, 4
+  %v803 = select i1 %v802, i64 0, i64 %v801
+  %v804 = zext i1 %v802 to i64
+  br label %v10.next
+v10.next:
+  %v805 = add i64 %v11, 1
+  br label %v10
+v10.after:
   ret void
 }
 
