@@ -26,6 +26,7 @@ _ORDER = (
     "cpu_networks",
     "cpu_models",
     "cpu_sequences",
+    "scaling",
     "cpu_models_fresh",
     "cpu_models_published",
     "startup",

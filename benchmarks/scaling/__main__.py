@@ -1,0 +1,5 @@
+"""Runs the benchmark of scaling: `python benchmarks/scaling` is `benchmarks/scaling/run.py`."""
+
+from run import main
+
+main()
