@@ -1,5 +1,6 @@
 """The benchmark of scaling makes a table and a plot of what other benchmarks measured."""
 
+import importlib
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -17,9 +18,7 @@ def subject(monkeypatch: pytest.MonkeyPatch) -> Any:
     known = set(sys.modules)
     monkeypatch.syspath_prepend(str(FOLDER))
     sys.modules.pop("run", None)
-    import run
-
-    yield run
+    yield importlib.import_module("run")
     for name in {"run", "scaling_plot"} & (set(sys.modules) - known | {"run"}):
         sys.modules.pop(name, None)
 
@@ -81,9 +80,8 @@ def test_plot(subject: Any) -> None:
 
 
 def test_plot_of_clients(subject: Any) -> None:
-    from result_file import Column, Table
-
-    columns = [Column(name=name, title=name) for name in ("case", "in_process_per_s", "daemon_per_s")]
-    table = Table(title="", columns=columns, rows=[["1 client", 100, 90], ["2 clients", 200.0, 150]])
+    file = importlib.import_module("result_file")
+    columns = [file.Column(name=name, title=name) for name in ("case", "in_process_per_s", "daemon_per_s")]
+    table = file.Table(title="", columns=columns, rows=[["1 client", 100, 90], ["2 clients", 200.0, 150]])
     panel = subject.client_panel(table, [1, 2])
     assert [list(line.points) for line in panel.lines] == [[(1, 0.9), (2, 1.5)], [(1, 1.0), (2, 2.0)]]

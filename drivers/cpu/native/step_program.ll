@@ -220,7 +220,7 @@ body:
   %whole = or i1 %few, %unshared
   br i1 %whole, label %single, label %ask
 ask:
-  %may = call i1 @may.share(ptr %pool)
+  %may = call i1 @may.share(ptr %pool, ptr %record)
   br i1 %may, label %parallel, label %single
 single:
   %p.work.items = getelementptr i8, ptr %record, i64 32

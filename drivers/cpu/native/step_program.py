@@ -32,15 +32,16 @@ stores the time until which the loop may run; the test ends the loop if its BOOL
 step if that time has passed.
 
 If another program uses a worker's core, the system preempts the worker in the middle of a chunk,
-and the owner sleeps for longer than the whole call takes. The next calls of all steps in this
-process are then not shared; the number of these calls doubles if it happens again soon.
+and the owner sleeps for longer than the whole call takes. For some milliseconds, by the estimated
+costs of calls, the next calls of all steps in this process are then not shared; this time doubles
+if it happens again soon.
 
 Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 
     pool      0 steps that run (i32), 4 whether to quit (i32), 8 workers (i32),
               12 threads that may run at the same time (i32),
-              16 calls that will not be shared (i32),
-              20 number of these after the next long sleep (i32), 0 at first,
+              16 time in which calls will not be shared (i32; in units of 8 µs, at least one
+              for each call), 20 this time after the next long sleep (i32), 0 at first,
               SLEEP_FLAGS_OFFSET: for each worker, a cache line apart, 1 while it sleeps (i32);
               SLOTS_OFFSET: the slots
     slot      0 word (number << 32 | chunks of a part << 16 | parts << 1 | whether chunks may be
@@ -105,11 +106,14 @@ _WORKER_POLLS: Final = 600
 #: longer.
 _OWNER_POLLS: Final = 1000
 _OWNER_YIELDS: Final = 1300
-#: Duration of an owner's sleep, in nanoseconds, that indicates a preempted worker, and the minimum
-#: and maximum number of calls that are not shared after it.
+#: Duration of an owner's sleep, in nanoseconds, that indicates a preempted worker if the call is
+#: estimated to take less time on one thread.
 _LONG_SLEEP_NS: Final = 1_000_000
-_MIN_UNSHARED_CALLS: Final = 128
-_MAX_UNSHARED_CALLS: Final = 2048
+#: The unit of the time in which calls are not shared, as a power of two of nanoseconds, and the
+#: minimum and maximum of this time: 4 and 134 ms.
+_UNSHARED_UNIT_SHIFT: Final = 13
+_MIN_UNSHARED: Final = 512
+_MAX_UNSHARED: Final = 16_384
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
 _YIELD = {"x86_64": 24, "aarch64": 124, "riscv64": 124, "ppc64le": 158}
@@ -165,9 +169,9 @@ def step_program_text(machine: str = "") -> str:
         __name__,
         "work_sharing.ll",
         FUTEX=futex_number(machine),
-        MIN_UNSHARED_CALLS=_MIN_UNSHARED_CALLS,
+        MIN_UNSHARED=_MIN_UNSHARED,
         LONG_SLEEP_NS=_LONG_SLEEP_NS,
-        MAX_UNSHARED_CALLS=_MAX_UNSHARED_CALLS,
+        MAX_UNSHARED=_MAX_UNSHARED,
         OWNER_POLLS=_OWNER_POLLS,
         OWNER_YIELDS=_OWNER_YIELDS,
         FORGET_MASK=_FORGET_MASK,
@@ -178,6 +182,7 @@ def step_program_text(machine: str = "") -> str:
         SLOTS_OFFSET=_SLOTS_OFFSET,
         SLOT_BYTES=_SLOT_BYTES,
         SLOT_COUNT=_SLOT_COUNT,
+        UNSHARED_UNIT_SHIFT=_UNSHARED_UNIT_SHIFT,
         WORKER_POLLS=_WORKER_POLLS,
         YIELD=_YIELD.get(machine or os.uname().machine, -1),
     )

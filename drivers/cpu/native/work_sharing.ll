@@ -251,7 +251,11 @@ park:
   %parked = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done, i32 128, i32 %expected, ptr null)
   %woke = call i64 @now(ptr %time)
   %slept = sub i64 %woke, %fell.asleep
-  %long = icmp sgt i64 %slept, $LONG_SLEEP_NS
+  %p.cost = getelementptr i8, ptr %record, i64 56
+  %cost = load i64, ptr %p.cost
+  %is.brief = icmp slt i64 %cost, $LONG_SLEEP_NS
+  %usual = select i1 %is.brief, i64 $LONG_SLEEP_NS, i64 %cost
+  %long = icmp sgt i64 %slept, %usual
   br i1 %long, label %avoid, label %awake
 avoid:
   call void @avoid(ptr %pool)
@@ -267,41 +271,46 @@ end:
   ret i1 %is.whole
 }
 
-; Disables sharing for the next calls. Their number doubles each time, up to a maximum.
+; Disables sharing for some time. It doubles each time, up to a maximum.
 define internal void @avoid(ptr %pool) {
   %p.whole = getelementptr i8, ptr %pool, i64 16
   %p.next = getelementptr i8, ptr %pool, i64 20
   %next = load atomic i32, ptr %p.next monotonic, align 4
-  %few = icmp slt i32 %next, $MIN_UNSHARED_CALLS
-  %calls = select i1 %few, i32 $MIN_UNSHARED_CALLS, i32 %next
-  store atomic i32 %calls, ptr %p.whole monotonic, align 4
-  %twice = mul i32 %calls, 2
-  %many = icmp sgt i32 %twice, $MAX_UNSHARED_CALLS
-  %limited = select i1 %many, i32 $MAX_UNSHARED_CALLS, i32 %twice
+  %few = icmp slt i32 %next, $MIN_UNSHARED
+  %units = select i1 %few, i32 $MIN_UNSHARED, i32 %next
+  store atomic i32 %units, ptr %p.whole monotonic, align 4
+  %twice = mul i32 %units, 2
+  %many = icmp sgt i32 %twice, $MAX_UNSHARED
+  %limited = select i1 %many, i32 $MAX_UNSHARED, i32 %twice
   store atomic i32 %limited, ptr %p.next monotonic, align 4
   ret void
 }
 
-; Returns true if a call may be shared, and counts down the calls that may not.
-define internal i1 @may.share(ptr %pool) {
+; Returns true if a call may be shared; otherwise it counts down the time until calls may.
+define internal i1 @may.share(ptr %pool, ptr %record) {
+  %p.cost = getelementptr i8, ptr %record, i64 56
+  %cost = load i64, ptr %p.cost
+  %cost.units = lshr i64 %cost, $UNSHARED_UNIT_SHIFT
+  %whole.units = add i64 %cost.units, 1
+  %units = trunc i64 %whole.units to i32
   %p.whole = getelementptr i8, ptr %pool, i64 16
   %whole = load atomic i32, ptr %p.whole monotonic, align 4
   %free = icmp sle i32 %whole, 0
   br i1 %free, label %yes, label %no
 yes:
-  ; Every shared call lowers the number of unshared calls after the next long sleep.
+  ; Shared calls shorten the time after the next long sleep.
   %p.next = getelementptr i8, ptr %pool, i64 20
   %next = load atomic i32, ptr %p.next monotonic, align 4
   %none = icmp sle i32 %next, 0
   br i1 %none, label %shared, label %less
 less:
-  %lower = sub i32 %next, 1
+  %lower = sub i32 %next, %units
   store atomic i32 %lower, ptr %p.next monotonic, align 4
   br label %shared
 shared:
   ret i1 true
 no:
-  %left = sub i32 %whole, 1
+  %left = sub i32 %whole, %units
   store atomic i32 %left, ptr %p.whole monotonic, align 4
   ret i1 false
 }

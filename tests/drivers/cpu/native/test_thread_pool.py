@@ -102,17 +102,19 @@ def test_calls_are_not_shared_after_a_long_sleep() -> None:
     assert pool is not None
     words = (ctypes.c_int32 * 6).from_address(pool.address)
     whole, following = 4, 5
-    words[whole], words[following] = 15, 100
+    # The units of time that a call takes.
+    units = 1 + (int(LONG_NS) >> 13)
+    words[whole], words[following] = 15 * units, 100 * units
     assert run(model, 1)
-    assert (words[whole], words[following]) == (5, 100)
+    assert (words[whole], words[following]) == (5 * units, 100 * units)
     for _ in range(50):
-        words[whole], words[following] = 5, 100
+        words[whole], words[following] = 5 * units - 1, 100 * units
         assert run(model, 1)
         # Five calls were not shared, and five were, unless a worker was preempted meanwhile.
-        if (words[whole], words[following]) == (0, 95):
+        if (words[whole], words[following]) == (-1, 95 * units):
             break
     else:
-        pytest.fail(f"{words[whole]} calls are left to be run whole, {words[following]} come next")
+        pytest.fail(f"{words[whole]} units are left to be run whole, {words[following]} come next")
     words[following] = 0
     assert run(model, 10)
 
