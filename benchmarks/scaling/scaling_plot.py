@@ -10,7 +10,13 @@ _WIDTH, _HEIGHT = 300, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 12, 34, 40
 _HEAD = 56
 #: Colours that people with colour vision deficiencies distinguish, and dashes that need no colour.
-_STYLES = (("#0072b2", ""), ("#d55e00", "6 3"), ("#009e73", "2 3"), ("#cc79a7", "8 3 2 3"))
+_STYLES = (
+    ("#0072b2", ""),
+    ("#d55e00", "6 3"),
+    ("#009e73", "2 3"),
+    ("#cc79a7", "8 3 2 3"),
+    ("#e69f00", "1 2"),
+)
 _IDEAL = "proportional"
 
 
@@ -40,7 +46,11 @@ class Panel:
 
 
 def svg_plot(title: str, panels: Sequence[Panel]) -> str:
-    """Returns an SVG document. Lines of the same position in their panels have the same style."""
+    """Returns an SVG document.
+
+    The legend has the lines of the panel with most of them. Other lines are labelled where they end.
+    """
+    names = [line.name for line in max((panel.lines for panel in panels), key=len, default=())]
     rows = -(-len(panels) // _COLUMNS)
     width, height = _COLUMNS * _WIDTH, _HEAD + rows * _HEIGHT
     parts = [
@@ -51,12 +61,12 @@ def svg_plot(title: str, panels: Sequence[Panel]) -> str:
         ".grid{stroke:currentColor;opacity:.15}.ideal{stroke:currentColor;opacity:.45}"
         "@media(prefers-color-scheme:dark){svg{background:#16181c;color:#ddd}}</style>",
         f'<text x="{_LEFT}" y="20" font-size="15">{escape(title)}</text>',
-        *_legend(panels),
+        *_legend(names),
     ]
     for number, panel in enumerate(panels):
         left, top = number % _COLUMNS * _WIDTH, _HEAD + number // _COLUMNS * _HEIGHT
         parts.append(f'<g transform="translate({left} {top})">')
-        parts += _panel(panel)
+        parts += _panel(panel, names)
         parts.append("</g>")
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -68,17 +78,16 @@ def _stroke(number: int) -> str:
     )
 
 
-def _legend(panels: Sequence[Panel]) -> Iterator[str]:
-    names = max((panel.lines for panel in panels), key=len, default=())
+def _legend(names: Sequence[str]) -> Iterator[str]:
     x = _LEFT
-    for number, name in enumerate([*(line.name for line in names), _IDEAL]):
+    for number, name in enumerate([*names, _IDEAL]):
         style = _stroke(number) if name != _IDEAL else 'class="ideal"'
         yield f'<line x1="{x}" y1="40" x2="{x + 26}" y2="40" {style}/>'
         yield f'<text x="{x + 32}" y="44">{escape(name)}</text>'
         x += 56 + 7 * len(name)
 
 
-def _panel(panel: Panel) -> Iterator[str]:
+def _panel(panel: Panel, names: Sequence[str]) -> Iterator[str]:
     numbers = sorted({number for line in panel.lines for number, _ in line.points})
     figures = [figure for line in panel.lines for _, figure in line.points]
     if not numbers:
@@ -106,10 +115,14 @@ def _panel(panel: Panel) -> Iterator[str]:
     ideal = [number for number in numbers if number <= top_figure]
     points = " ".join(f"{x_of(number):.1f},{y_of(number):.1f}" for number in ideal)
     yield f'<polyline class="ideal" points="{points}" fill="none"/>'
-    for number, line in enumerate(panel.lines):
+    for line in panel.lines:
+        number = names.index(line.name) if line.name in names else len(names)
         places = [(x_of(count), y_of(figure)) for count, figure in line.points]
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         yield f'<polyline points="{points}" {_stroke(number)}><title>{escape(line.name)}</title></polyline>'
+        if line.name not in names and places:
+            x, y = places[-1]
+            yield f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="end">{escape(line.name)}</text>'
 
 
 def _step(most: float) -> float:

@@ -85,3 +85,7 @@ def test_plot_of_clients(subject: Any) -> None:
     table = file.Table(title="", columns=columns, rows=[["1 client", 100, 90], ["2 clients", 200.0, 150]])
     panel = subject.client_panel(table, [1, 2])
     assert [list(line.points) for line in panel.lines] == [[(1, 0.9), (2, 1.5)], [(1, 1.0), (2, 2.0)]]
+    # The legend names engines; other lines are labelled in their panel.
+    plot = subject.svg_plot("", [*subject.network_panels(ROWS), panel])
+    assert plot.count(">neurald</text>") == 1
+    assert plot.count(">in processes of their own</text>") == 1
