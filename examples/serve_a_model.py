@@ -59,6 +59,7 @@ def main() -> None:
             print("the model takes", tensor["datatype"], tensor["shape"])
             digits = np.load(DEMO / "digits.npz")
             right = 0
+            answer: dict[str, Any] = {}
             for image, label in zip(digits["images"][:50], digits["labels"], strict=False):
                 given = {**tensor, "data": image.reshape(-1).tolist()}
                 answer = ask(

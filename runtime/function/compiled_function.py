@@ -132,11 +132,16 @@ class CompiledFunction:
 
     @overload
     def stream(
+        self, inputs: Iterable[Array | tuple[Any, ...]], depth: int = 4
+    ) -> Generator[list[Array], None, None]: ...
+
+    @overload
+    def stream(
         self, inputs: Iterable[Mapping[str, Any]], depth: int = 4
     ) -> Generator[dict[str, Array], None, None]: ...
 
     @overload
-    def stream(self, inputs: Iterable[Any], depth: int = 4) -> Generator[list[Array], None, None]: ...
+    def stream(self, inputs: Iterable[Any], depth: int = 4) -> Generator[Any, None, None]: ...
 
     def stream(self, inputs: Iterable[Any], depth: int = 4) -> Generator[Any, None, None]:
         """Yields the outputs for a sequence of inputs, in order, with several calls at once.

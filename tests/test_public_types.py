@@ -1,0 +1,78 @@
+"""Type checkers accept programs that use every public call, and find misspelled names."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import neurald as nd
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = ROOT / "tests" / "support" / "public_calls.py"
+_PACKAGE = "pyright@1.1.414"
+
+
+def test_the_program_uses_every_public_name() -> None:
+    public = {name for name in dir(nd) if not name.startswith("_")}
+    assert set(re.findall(r"\bnd\.(\w+)", PROGRAM.read_text())) == public
+
+
+@pytest.fixture(scope="module")
+def pyright(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of pyright, which npm installs."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("Node.js is not installed")
+    folder = tmp_path_factory.mktemp("pyright")
+    (folder / "package.json").write_text("{}")
+    done = subprocess.run(
+        [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", _PACKAGE],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    if done.returncode:
+        pytest.skip(f"npm cannot install {_PACKAGE}: {done.stderr[-300:]}")
+    return folder / "node_modules" / ".bin" / "pyright"
+
+
+def diagnostics(pyright: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Returns the errors that pyright finds in programs."""
+    done = subprocess.run(
+        [str(pyright), "--outputjson", "--pythonpath", sys.executable, *map(str, files)],
+        cwd=pyright.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    report: list[dict[str, Any]] = json.loads(done.stdout)["generalDiagnostics"]
+    return [each for each in report if each["severity"] == "error"]
+
+
+def test_pyright_accepts_programs(pyright: Path) -> None:
+    examples = sorted((ROOT / "examples").glob("*.py"))
+    assert len(examples) > 10
+    assert diagnostics(pyright, [PROGRAM, *examples]) == []
+
+
+def test_pyright_finds_mistakes(pyright: Path, tmp_path: Path) -> None:
+    program = tmp_path / "mistakes.py"
+    program.write_text(
+        "import neurald as nd\n"
+        "nd.load_tflit('model.tflite')\n"
+        "nd.compile('model.tflite', thread=2)\n"
+        "nd.compile('model.tflite').sumary()\n"
+        "nd.CompilationBuilder(nd.load_tflite('a')).set_startup('INSTANT')\n"
+        "nd.Priority.HIHG\n"
+    )
+    found = diagnostics(pyright, [program])
+    assert {each["range"]["start"]["line"] for each in found} == {1, 2, 3, 4, 5}
