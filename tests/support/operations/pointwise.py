@@ -75,7 +75,8 @@ def _values(generator: np.random.Generator, kind: OperandType, shape: tuple[int,
         _put_first(values, [0] if low >= 0 else [0, np.inf, -np.inf, np.nan, -0.0])
         return values
     if dtype.kind == "c":
-        parts = _values(generator, OperandType.TENSOR_FLOAT32, (*shape, 2), low)
+        part = OperandType.TENSOR_FLOAT32 if dtype.itemsize == 8 else OperandType.TENSOR_FLOAT64
+        parts = _values(generator, part, (*shape, 2), low)
         return np.ascontiguousarray(parts).view(dtype).reshape(shape)
     limits = np.iinfo(dtype.name)
     values = generator.integers(limits.min, limits.max, shape, dtype.name, endpoint=True).astype(dtype)
