@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+import time
 from collections import Counter
 
 import numpy as np
@@ -12,6 +13,8 @@ from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+#: How long the counts of daemons may be behind.
+_SETTLING_S = 5.0
 _KINDS = (nd.OperationType.TANH, nd.OperationType.LOGISTIC)
 
 
@@ -70,12 +73,20 @@ def counted(runs: int, threads: int) -> tuple[Counter[str], Counter[str], int]:
             worker.start()
         for worker in workers:
             worker.join()
-        daemons = Counter(
-            {
-                remote.name: server.handler.admission.executions - first
-                for remote, server, first in zip(devices, servers, before, strict=True)
-            }
-        )
+
+        def executions() -> Counter[str]:
+            return Counter(
+                {
+                    remote.name: server.handler.admission.executions - first
+                    for remote, server, first in zip(devices, servers, before, strict=True)
+                }
+            )
+
+        # A daemon counts an execution after its results have been sent.
+        end = time.monotonic() + _SETTLING_S
+        while any(count < found[name] for name, count in executions().items()) and time.monotonic() < end:
+            time.sleep(0.01)
+        daemons = executions()
         for remote in devices:
             remote.close()
         for server in servers:
