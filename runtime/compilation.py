@@ -215,7 +215,7 @@ class Compilation:
 
     @property
     def verifications(self) -> "tuple[VerificationStatus, ...]":
-        """How many executions of each step were verified, and what was found.
+        """The number of verified executions of each step, and what was found.
 
         See `CompilationBuilder.set_verification`. Empty if nothing is verified.
         """

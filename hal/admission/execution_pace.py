@@ -1,4 +1,4 @@
-"""How long the executions of a model usually take, to refuse those that cannot end in time."""
+"""Estimates of the time of executions, by which those that cannot end in time are refused."""
 
 from typing import Final
 

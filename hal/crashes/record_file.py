@@ -28,7 +28,7 @@ MAX_TEXT: Final = 600
 
 
 class RecordEntry(Protocol):
-    """What an entry of such a file has: a struct of `msgspec`."""
+    """An entry of such a file: a struct of `msgspec`."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -89,6 +89,21 @@ class RecordFile(Generic[_Entry]):
         except OSError as error:
             raise BadState(f"{self._path} cannot be written: {error.strerror or error}") from None
         return result
+
+    def forget(self, is_meant: Callable[[_Entry], bool]) -> tuple[_Entry, ...]:
+        """Removes entries, and returns them.
+
+        Raises:
+            BadState: the file cannot be written.
+        """
+
+        def changed(entries: dict[tuple[str, str, str], _Entry]) -> tuple[_Entry, ...]:
+            gone = tuple(each for each in entries.values() if is_meant(each))
+            for each in gone:
+                del entries[each.key]
+            return gone
+
+        return self.change(changed)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

@@ -209,14 +209,8 @@ class CrashRecords:
             BadState: the file cannot be written.
         """
 
-        def changed(entries: dict[tuple[str, str, str], CrashEntry]) -> tuple[CrashEntry, ...]:
-            gone = tuple(
-                each
-                for each in entries.values()
-                if (not drivers or each.driver in drivers) and each.pattern.digest.startswith(pattern)
-            )
-            for each in gone:
-                del entries[each.key]
-            return gone
+        def is_meant(entry: CrashEntry) -> bool:
+            is_named = not drivers or entry.driver in drivers
+            return is_named and entry.pattern.digest.startswith(pattern)
 
-        return self._file.change(changed)
+        return self._file.forget(is_meant)

@@ -141,17 +141,11 @@ class WrongResults:
             BadState: the file cannot be written.
         """
 
-        def changed(entries: dict[tuple[str, str, str], WrongResult]) -> tuple[WrongResult, ...]:
-            gone = tuple(
-                each
-                for each in entries.values()
-                if (not devices or each.device in devices) and each.pattern.digest.startswith(pattern)
-            )
-            for each in gone:
-                del entries[each.key]
-            return gone
+        def is_meant(entry: WrongResult) -> bool:
+            is_named = not devices or entry.device in devices
+            return is_named and entry.pattern.digest.startswith(pattern)
 
-        return self._file.change(changed) if self.entries() else ()
+        return self._file.forget(is_meant) if self.entries() else ()
 
 
 @cache

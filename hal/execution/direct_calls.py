@@ -33,7 +33,8 @@ class CallsDirectly(Protocol):
         Returns:
             A function that runs the request and returns whether it succeeded. It keeps the GIL, so
                 that no other thread of Python runs in the meantime, nor can cancel it. It keeps the
-                request alive. Strings are stored in the array of their `StringMemory`. None if executions take too long for that.
+                request alive. Strings are stored in the array of their `StringMemory`. None if
+                executions take too long for that.
         """
         ...
 

@@ -32,7 +32,7 @@ def tolerances(kind: OperandType, *, relaxed: bool) -> tuple[float, float]:
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """How much an output may differ from the expected one.
+    """Bounds of the difference between an output and the expected one.
 
     Attributes:
         absolute: the error that any element may have.

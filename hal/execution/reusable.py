@@ -20,9 +20,9 @@ class ReusesExecutions(Protocol):
         Returns:
             A function that runs the request again as `execute` does without measuring, time limit
                 and attributes, with the default loop timeout, and with the same result. Its
-                argument may cancel it. Strings are stored in the array of their `StringMemory`. Several threads may call it at the same time. It raises an
-                Error if the execution fails; outputs are then undefined. None if nothing would be
-                saved.
+                argument may cancel it. Strings are stored in the array of their `StringMemory`.
+                Several threads may call it at the same time. It raises an Error if the execution
+                fails; outputs are then undefined. None if nothing would be saved.
         """
         ...
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from neurald.service.cli.completion import device_names, startup_names
+from neurald.service.cli.completion import startup_names
+from neurald.service.cli.device_option import DevicesOption
 
 _MODEL = "MODEL"
 
@@ -30,15 +31,7 @@ def benchmark(
     model: Annotated[
         Path | None, typer.Argument(metavar=_MODEL, help="A .tflite file.", show_default=False)
     ] = None,
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=device_names,
-            metavar="NAME",
-            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
-            "be repeated.",
-        ),
-    ] = None,
+    device: DevicesOption = None,
     runs: Annotated[int, typer.Option(min=1, help="Minimum number of measured runs.")] = 50,
     min_secs: Annotated[float, typer.Option(min=0, help="Minimum duration of the measurement.")] = 1.0,
     max_secs: Annotated[float, typer.Option(min=0, help="Stop measuring after this time.")] = 150.0,

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from neurald.service.cli.completion import device_names, model_files
+from neurald.service.cli.completion import model_files
+from neurald.service.cli.device_option import DevicesOption
 
 
 def compile(  # noqa: A001 - the name of the command
@@ -18,15 +19,7 @@ def compile(  # noqa: A001 - the name of the command
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan file here.")
     ] = None,
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=device_names,
-            metavar="NAME",
-            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
-            "be repeated.",
-        ),
-    ] = None,
+    device: DevicesOption = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
     ] = None,

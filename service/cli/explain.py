@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import device_names, model_files, policy_names
+from neurald.service.cli.completion import model_files, policy_names
+from neurald.service.cli.device_option import DevicesOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,15 +33,7 @@ def explain(
             autocompletion=model_files, metavar="MODEL", help="A .tflite file.", show_default=False
         ),
     ],
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=device_names,
-            metavar="NAME",
-            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
-            "be repeated.",
-        ),
-    ] = None,
+    device: DevicesOption = None,
     policy: Annotated[
         str | None,
         typer.Option(

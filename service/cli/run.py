@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neurald.service.cli.completion import device_names, model_files, startup_names
+from neurald.service.cli.completion import model_files, startup_names
+from neurald.service.cli.device_option import DevicesOption
 
 if TYPE_CHECKING:
     import neurald as nd
@@ -58,15 +59,7 @@ def run(
             "x=1x224x224x3. May be repeated.",
         ),
     ] = None,
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=device_names,
-            metavar="NAME",
-            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
-            "be repeated.",
-        ),
-    ] = None,
+    device: DevicesOption = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
     ] = None,

@@ -45,7 +45,7 @@ class MatrixReport:
 
     @property
     def played(self) -> int:
-        """How many were played to their end."""
+        """The number of those played to their end."""
         return sum(each.is_complete for each in self.cells)
 
     @property

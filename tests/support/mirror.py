@@ -444,6 +444,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/demo/digits.py": "tests/service/demo/test_demo.py",
     "service/demo/service.py": "tests/service/demo/test_demo.py",
     "service/cli/install_service.py": "tests/service/installation/test_installer.py",
+    "service/cli/device_option.py": "tests/service/cli/test_run.py",
     "service/cli/log_options.py": "tests/service/cli/test_driver.py",
     "service/cli/manager_options.py": "tests/service/manager/test_manager.py",
     "service/diagnosis/finding.py": "tests/service/diagnosis/test_diagnosis.py",

@@ -478,7 +478,7 @@ def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]
 
 
 class CallDivision(Struct, frozen=True, kw_only=True):
-    """How a call is shared among threads.
+    """The division of a call among threads.
 
     Attributes:
         parts: one for each thread that the call has work for; with one part it is not shared.

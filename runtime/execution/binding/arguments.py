@@ -130,16 +130,14 @@ class ExecutionArguments:
             UnexpectedNull: `memory` is None.
         """
         operand = self._unbound_operand(self._inputs, self._input_operands, index, "input")
-        if memory is None:
-            raise UnexpectedNull(f"input {index}: the memory is None")
-        offset, length, dimensions = _checked_range(memory, offset, length, dimensions, f"input {index}")
+        what = f"input {index}"
+        offset, length, dimensions = _checked_range(memory, offset, length, dimensions, what)
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=False)
             self._inputs[index] = _BoundArgument(
                 memory.argument(role, operand, offset, length, dimensions), memory
             )
             return
-        what = f"input {index}"
         argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
         argument = self._padded(operand, argument, what)
         validate_argument(argument, operand, (memory,), what, is_output=False)
@@ -150,8 +148,6 @@ class ExecutionArguments:
     ) -> None:
         """Binds bytes of a memory as an output; see `set_input_from_memory`."""
         operand = self._unbound_operand(self._outputs, self._output_operands, index, "output")
-        if memory is None:
-            raise UnexpectedNull(f"output {index}: the memory is None")
         offset, length, dimensions = _checked_range(memory, offset, length, dimensions, f"output {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=True)
@@ -274,11 +270,14 @@ def _address_range(bound: _BoundArgument) -> tuple[int, int] | None:
 def _checked_range(
     memory: Memory, offset: int, length: int, dimensions: Dimensions, what: str
 ) -> tuple[int, int, Dimensions]:
-    """Checks the types of an offset, a length and a shape.
+    """Checks the types of a memory, an offset, a length and a shape.
 
     Raises:
         BadData: one of them is wrong.
+        UnexpectedNull: there is no memory.
     """
+    if memory is None:
+        raise UnexpectedNull(f"{what}: the memory is None")
     instance(memory, Memory, f"{what}: the memory")
     return (
         integer(offset, f"{what}: the offset"),

@@ -59,7 +59,7 @@ class DeviceMemory(TrackedBuffer):
 
     @property
     def copies(self) -> int:
-        """How often its value was copied from one device to another, or between a device and the host.
+        """The number of copies of its value between devices, or between a device and the host.
 
         A memory with roles on several devices has a place for each one that cannot map the others'.
         The value is copied when an execution reads it elsewhere than where it was written.
@@ -68,7 +68,7 @@ class DeviceMemory(TrackedBuffer):
 
     @property
     def copied_bytes(self) -> int:
-        """How many bytes the copies had."""
+        """The number of bytes of the copies."""
         return self.memory.copied_bytes if isinstance(self.memory, CoherentMemory) else 0
 
     @property

@@ -101,7 +101,7 @@ class ModelInstance:
 
     @property
     def running(self) -> int:
-        """How many runs are under way."""
+        """The number of runs under way."""
         return len(self._busy)
 
     @property

@@ -121,7 +121,7 @@ class ModelWorker:
 
     @property
     def reason(self) -> str:
-        """Why its model cannot be run now."""
+        """The reason why its model cannot be run now."""
         return "its worker does not answer" if self._is_hanging else self.health.reason
 
     @property

@@ -148,7 +148,7 @@ class ServedVersion:
 
     @property
     def running(self) -> int:
-        """How many runs are under way."""
+        """The number of runs under way."""
         return sum(each.running for each in self._instances)
 
     @property

@@ -12,7 +12,7 @@ from neurald.drivers.opencl.platform.retargeting import HIDDEN
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoopShape:
-    """What the text depends on.
+    """The properties that the text depends on.
 
     Attributes:
         multiply: the instruction, with `{sums}`, `{left}` and `{right}`.
