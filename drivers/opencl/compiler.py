@@ -313,9 +313,7 @@ def _assembled(
             uses,
             has_fp64=facts.has_fp64,
             before=grid_barrier_text(facts),
-            instead=kernel_text(
-                persistent.kernel, BUFFERS, phases, facts, min_groups=facts.compute_units
-            ),
+            instead=kernel_text(persistent.kernel, BUFFERS, phases, facts, min_groups=facts.compute_units),
         ),
     )
 

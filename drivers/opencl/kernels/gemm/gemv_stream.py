@@ -119,9 +119,7 @@ def _packed(product: GemmView) -> Value:
     return packed(product.right, "streamed", pack)
 
 
-def _candidates(
-    kernel: Kernel, product: GemmView, rows: Rows | None, facts: DeviceFacts
-) -> Iterator[Source]:
+def _candidates(kernel: Kernel, product: GemmView, rows: Rows | None, facts: DeviceFacts) -> Iterator[Source]:
     chunks = _chunks(product)
 
     def cost(lanes: int) -> int:
