@@ -312,8 +312,8 @@ def _assembled(
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
-            before=grid_barrier_text(is_nvidia=facts.is_nvidia),
-            instead=kernel_text(persistent.kernel, BUFFERS, phases, min_groups=facts.compute_units),
+            before=grid_barrier_text(facts),
+            instead=kernel_text(persistent.kernel, BUFFERS, phases, facts, min_groups=facts.compute_units),
         ),
     )
 
