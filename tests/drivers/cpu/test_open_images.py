@@ -8,7 +8,7 @@ import pytest
 
 import neurald as nd
 from neurald.drivers.cpu.device import process_settings
-from neurald.drivers.cpu.open_model import CpuOpenModel
+from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import host_target
@@ -90,6 +90,8 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
     "3x3": lambda: Images(8).convolution(16, 3),
     "5x5": lambda: Images(3).convolution(24, 5),
     "of many channels": lambda: Images(32).convolution(40, 3),
+    "Winograd": lambda: Images(32).convolution(48, 3),
+    "Winograd without padding": lambda: Images(16).convolution(32, 3, padding=VALID),
     "valid": lambda: Images(8).convolution(16, 3, padding=VALID),
     "depthwise": lambda: Images(20).convolution(20, 3, is_depthwise=True),
     "int8": lambda: Images(16, is_quantized=True).convolution(16, 3),
@@ -157,6 +159,8 @@ def test_one_code_serves_all_sizes(name: str) -> None:
     model = MODELS[name]()
     opened = compiled(model, (40, 48))
     assert [size for size in SIZES if not check(model, opened, size)] == []
+    labels = [call.label for call in read_open_artifact(opened.artifact()).opened.template.calls]
+    assert any("Winograd" in label for label in labels) == name.startswith("Winograd")
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -16,7 +16,7 @@ from neurald.drivers.compiler.ir.extent import (
 from neurald.drivers.compiler.ir.graph import MAX_PADDINGS, Convolution, DepthwiseConvolution
 from neurald.hal.records import replace
 
-#: Length of tiles if there are too few positions for long ones.
+#: Length of tiles if there are too few positions for longer ones.
 _SHORT_TILE = 4
 #: One of this many positions may be computed twice, so that tiles have the same length.
 _FEW = 100
@@ -170,7 +170,7 @@ def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     of each length has to be compiled.
     """
     if isinstance(side.positions, Extent):
-        return _overlapping_runs(side, longest)
+        return _open_runs(side, longest)
     count = -(-side.positions // longest)
     length = -(-side.positions // count)
     repeated = length * count - side.positions
@@ -199,16 +199,20 @@ def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     return tuple(found)
 
 
-def _overlapping_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
-    """Divides a number of positions that is only known at run time into tiles of one length.
+def _open_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
+    """Divides a number of positions that is only known at run time into tiles.
 
-    Only runs of one length have tiles: of the longest one that is not too long. If taps are missing
-    at borders, the first and the last tile are runs of their own, which include them.
+    If no taps are missing, most tiles have the longest length that is not too long, and the positions
+    that are left have shorter ones, so that none is computed twice. Otherwise tiles overlap: those of
+    one length have tiles, the longest one that the positions are enough for. The first and the last
+    tile are runs of their own then, which include the borders.
     """
     firsts, lasts = ([], []) if side.is_inside else side.borders()
     before, after = (len(each[0].taps) if each else 0 for each in (firsts, lasts))
     inner, edges = range(side.taps), before + after
-    if edges and not side.positions >= edges:
+    if not edges:
+        return tuple(_exact_runs(side, longest))
+    if not side.positions >= edges:
         raise NotImplementedError("an image of open size that may be shorter than its borders")
     found: list[TileRun] = []
     is_left = 1
@@ -216,9 +220,7 @@ def _overlapping_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...
         if length < max(before, after) and length > 1:
             continue
         is_used = is_left if length == 1 else is_left * at_least(side.positions, length + edges)
-        if not edges:
-            found.append(_inner_run(side, length, is_used * -(-side.positions // length), 0, 0))
-        elif length == 1:
+        if length == 1:
             found += _single_tiles(side, (firsts, lasts), is_used)
         else:
             rest = [inner] * length
@@ -243,9 +245,19 @@ def _overlapping_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...
     return tuple(run for run in found if isinstance(run.count, Extent) or run.count)
 
 
+def _exact_runs(side: WindowDimension, longest: int) -> Iterator[TileRun]:
+    """Yields runs of whole windows that cover every position once."""
+    first, left, taps = 0, side.positions, (range(side.taps),)
+    for length in dict.fromkeys((longest, min(longest, _SHORT_TILE))):
+        yield TileRun(first=first, length=length, count=left // length, taps=taps * length)
+        first, left = first + left // length * length, left % length
+    for length in range(min(longest, _SHORT_TILE) - 1, 0, -1):
+        yield TileRun(first=first, length=length, count=is_equal(left, length), taps=taps * length)
+
+
 def _inner_run(side: WindowDimension, length: int, count: int, first: int, after: int) -> TileRun:
     """Returns tiles of whole windows, from a position to before the last ones."""
-    end = side.positions - after if length > 1 else None
+    end = side.positions - after
     return TileRun(first=first, length=length, count=count, taps=(range(side.taps),) * length, end=end)
 
 
