@@ -163,7 +163,7 @@ class Arena(msgspec.Struct, frozen=True, array_like=True, tag="arena"):
     size: int
 
 
-class Ring(msgspec.Struct, frozen=True, array_like=True, tag="ring"):
+class RingMemory(msgspec.Struct, frozen=True, array_like=True, tag="ring"):
     """Gives the worker the ring for repeated runs; its memory is attached.
 
     Attributes:
@@ -174,7 +174,7 @@ class Ring(msgspec.Struct, frozen=True, array_like=True, tag="ring"):
 
 
 Answer = RunAnswer | RunFailure
-Order = RunOrder | Arena | Ring
+Order = RunOrder | Arena | RingMemory
 
 _P = TypeVar("_P")
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from neurald.hal.errors import BadData
-from neurald.hal.lanes.packets import KEPT_ORDERS, Answer, Ring, RunAnswer, RunOrder, TensorAt, encode
+from neurald.hal.lanes.packets import KEPT_ORDERS, Answer, RingMemory, RunAnswer, RunOrder, TensorAt, encode
 from neurald.hal.lanes.socket_end import send
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
@@ -52,7 +52,7 @@ class RepeatedRuns:
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         memory = SharedMemory.working(RING_BYTES, "neurald lane ring")
-        send(end, encode(Ring(size=RING_BYTES)), memory.fd)
+        send(end, encode(RingMemory(size=RING_BYTES)), memory.fd)
         memory.close()  # only the mapping is needed
         self.ring = RingEnd(memory, end, RingSide.CLIENT)
         self._known: OrderedDict[_Key, _Known] = OrderedDict()

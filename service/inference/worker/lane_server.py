@@ -17,7 +17,7 @@ from neurald.hal.lanes.packets import (
     KEPT_ORDERS,
     Answer,
     Arena,
-    Ring,
+    RingMemory,
     RunAnswer,
     RunFailure,
     RunOrder,
@@ -159,9 +159,9 @@ class LaneServer:
         self._tell(order.slot, order.number, *self._answer(order, order.number))
         return True
 
-    def _take_over(self, order: Arena | Ring, descriptor: int) -> None:
+    def _take_over(self, order: Arena | RingMemory, descriptor: int) -> None:
         """Uses a memory of the caller from now on."""
-        if isinstance(order, Ring):
+        if isinstance(order, RingMemory):
             if order.size != RING_BYTES or self._ring is not None:
                 os.close(descriptor)
                 raise BadState(f"a lane has one ring, of {RING_BYTES} bytes")

@@ -8,7 +8,7 @@ from neurald.hal.lanes.packets import (
     BYTES,
     MAX_PACKET_BYTES,
     Arena,
-    Ring,
+    RingMemory,
     RunOrder,
     TensorAt,
     aligned,
@@ -53,7 +53,7 @@ def test_packets_are_the_same_after_encoding() -> None:
     for packet in (
         RunOrder(number=1, slot=0, inputs=(tensor,), results_at=64, wanted=(0,)),
         Arena(size=5),
-        Ring(size=4096),
+        RingMemory(size=4096),
     ):
         assert decode_order(encode(packet)) == packet
     many = RunOrder(number=1, slot=0, inputs=(tensor,) * MAX_PACKET_BYTES, results_at=0, wanted=())

@@ -10,7 +10,7 @@ from neurald.hal.lanes import socket_end
 from neurald.hal.lanes.packets import (
     KEPT_ORDERS,
     Receipt,
-    Ring,
+    RingMemory,
     RunAnswer,
     RunFailure,
     RunOrder,
@@ -33,7 +33,7 @@ class Worker:
         self.end.settimeout(60)
         self.runs = RepeatedRuns(self.theirs)
         packet, descriptor = socket_end.receive(self.end)
-        assert decode_order(packet) == Ring(size=RING_BYTES)
+        assert decode_order(packet) == RingMemory(size=RING_BYTES)
         assert descriptor is not None
         self.ring = RingEnd(
             SharedMemory.received(descriptor, RING_BYTES, constant=False), self.end, RingSide.DAEMON

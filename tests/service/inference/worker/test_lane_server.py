@@ -15,7 +15,7 @@ from neurald.hal.lanes.packets import (
     KEPT_ORDERS,
     Answer,
     Arena,
-    Ring,
+    RingMemory,
     RunAnswer,
     RunFailure,
     RunOrder,
@@ -133,7 +133,7 @@ def test_runs_that_do_not_fit_are_refused(
         b"\x92\xa3run\x01",
         b"\x01" * 100,
         encode(Arena(size=4096)),
-        encode(Ring(size=RING_BYTES)),
+        encode(RingMemory(size=RING_BYTES)),
         encode(RunOrder(number=1, slot=KEPT_ORDERS, inputs=(X,), results_at=64, wanted=(0,))),
         encode(RunOrder(number=1, slot=-1, inputs=(X,), results_at=64, wanted=(0,))),
     ],
@@ -244,7 +244,7 @@ def test_unknown_runs_cannot_be_repeated(same: LoadedModel, slot: int) -> None:
 def test_rings_of_other_sizes_end_the_lane(same: LoadedModel, size: int) -> None:
     caller = Caller(same)
     memory = SharedMemory.create(size if size < 1 << 20 else 4096)
-    socket_end.send(caller.end, encode(Ring(size=size)), memory.fd)
+    socket_end.send(caller.end, encode(RingMemory(size=size)), memory.fd)
     assert caller.is_cut()
 
 
