@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extent import Extent, estimate, larger
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -40,7 +40,6 @@ from neurald.drivers.cpu.kernels.common.window import (
     tile_runs,
     window_dimensions,
 )
-from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -79,6 +78,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         tiles: number of tiles of all images.
         part: tiles of a work item.
         parts: number of parts of a block.
+        capacity: the largest number of tiles of a block, for which there is memory.
         product: one of the 16 products of a part.
         register_tile: the register tile of the product.
     """
@@ -90,6 +90,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     tiles: int
     part: int
     parts: int
+    capacity: int
     product: WindowedProduct
     register_tile: Tile
 
@@ -111,12 +112,12 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     @property
     def matrix_bytes(self) -> int:
         """Size of the transformed pixels at one of the 16 points."""
-        return self.block * self.product.pixel_bytes
+        return self.capacity * self.product.pixel_bytes
 
     @property
     def sums_bytes(self) -> int:
         """Size of a block's sums for a panel at one of the 16 points."""
-        return self.block * self.register_tile.width * _FLOAT_BYTES
+        return self.capacity * self.register_tile.width * _FLOAT_BYTES
 
     @property
     def weight_bytes(self) -> int:
@@ -130,7 +131,8 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         """Estimated cycles."""
         lanes, register_tile, product = self.register_tile.lanes, self.register_tile, self.product
         vectors = product.depth // lanes + register_tile.panels * register_tile.vectors
-        cycles = _POINTS * self.parts * register_tile.cycles + self.block * vectors * _TRANSFORM_CYCLES
+        cycles = _POINTS * self.parts * register_tile.cycles
+        cycles += estimate(self.block) * vectors * _TRANSFORM_CYCLES
         if self.weight_bytes > _MAX_RESIDENT_BYTES:
             cycles += self.weight_bytes / _WEIGHT_BYTES_PER_CYCLE
         return estimate(self.blocks) * cycles
@@ -157,7 +159,7 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
-        label=f"Winograd, {plan.part} tiles of {_TILE_SIZE} x {_TILE_SIZE} positions and {register_tile.vectors} x {register_tile.lanes} channels",
+        label=f"Winograd, {plan.capacity} tiles of {_TILE_SIZE} x {_TILE_SIZE} positions and {register_tile.vectors} x {register_tile.lanes} channels",
         operations=kernel.operations,
     )
 
@@ -165,8 +167,6 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
 def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
     """Returns the plan, or None for unsupported windows, types or channels."""
     rows, columns = window_dimensions(node)
-    if any(isinstance(side.positions, Extent) for side in (rows, columns)):
-        return None
     images, height, width, depth = node.input.shape
     outputs = node.weights.shape[0]
     lanes = target.lanes(_FLOAT_BYTES)
@@ -176,9 +176,9 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         return None
     tile_rows, tile_columns = (-(-side.positions // _TILE_SIZE) for side in (rows, columns))
     tiles = images * tile_rows * tile_columns
-    known = estimate(tiles)
-    blocks = -(-known // _MAX_TILES)
-    block = -(-known // blocks)
+    # If there is no tile, no block is computed.
+    blocks = larger(1, -(-tiles // _MAX_TILES))
+    block = -(-tiles // blocks)
     product = WindowedProduct(
         source=node.input,
         weights=WeightOperand(value=node.weights, sets=_POINTS, channel_step=depth, term_step=1),
@@ -195,9 +195,11 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         type=Scalar.FLOAT32,
         width=outputs,
     )
-    wanted = -(-_MIN_WORK_ITEMS // (blocks * choose_tile(product, target).panels))
-    most = max(1, min(wanted, block // _MIN_PART_TILES))
-    parts = max(each for each in range(1, most + 1) if -block % each <= _MAX_REPEATED * block)
+    parts = 1
+    if not isinstance(block, Extent):
+        wanted = -(-_MIN_WORK_ITEMS // (blocks * choose_tile(product, target).panels))
+        most = max(1, min(wanted, block // _MIN_PART_TILES))
+        parts = max(each for each in range(1, most + 1) if -block % each <= _MAX_REPEATED * block)
     part = -(-block // parts)
     product = replace(product, columns=WindowDimension(length=part, positions=part))
     return _WinogradPlan(
@@ -208,6 +210,7 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         tiles=tiles,
         part=part,
         parts=parts,
+        capacity=_MAX_TILES if isinstance(part, Extent) else part * parts,
         product=product,
         register_tile=choose_tile(product, target),
     )
@@ -406,7 +409,7 @@ class _WinogradWriter:
             align=register_tile.lanes * _FLOAT_BYTES,
             is_panel_major=True,
         )
-        register_tiles = sum(run.count for run in column_runs)
+        register_tiles = estimate(sum(run.count for run in column_runs))
         sums = FloatMicroKernel(
             code,
             self._target,
@@ -430,7 +433,7 @@ class _WinogradWriter:
                     shape = TileShape(
                         rows=1, columns=run.length, row_segments=taps, column_segments=tap_segments(run.taps)
                     )
-                    with code.loop("0", str(run.count)) as loop:
+                    with code.loop("0", str(run.count), may_be_empty=isinstance(run.count, Extent)) as loop:
                         first = total(code, inner, tile_start(code, run, loop.index))
                         ahead = sums.prefetch_address(at, total(code, loop.index, str(done)))
                         begin = address(code, source, multiple(code, first, product.pixel_bytes))
@@ -483,7 +486,7 @@ class _WinogradWriter:
         at, missing = [], []
         for number, further, side in zip(tile, offset, (plan.rows, plan.columns), strict=True):
             position = total(code, multiple(code, number, _TILE_SIZE), str(further))
-            if further and side.positions % _TILE_SIZE:
+            if further and (isinstance(side.positions, Extent) or side.positions % _TILE_SIZE):
                 missing.append(code.value(f"icmp ult i64 {position}, {side.positions}"))
             at.append(position)
         line = total(code, multiple(code, image, plan.rows.positions), at[0])
