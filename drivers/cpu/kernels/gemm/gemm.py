@@ -25,7 +25,7 @@ from neurald.drivers.cpu.kernels.common.tile import Tile, rows_of_tile
 from neurald.drivers.cpu.kernels.common.window import TapSegment, TileRun, tap_segments, tile_runs
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
-from neurald.drivers.cpu.kernels.gemm.operand_packing import Positions, SourceCopy
+from neurald.drivers.cpu.kernels.gemm.operand_packing import OutputRange, SourceCopy
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
@@ -202,7 +202,7 @@ class GemmWriter:
         continues = code.value(f"xor i1 {begins}, true")
 
         def write(run: TileRun, start: str) -> None:
-            positions = Positions(first=start, count=run.length, are_rows=not are_columns)
+            positions = OutputRange(first=start, count=run.length, are_rows=not are_columns)
             copy.write(code, at, positions, continues)
 
         with code.when(is_needed):
@@ -212,7 +212,7 @@ class GemmWriter:
                 write_chosen(code, self._row_runs, unit, write)
             else:
                 row = "0" if self._is_one_row else unit
-                copy.write(code, at, Positions(first=row, count=1, are_rows=True), continues)
+                copy.write(code, at, OutputRange(first=row, count=1, are_rows=True), continues)
 
     def _panel(self, batches: Sequence[str], panel: str, channel: str, image: str, number: str) -> _Panel:
         code, product, weights = self._code, self._product, self._weights

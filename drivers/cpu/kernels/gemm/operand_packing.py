@@ -36,7 +36,7 @@ def is_aliased(product: WindowedProduct) -> bool:
     )
 
 
-class Positions(Struct, frozen=True, kw_only=True):
+class OutputRange(Struct, frozen=True, kw_only=True):
     """Consecutive positions of an image in one dimension.
 
     Attributes:
@@ -107,7 +107,7 @@ class SourceCopy:
         _write_floats(code, self._target, given.type, given.source.count, self._source, self._memory)
 
     def write(
-        self, code: Instructions, at: tuple[Sequence[str], str], positions: Positions, continues: str
+        self, code: Instructions, at: tuple[Sequence[str], str], positions: OutputRange, continues: str
     ) -> None:
         """Copies what some positions depend on.
 
@@ -151,7 +151,7 @@ class SourceCopy:
                 address(code, self._memory, to),
             )
 
-    def _copy_pixels(self, code: Instructions, positions: Positions) -> None:
+    def _copy_pixels(self, code: Instructions, positions: OutputRange) -> None:
         """Copies the single pixels that positions of all images depend on."""
         given = self._given
         rows, columns = given.rows, given.columns
