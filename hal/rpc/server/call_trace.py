@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 
-from neurald.hal.rpc.transport.call_times import TRACE_KEY, CallTimes, Phase, times_header
+from neurald.hal.rpc.transport.call_times import TRACE_KEY, CallPhase, CallTimes, times_header
 
 _R = TypeVar("_R")
 
@@ -21,7 +21,7 @@ class _Thread(threading.local):
         phases: of the call under way; None if its client takes no trace.
     """
 
-    phases: list[Phase] | None = None
+    phases: list[CallPhase] | None = None
 
 
 _thread: Final = _Thread()
@@ -38,7 +38,7 @@ def phase(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        phases.append(Phase(name, start_ns, time.monotonic_ns()))
+        phases.append(CallPhase(name, start_ns, time.monotonic_ns()))
 
 
 def timed_call(
@@ -85,7 +85,7 @@ def _is_asked(context: grpc.ServicerContext) -> bool:
 def _noted(context: grpc.ServicerContext) -> Iterator[None]:
     """Notes the phases of a call; sends them, unless the call fails, since errors have metadata too."""
     arrived_ns = time.monotonic_ns()
-    phases: list[Phase] = []
+    phases: list[CallPhase] = []
     _thread.phases = phases
     try:
         yield

@@ -19,7 +19,7 @@ _MAX_PHASES: Final = 32
 _MAX_NAME: Final = 80
 
 
-class Phase(Struct, frozen=True, array_like=True):
+class CallPhase(Struct, frozen=True, array_like=True):
     """A part of a call, on the daemon's clock of `time.monotonic_ns()`."""
 
     name: str
@@ -39,7 +39,7 @@ class CallTimes(Struct, frozen=True, array_like=True):
     process: int
     arrived_ns: int
     replied_ns: int
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[CallPhase, ...] = ()
 
     def shifted(self, start_ns: int, end_ns: int) -> "CallTimes | None":
         """Returns the times on the clock of a client; None if they do not fit into its call.
@@ -60,7 +60,7 @@ class CallTimes(Struct, frozen=True, array_like=True):
             self.process,
             self.arrived_ns + shift,
             self.replied_ns + shift,
-            tuple(Phase(each.name, each.start_ns + shift, each.end_ns + shift) for each in self.phases),
+            tuple(CallPhase(each.name, each.start_ns + shift, each.end_ns + shift) for each in self.phases),
         )
 
 

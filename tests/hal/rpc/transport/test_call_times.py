@@ -5,14 +5,14 @@ import pytest
 
 from neurald.hal.rpc.transport.call_times import (
     TIMES_KEY,
+    CallPhase,
     CallTimes,
-    Phase,
     times_from,
     times_header,
     trace_header,
 )
 
-TIMES = CallTimes(7, 100, 200, (Phase("driver", 110, 190),))
+TIMES = CallTimes(7, 100, 200, (CallPhase("driver", 110, 190),))
 
 
 def test_times_return_as_they_were_sent() -> None:
@@ -31,12 +31,12 @@ def test_times_return_as_they_were_sent() -> None:
         msgspec.msgpack.encode(CallTimes(1 << 32, 100, 200)),
         msgspec.msgpack.encode(CallTimes(7, 200, 100)),
         msgspec.msgpack.encode(CallTimes(7, -1, 100)),
-        msgspec.msgpack.encode(CallTimes(7, 100, 200, (Phase("driver", 99, 150),))),
-        msgspec.msgpack.encode(CallTimes(7, 100, 200, (Phase("driver", 150, 149),))),
-        msgspec.msgpack.encode(CallTimes(7, 100, 200, (Phase("driver", 150, 201),))),
-        msgspec.msgpack.encode(CallTimes(7, 100, 200, (Phase("\x1b[31m", 110, 120),))),
-        msgspec.msgpack.encode(CallTimes(7, 100, 200, (Phase("x" * 81, 110, 120),))),
-        msgspec.msgpack.encode(CallTimes(7, 100, 200, (Phase("a", 110, 120),) * 33)),
+        msgspec.msgpack.encode(CallTimes(7, 100, 200, (CallPhase("driver", 99, 150),))),
+        msgspec.msgpack.encode(CallTimes(7, 100, 200, (CallPhase("driver", 150, 149),))),
+        msgspec.msgpack.encode(CallTimes(7, 100, 200, (CallPhase("driver", 150, 201),))),
+        msgspec.msgpack.encode(CallTimes(7, 100, 200, (CallPhase("\x1b[31m", 110, 120),))),
+        msgspec.msgpack.encode(CallTimes(7, 100, 200, (CallPhase("x" * 81, 110, 120),))),
+        msgspec.msgpack.encode(CallTimes(7, 100, 200, (CallPhase("a", 110, 120),) * 33)),
         msgspec.msgpack.encode(CallTimes(7, 100, 200)) + bytes(5000),
     ],
 )
@@ -51,7 +51,7 @@ def test_the_clock_of_this_host_is_kept() -> None:
 
 def test_the_clock_of_another_host_is_shifted_to_the_middle_of_the_call() -> None:
     shifted = TIMES.shifted(1_000, 1_140)
-    assert shifted == CallTimes(7, 1_020, 1_120, (Phase("driver", 1_030, 1_110),))
+    assert shifted == CallTimes(7, 1_020, 1_120, (CallPhase("driver", 1_030, 1_110),))
     assert TIMES.shifted(1_000, 1_099) is None
 
 
