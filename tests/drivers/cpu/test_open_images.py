@@ -91,7 +91,7 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
     "5x5": lambda: Images(3).convolution(24, 5),
     "of many channels": lambda: Images(32).convolution(40, 3),
     "Winograd": lambda: Images(32).convolution(48, 3),
-    "Winograd without padding": lambda: Images(16).convolution(32, 3, padding=VALID),
+    "Winograd without padding": lambda: Images(32).convolution(48, 3, padding=VALID),
     "valid": lambda: Images(8).convolution(16, 3, padding=VALID),
     "depthwise": lambda: Images(20).convolution(20, 3, is_depthwise=True),
     "int8": lambda: Images(16, is_quantized=True).convolution(16, 3),
