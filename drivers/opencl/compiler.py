@@ -44,6 +44,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
     MemoryRange,
     Phase,
+    called_functions,
     grid_barrier_text,
     is_launched,
     is_supported,
@@ -352,6 +353,7 @@ def _assembled(
             uses,
             has_fp64=facts.has_fp64,
             before=grid_barrier_text(facts),
+            called=called_functions([source for source, _ in uses], facts),
             instead=kernel_text(persistent.kernel, BUFFERS, phases, facts, min_groups=facts.compute_units),
         ),
     )

@@ -21,6 +21,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     MemoryRange,
     Phase,
     barriers,
+    called_functions,
     fetches,
     grid_barrier_text,
     is_supported,
@@ -182,3 +183,11 @@ def test_streamed_constants_are_fetched_ahead_once() -> None:
     assert f"neurald_fetch((__global const uchar *)(constants + 256UL), 0, {sizes[1] // 128}, " in text
     assert not any(fetches(phases, replace(facts, is_nvidia=False)))
     assert not any(fetches(phases[:2], facts))
+
+
+def test_phases_share_the_code_of_their_function() -> None:
+    assert FACTS is not None
+    once, twice = (Source(text=text, arguments=(), groups=1, local_size=64) for text in ("a", "b"))
+    sources = [twice, once, twice]
+    assert called_functions(sources, replace(FACTS, is_nvidia=True)) == {twice.name}
+    assert not called_functions(sources, replace(FACTS, is_nvidia=False))
