@@ -96,6 +96,9 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
     "depthwise": lambda: Images(20).convolution(20, 3, is_depthwise=True),
     "int8": lambda: Images(16, is_quantized=True).convolution(16, 3),
     "int8 of many channels": lambda: Images(24, is_quantized=True).convolution(40, 5),
+    "int8 of more than one vector": lambda: Images(32, is_quantized=True).convolution(48, 3),
+    "int8 of single pixels": lambda: Images(64, is_quantized=True).convolution(48, 1),
+    "int8 without padding": lambda: Images(64, is_quantized=True).convolution(32, 3, padding=VALID),
     "int8 depthwise": lambda: Images(16, is_quantized=True).convolution(16, 3, is_depthwise=True),
     "average": lambda: Images(8).pooling(Op.AVERAGE_POOL_2D, 3, 1),
 }
