@@ -147,7 +147,7 @@ def _with_whole_control_flow(
     Returns the placements of the graphs that are still placed on their own.
     """
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
-    if cpu is None:
+    if cpu is None or not model.referenced:
         return placements
     merged: dict[int, tuple[Placement, ...]] = {}
     on_cpu: set[int] = set()
@@ -333,13 +333,15 @@ class _DeviceChooser:
         requested for one of them.
         """
         graph = graph_of(self._model, number)
-        operands, known = graph.operands, self._placements
+        operands, known, has_flow = graph.operands, self._placements, bool(self._model.referenced)
         columns = [each.unsupported_reasons(number, len(graph.operations)) for each in self._candidates]
         found = []
         for position, (operation, reasons) in enumerate(
             zip(graph.operations, zip(*columns, strict=True), strict=True)
         ):
-            if is_control_flow(operation) or (self._requested and (number, position) in self._requested):
+            if (has_flow and is_control_flow(operation)) or (
+                self._requested and (number, position) in self._requested
+            ):
                 found.append(self._place((number, position)))
                 continue
             first = _first_operand(operation)

@@ -315,6 +315,7 @@ class GrpcService:
             watch = _SessionWatch(context, send)
             if self._watches.setdefault(session, watch) is not watch:
                 raise BadState("the session is watched already")
+            session.is_watched = True
 
             def forget() -> None:
                 self._watches.pop(session, None)

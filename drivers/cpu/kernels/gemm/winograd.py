@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extent import Extent, estimate, larger
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -73,6 +73,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         tile_rows, tile_columns: tiles per image in each dimension.
         tiles: number of tiles of all images.
         block: tiles transformed at once.
+        capacity: the largest number of tiles transformed at once, for which there is memory.
         product: one of the 16 products of a block.
         register_tile: the register tile of the product.
     """
@@ -83,6 +84,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     tile_columns: int
     tiles: int
     block: int
+    capacity: int
     product: WindowedProduct
     register_tile: Tile
 
@@ -94,12 +96,12 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     @property
     def matrix_bytes(self) -> int:
         """Size of the transformed pixels at one of the 16 points."""
-        return self.block * self.product.pixel_bytes
+        return self.capacity * self.product.pixel_bytes
 
     @property
     def sums_bytes(self) -> int:
         """Size of a panel's sums at one of the 16 points."""
-        return self.block * self.register_tile.width * _FLOAT_BYTES
+        return self.capacity * self.register_tile.width * _FLOAT_BYTES
 
     @property
     def weight_bytes(self) -> int:
@@ -113,7 +115,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         """Estimated cycles."""
         lanes, register_tile, product = self.register_tile.lanes, self.register_tile, self.product
         vectors = product.depth // lanes + register_tile.panels * register_tile.vectors
-        cycles = _POINTS * register_tile.cycles + self.block * vectors * _TRANSFORM_CYCLES
+        cycles = _POINTS * register_tile.cycles + estimate(self.block) * vectors * _TRANSFORM_CYCLES
         if self.weight_bytes > _MAX_RESIDENT_BYTES:
             cycles += self.weight_bytes / _WEIGHT_BYTES_PER_CYCLE
         return estimate(self.blocks) * cycles
@@ -140,7 +142,7 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
-        label=f"Winograd, {plan.block} tiles of {_TILE_SIZE} x {_TILE_SIZE} positions and {register_tile.vectors} x {register_tile.lanes} channels",
+        label=f"Winograd, {plan.capacity} tiles of {_TILE_SIZE} x {_TILE_SIZE} positions and {register_tile.vectors} x {register_tile.lanes} channels",
         operations=kernel.operations,
     )
 
@@ -148,8 +150,6 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
 def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
     """Returns the plan, or None for unsupported windows, types or channels."""
     rows, columns = window_dimensions(node)
-    if any(isinstance(side.positions, Extent) for side in (rows, columns)):
-        return None
     images, height, width, depth = node.input.shape
     outputs = node.weights.shape[0]
     lanes = target.lanes(_FLOAT_BYTES)
@@ -159,8 +159,8 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         return None
     tile_rows, tile_columns = (-(-side.positions // _TILE_SIZE) for side in (rows, columns))
     tiles = images * tile_rows * tile_columns
-    known = estimate(tiles)
-    block = -(-known // -(-known // _MAX_TILES))
+    # If there is no tile, no block is computed.
+    block = -(-tiles // larger(1, -(-tiles // _MAX_TILES)))
     product = WindowedProduct(
         source=node.input,
         weights=WeightOperand(value=node.weights, sets=_POINTS, channel_step=depth, term_step=1),
@@ -185,6 +185,7 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         tile_columns=tile_columns,
         tiles=tiles,
         block=block,
+        capacity=_MAX_TILES if isinstance(block, Extent) else block,
         product=product,
         register_tile=register_tile,
     )
@@ -356,7 +357,7 @@ class _WinogradWriter:
             align=register_tile.lanes * _FLOAT_BYTES,
             is_panel_major=True,
         )
-        register_tiles = sum(run.count for run in column_runs)
+        register_tiles = estimate(sum(run.count for run in column_runs))
         sums = FloatMicroKernel(
             code,
             self._target,
@@ -378,7 +379,7 @@ class _WinogradWriter:
                 shape = TileShape(
                     rows=1, columns=run.length, row_segments=taps, column_segments=tap_segments(run.taps)
                 )
-                with code.loop("0", str(run.count)) as loop:
+                with code.loop("0", str(run.count), may_be_empty=isinstance(run.count, Extent)) as loop:
                     first = tile_start(code, run, loop.index)
                     ahead = sums.prefetch_address(at, total(code, loop.index, str(done)))
                     begin = address(code, source, multiple(code, first, product.pixel_bytes))
@@ -431,7 +432,7 @@ class _WinogradWriter:
         at, missing = [], []
         for number, further, side in zip(tile, offset, (plan.rows, plan.columns), strict=True):
             position = total(code, multiple(code, number, _TILE_SIZE), str(further))
-            if further and side.positions % _TILE_SIZE:
+            if further and (isinstance(side.positions, Extent) or side.positions % _TILE_SIZE):
                 missing.append(code.value(f"icmp ult i64 {position}, {side.positions}"))
             at.append(position)
         line = total(code, multiple(code, image, plan.rows.positions), at[0])
