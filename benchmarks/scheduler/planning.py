@@ -43,7 +43,9 @@ _SPEEDS = (0.02, 0.1, 0.5, 1.0, 2.0)
 _UNIT_S = 1e-8
 _WORKS = (32.0, 512.0, 8192.0, 131072.0)
 _TYPES = nd.OperationType
-_KINDS = tuple(_TYPES[name] for name in "ADD MUL CONV_2D LOGISTIC TANH RESHAPE SOFTMAX SUB".split())
+_KINDS = tuple(
+    _TYPES[name] for name in ["ADD", "MUL", "CONV_2D", "LOGISTIC", "TANH", "RESHAPE", "SOFTMAX", "SUB"]
+)
 
 
 def random_model(rng: random.Random) -> Model:

@@ -202,8 +202,9 @@ def band_of(work: float) -> int:
 
 def bands_of(work: Array) -> Array:
     """Returns `band_of` for each element of an array."""
-    found = np.rint(_BANDS_PER_DOUBLING * np.log2(np.maximum(1.0, work)))
-    return np.minimum(MAX_BAND, found).astype(np.intp)
+    rounded = np.rint(_BANDS_PER_DOUBLING * np.log2(np.maximum(1.0, work)))
+    found: Array = np.minimum(MAX_BAND, rounded).astype(np.intp)
+    return found
 
 
 class CostBook:
