@@ -582,6 +582,18 @@ class KnowsLoss(Protocol):
         ...
 
 
+class OpensAhead(Protocol):
+    """An optional interface of a device that takes long to open, and is opened for its first model."""
+
+    def open_ahead(self) -> None:
+        """Opens the device, if it is not open. A daemon calls this while its first client connects.
+
+        Raises:
+            Error: it cannot be opened, as the next call will find out, too.
+        """
+        ...
+
+
 def declared_extensions(device: "Device") -> tuple[Extension, ...]:
     """Returns the declared extensions that the device also lists; none if it declares none."""
     declared: tuple[Extension, ...] = getattr(device, "declared_extensions", ())

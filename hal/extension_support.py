@@ -8,10 +8,9 @@ from neurald.hal.accounting.pacing import paced
 from neurald.hal.device import Device, declared_extensions
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension, RequiredExtension, required_extensions
-from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE
+from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.model.types import Model
 
-_NONE: frozenset[RequiredExtension] = frozenset()
 _needed: WeakKeyDictionary[Model, Sequence[frozenset[RequiredExtension]]] = WeakKeyDictionary()
 
 
@@ -57,20 +56,23 @@ def refused_operations(
 def _required(model: Model) -> Sequence[frozenset[RequiredExtension]]:
     """Returns the extensions that each operation of the main graph needs."""
     graph = model.main
-    # Most operations and operands are of no extension, which is decided quickly.
+    # Most operands are of no extension. What other operations need depends on their types.
     others = {
         index
         for index, operand in enumerate(graph.operands)
         if operand.type >= TFLITE_EXTENSION_BASE or operand.subgraph is not None
     }
-    return [
-        _NONE
-        if operation.type < TFLITE_EXTENSION_BASE
-        and others.isdisjoint(operation.inputs)
-        and others.isdisjoint(operation.outputs)
-        else required_extensions(model, graph, operation)
-        for operation in paced(graph.operations)
-    ]
+    by_type: dict[OperationType, frozenset[RequiredExtension]] = {}
+    found = []
+    for operation in paced(graph.operations):
+        if not others.isdisjoint(operation.inputs) or not others.isdisjoint(operation.outputs):
+            found.append(required_extensions(model, graph, operation))
+            continue
+        required = by_type.get(operation.type)
+        if required is None:
+            required = by_type[operation.type] = required_extensions(model, graph, operation)
+        found.append(required)
+    return found
 
 
 def require_extensions(model: Model, device: Device) -> None:

@@ -13,6 +13,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.device import Device
@@ -65,7 +66,8 @@ def create_device(driver: str) -> Device:
     """
     try:
         with paused_gc():
-            device = _factory(driver)()
+            _, create = _factory(driver)
+            device = create()
         # Fails early for a device whose property raises. The value is validated when it is created.
         _ = getattr(device, "cache_files_needed", None)
     except Error:
@@ -87,6 +89,21 @@ def load_driver(driver: str) -> None:
     _factory(driver)
 
 
+def get_ready(driver: str) -> None:
+    """Does beforehand, without opening a device, what `create_device` takes long for.
+
+    A driver's module may have a function `get_ready` for that beside the factory.
+
+    Raises:
+        UnavailableDevice, BadData: as for `create_device`.
+        Exception: what importing the modules, or that function, raises.
+    """
+    module, _ = _factory(driver)
+    of_driver = getattr(module, "get_ready", None)
+    if callable(of_driver):
+        of_driver()
+
+
 def entry_points(group: str) -> "Iterable[EntryPoint]":
     """Returns the entry points of a group that installed packages declare."""
     from importlib import metadata  # slow to import, and built-in drivers need none
@@ -98,7 +115,8 @@ def _installed() -> "dict[str, EntryPoint]":
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def _factory(driver: str) -> Callable[[], Any]:
+def _factory(driver: str) -> tuple[ModuleType, Callable[[], Any]]:
+    """Returns the module of a driver's factory, and the factory."""
     place = BUILT_IN.get(driver, driver)
     if ":" not in place:
         entry = _installed().get(driver)
@@ -109,13 +127,14 @@ def _factory(driver: str) -> Callable[[], Any]:
         place = entry.value
     if not _FACTORY.fullmatch(place):
         raise BadData(f"driver {place!r} is not valid; module:factory is expected")
-    module, _, name = place.partition(":")
-    factory: Any = importlib.import_module(module)
+    module_name, _, name = place.partition(":")
+    module = importlib.import_module(module_name)
+    factory: Any = module
     for part in name.split("."):
         factory = getattr(factory, part)
     if not callable(factory):
         raise BadData(f"driver {place} is a {type(factory).__name__}; a factory function is expected")
-    return cast(Callable[[], Any], factory)
+    return module, cast(Callable[[], Any], factory)
 
 
 def running_daemons() -> tuple[str, ...]:
@@ -135,10 +154,12 @@ def running_daemons() -> tuple[str, ...]:
 def _sockets(directory: Path, owner: int) -> list[Path]:
     """Returns the drivers' sockets in a directory that nobody but this user can change, sorted."""
     try:
-        status = directory.lstat()
+        status = os.lstat(directory)
         is_private = status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if not stat.S_ISDIR(status.st_mode) or not is_private:
             return []
-        return sorted(path for path in directory.glob("*.sock") if path.name != MANAGER_SOCKET)
+        # Faster than a pattern; most directories have no sockets.
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".sock"))  # noqa: PTH208
+        return [directory / name for name in names if name != MANAGER_SOCKET]
     except OSError:
         return []

@@ -1,14 +1,17 @@
 """Compares transformers and CNNs in several batches on an OpenCL device with PyTorch on the same GPU.
 
     python benchmarks/opencl/batches.py [--networks vit_base bert_base ...] [--batches 1 8 32]
-                                        [--precisions relaxed fp32 int8] [--compile] [--runs 100]
-                                        [--json FILE] [--choices FILE]
+                                        [--precisions relaxed fp32 int8] [--runs 60] [--minutes 10]
+                                        [--compile-cache FOLDER] [--json FILE] [--choices FILE]
 
 Without networks, all are measured in the batches and precisions of `_CASES`. Figures are medians in
 microseconds: of the kernels from the first launch to the end of the last, and of whole executions
 with inputs and outputs in host memory. PyTorch runs networks of the same shape as a CUDA graph, with
-inputs and outputs on the GPU, and with `--compile` also as `torch.compile` with `max-autotune` makes
-them, which takes minutes. "Relaxed" means float16 there.
+inputs and outputs on the GPU, and then as `torch.compile` with `max-autotune` makes them. "Relaxed"
+means float16 there.
+
+All of this takes `--minutes` at most. Compiling with PyTorch takes longer the first time, but what is
+compiled is kept in a folder: later runs continue. What was not measured in time is reported.
 
 `--choices` measures the candidates for kernels, also on a known GPU, and adds what was fastest to a
 file. Such a file belongs into `drivers/opencl/tuning`, from where it saves these measurements.
@@ -36,7 +39,7 @@ from engines import KeepingDevice, median_us
 from networks import NETWORKS, sequence_tflite_file, tflite_file
 from networks.sequence_architectures import bert_base, gpt_step, vit_base, whisper_encoder
 from result_file import Cell, Column, Result, Table, circumstances, write
-from torch_networks import TORCHVISION, torch_times_us
+from torch_networks import TORCHVISION, compiled_us, graph_us
 
 #: Batches that are measured by default, by network and precision.
 _CASES: dict[tuple[str, str], tuple[int, ...]] = {
@@ -46,11 +49,15 @@ _CASES: dict[tuple[str, str], tuple[int, ...]] = {
     ("gpt_step", "relaxed"): (1,),
     ("resnet_50", "relaxed"): (1, 8, 32, 128),
     ("mobilenet_v2", "relaxed"): (1, 8, 32, 128),
-    ("resnet_50", "int8"): (1, 32),
+    ("resnet_50", "int8"): (1, 8, 32),
+    ("mobilenet_v2", "int8"): (1, 32),
     ("vit_base", "fp32"): (1, 8),
-    ("resnet_50", "fp32"): (1, 8),
-    ("mobilenet_v2", "fp32"): (1,),
+    ("bert_base", "fp32"): (1, 8),
+    ("resnet_50", "fp32"): (1, 8, 32),
+    ("mobilenet_v2", "fp32"): (1, 8, 32),
 }
+#: Time that is needed to compile a network with PyTorch if it is in the cache.
+_MIN_COMPILE_S = 20
 _NAMES = tuple(dict.fromkeys(name for name, _ in _CASES))
 _PRECISIONS = ("relaxed", "fp32", "int8")
 #: Tokens of BERT, and how many of them are not padding.
@@ -127,7 +134,7 @@ def cases(given: argparse.Namespace) -> Iterator[tuple[str, int, str]]:
             yield name, batch, precision
 
 
-def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]]) -> None:
+def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]], notes: list[str]) -> None:
     """Writes a result file with the rows that are known so far."""
     columns = [
         Column(name="network", title=""),
@@ -145,9 +152,99 @@ def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]]) -> None:
         description="Medians. Compute: with the data on the GPU. With transfers: with inputs and "
         "outputs in host memory. For PyTorch, relaxed means float16.",
         tables=[Table(title="Medians", columns=columns, rows=rows)],
+        notes=notes,
         **about,
     )
     write(path, result)
+
+
+class Comparison:
+    """Measurements of all cases, within a limit of time.
+
+    Args:
+        given: the arguments of the program.
+        facts: the device.
+    """
+
+    def __init__(self, given: argparse.Namespace, facts: DeviceFacts) -> None:
+        self._given, self._facts = given, facts
+        self._end = time.monotonic() + 60 * given.minutes
+        self._rows: dict[tuple[str, int, str], list[Cell]] = {}
+        self._notes: list[str] = []
+
+    def _remaining_s(self) -> float:
+        return self._end - time.monotonic()
+
+    def _note(self, text: str) -> None:
+        print(text, flush=True)  # noqa: T201
+        self._notes.append(text)
+
+    def _record(self, case: tuple[str, int, str], row: list[Cell]) -> None:
+        times = [each for each in row[4:6] if isinstance(each, float)]
+        own = row[1]
+        assert isinstance(own, float)  # noqa: S101 - it was measured
+        row[6] = own / min(times) if times else None
+        self._rows[case] = row
+        print(row, flush=True)  # noqa: T201
+        self._write()
+
+    def _write(self) -> None:
+        if self._given.json:
+            record(self._given.json, self._facts, list(self._rows.values()), self._notes)
+
+    def measure(self) -> None:
+        """Measures neurald and CUDA graphs, then compiled networks."""
+        given = self._given
+        choices = Choices({}) if given.choices else None
+        before = (
+            decoded(given.choices.read_text(), self._facts.name) if choices and given.choices.exists() else {}
+        )
+        has_peers = not given.no_peers
+        for case in cases(given):
+            name, batch, precision = case
+            if self._remaining_s() < 0:
+                self._note(f"{name}, {precision}, batch {batch}: there was no time")
+                continue
+            model = model_of(name, batch, precision)
+            own = neurald_cells(model, given.runs, choices)
+            if choices is not None:
+                given.choices.write_text(encoded(self._facts.name, {**before, **choices.measured}))
+            graph: float | None = None
+            if precision != "int8" and has_peers:
+                try:
+                    graph = graph_us(
+                        name, inputs_of(model), is_relaxed=precision == "relaxed", runs=given.runs
+                    )
+                except ImportError as error:
+                    self._note(f"PyTorch is skipped: {error}")
+                    has_peers = False
+            self._record(case, [f"{name}, {precision}, batch {batch}", *own, graph, None, None])
+        if has_peers and not given.no_compile:
+            for case, row in list(self._rows.items()):
+                if case[2] != "int8":
+                    self._compile(case, row)
+        self._write()
+
+    def _compile(self, case: tuple[str, int, str], row: list[Cell]) -> None:
+        name, batch, precision = case
+        found = None
+        if self._remaining_s() > _MIN_COMPILE_S:
+            try:
+                found = compiled_us(
+                    name,
+                    inputs_of(model_of(name, batch, precision)),
+                    is_relaxed=precision == "relaxed",
+                    runs=self._given.runs,
+                    cache=self._given.compile_cache,
+                    limit_s=self._remaining_s(),
+                )
+            except RuntimeError as error:
+                self._note(str(error))
+                return
+        if found is None:
+            self._note(f"{row[0]}: there was no time to compile it with PyTorch")
+            return
+        self._record(case, [*row[:5], found, None])
 
 
 def main() -> None:
@@ -156,40 +253,23 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=_NAMES)
     parser.add_argument("--batches", nargs="+", type=int)
     parser.add_argument("--precisions", nargs="+", choices=_PRECISIONS, default=list(_PRECISIONS))
-    parser.add_argument("--compile", action="store_true", help="also measure torch.compile")
+    parser.add_argument("--no-compile", action="store_true", help="measure without torch.compile")
     parser.add_argument("--no-peers", action="store_true", help="measure without PyTorch")
-    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--minutes", type=float, default=10, help="limit on the time of the program")
+    parser.add_argument(
+        "--compile-cache",
+        type=Path,
+        metavar="FOLDER",
+        default=Path.home() / ".cache" / "neurald-benchmarks" / "torch",
+        help="where PyTorch keeps what it compiled (default: %(default)s)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     parser.add_argument("--choices", type=Path, metavar="FILE", help="add what was measured to be fastest")
     given = parser.parse_args()
     facts = create().facts
     print(f"{facts}, driver {facts.driver_version}")  # noqa: T201
-    rows: list[list[Cell]] = []
-    choices = Choices({}) if given.choices else None
-    before = decoded(given.choices.read_text(), facts.name) if choices and given.choices.exists() else {}
-    for name, batch, precision in cases(given):
-        model = model_of(name, batch, precision)
-        own = neurald_cells(model, given.runs, choices)
-        if choices is not None:
-            given.choices.write_text(encoded(facts.name, {**before, **choices.measured}))
-        peers: tuple[float | None, float | None] = None, None
-        if precision != "int8" and not given.no_peers:
-            try:
-                peers = torch_times_us(
-                    name,
-                    inputs_of(model),
-                    is_relaxed=precision == "relaxed",
-                    runs=given.runs,
-                    is_compiled=given.compile,
-                )
-            except ImportError as error:
-                print(f"PyTorch is skipped: {error}")  # noqa: T201
-        times = [each for each in peers if each is not None]
-        ratio = own[0] / min(times) if times else None
-        rows.append([f"{name}, {precision}, batch {batch}", *own, *peers, ratio])
-        print(rows[-1], flush=True)  # noqa: T201
-        if given.json:
-            record(given.json, facts, rows)
+    Comparison(given, facts).measure()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,13 @@
 """The networks of `batches.py` in PyTorch, as CUDA graphs and compiled."""
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,23 +149,31 @@ def _given(torch: Any, name: str, array: Array, dtype: Any) -> Any:
     return value.permute(0, 3, 1, 2) if name in TORCHVISION or name == "vit_base" else value
 
 
-def torch_times_us(
-    name: str, inputs: list[Array], *, is_relaxed: bool, runs: int, is_compiled: bool
-) -> tuple[float, float | None]:
-    """Returns the times of a CUDA graph and of a compiled network in microseconds.
+def _prepared(
+    torch: Any, name: str, inputs: list[Array], *, is_relaxed: bool
+) -> tuple[Callable[..., Any], list[Any]]:
+    """Returns a network and its inputs on the GPU.
+
+    Raises:
+        ImportError: there is no GPU.
+    """
+    if not torch.cuda.is_available():
+        raise ImportError("PyTorch sees no GPU")
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_relaxed
+    torch.backends.cudnn.benchmark = True
+    dtype = torch.float16 if is_relaxed else torch.float32
+    return _network(torch, name, dtype), [_given(torch, name, each, dtype) for each in inputs]
+
+
+def graph_us(name: str, inputs: list[Array], *, is_relaxed: bool, runs: int) -> float:
+    """Returns the time of a network as a CUDA graph in microseconds.
 
     Raises:
         ImportError: PyTorch or a GPU is missing.
     """
     import torch
 
-    if not torch.cuda.is_available():
-        raise ImportError("PyTorch sees no GPU")
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_relaxed
-    torch.backends.cudnn.benchmark = True
-    dtype = torch.float16 if is_relaxed else torch.float32
-    network = _network(torch, name, dtype)
-    given = [_given(torch, name, each, dtype) for each in inputs]
+    network, given = _prepared(torch, name, inputs, is_relaxed=is_relaxed)
     with torch.no_grad():
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -174,9 +189,15 @@ def torch_times_us(
             graph.replay()
             torch.cuda.synchronize()
 
-        replayed_us = median_us(replayed, runs)
-        if not is_compiled:
-            return replayed_us, None
+        return median_us(replayed, runs)
+
+
+def _compiled_us(name: str, inputs: list[Array], *, is_relaxed: bool, runs: int) -> float:
+    """Returns the time of a network that `torch.compile` has tuned, in microseconds."""
+    import torch
+
+    network, given = _prepared(torch, name, inputs, is_relaxed=is_relaxed)
+    with torch.no_grad():
         compiled = torch.compile(network, mode="max-autotune")
         for _ in range(3):
             compiled(*given)
@@ -185,4 +206,57 @@ def torch_times_us(
             compiled(*given)
             torch.cuda.synchronize()
 
-        return replayed_us, median_us(ran, runs)
+        return median_us(ran, runs)
+
+
+def compiled_us(
+    name: str, inputs: list[Array], *, is_relaxed: bool, runs: int, cache: Path, limit_s: float
+) -> float | None:
+    """Returns the time of a network that `torch.compile` has tuned, in microseconds.
+
+    A process of its own compiles it, which takes minutes unless `cache` has the result.
+
+    Args:
+        name, inputs: the network.
+        is_relaxed: whether to compute in float16.
+        runs: the number of runs.
+        cache: the folder for what was compiled and tuned.
+        limit_s: limit on the time. What is finished by then is in the cache.
+
+    Returns:
+        None if the time did not suffice.
+
+    Raises:
+        RuntimeError: the process failed.
+    """
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "inputs.npz"
+        np.savez(file, *inputs)
+        command = [sys.executable, __file__, name, str(file), str(runs), "relaxed" if is_relaxed else "fp32"]
+        # Its compilers are processes, too, which end with the group.
+        with subprocess.Popen(  # noqa: S603 - this file
+            command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
+            try:
+                output, _ = process.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode:
+            raise RuntimeError(f"compiling {name} failed with status {process.returncode}")
+        return float(output.split()[-1])
+
+
+def main() -> None:
+    """Measures a compiled network for `compiled_us`, and prints the time."""
+    name, file, runs, precision = sys.argv[1:]
+    with np.load(file) as arrays:
+        inputs = [arrays[each] for each in arrays.files]
+    print(_compiled_us(name, inputs, is_relaxed=precision == "relaxed", runs=int(runs)))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

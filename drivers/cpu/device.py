@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import llvmlite
@@ -61,6 +62,13 @@ _IRRELEVANT_VARIABLES = frozenset({COMPILER_VARIABLE, TARGET_VARIABLE, THREADS_V
 
 #: Performance figures are relative to the CPU device.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
+_CAPABILITIES = Capabilities(
+    operand_performance=MappingProxyType(dict.fromkeys(OperandType, _UNIT)),
+    relaxed_float32_scalar=_UNIT,
+    relaxed_float32_tensor=_UNIT,
+    if_performance=_UNIT,
+    while_performance=_UNIT,
+)
 
 
 class CpuDevice:
@@ -97,7 +105,7 @@ class CpuDevice:
         """
         return CacheFilesNeeded(model=1, data=1) if self.compiles else CacheFilesNeeded()
 
-    @property
+    @cached_property
     def version(self) -> str:
         """See `Device.version`.
 
@@ -123,13 +131,7 @@ class CpuDevice:
 
     def capabilities(self) -> Capabilities:
         """Returns 1.0 for everything, by definition."""
-        return Capabilities(
-            operand_performance=dict.fromkeys(OperandType, _UNIT),
-            relaxed_float32_scalar=_UNIT,
-            relaxed_float32_tensor=_UNIT,
-            if_performance=_UNIT,
-            while_performance=_UNIT,
-        )
+        return _CAPABILITIES
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         """Returns ok for operations that have a reference.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
-from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
@@ -31,11 +31,13 @@ from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates, is_large_step
+from neurald.drivers.opencl.platform.channel_padding import pad_channels
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import (
     Precision,
     lower_precision,
     preferred_precision,
+    round_beside,
     round_stored_only,
 )
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall, image_uses
@@ -43,6 +45,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
     MemoryRange,
     Phase,
+    called_functions,
     grid_barrier_text,
     is_launched,
     is_supported,
@@ -62,6 +65,9 @@ _ALIGNED = Alignment(read_bytes=16, written_elements=4)
 
 #: Limit on the total size of outputs that are placed behind all other values.
 _MAX_MOVED_BYTES = 1 << 20
+
+#: Limit on the values of kernels that may run at the same time, so that they share no memory.
+_MAX_RESERVED_BYTES = 8 << 20
 
 #: Parameters of a persistent kernel, which the pointers of its phases refer to.
 BUFFERS = "__global uchar *arena, __global const uchar *constants"
@@ -167,10 +173,14 @@ def _compiled(
     require_wanted("before kernels were fused")
     precision = precision or preferred_precision(facts)
     lower_precision(graph, precision)
+    if kernel_set is not KernelSet.GENERIC:
+        pad_channels(graph, facts)
     expand_top_k(graph)
     fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
     if precision is not Precision.F32:
         fused = round_stored_only(fused)
+    if is_fused and precision is Precision.F16:
+        fused = round_beside(fused)
     if is_fused:
         fused = eliminate_concat(fused, _ALIGNED)
     if is_fused and kernel_set is KernelSet.ALL and not facts.is_cpu and facts.images is None:
@@ -192,6 +202,8 @@ def _compiled(
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
     used, reserved = _with_clearing_kernels(used)
+    if is_supported(facts):
+        reserved = _with_values_of_neighbours(fused, [source for _, source in used], reserved)
     assignment = assign_buffers(
         fused,
         [(*source.arguments, *more) for (_, source), more in zip(used, reserved, strict=True)],
@@ -227,6 +239,37 @@ def _with_clearing_kernels(
         kernels += [*cleared, pair]
         reserved += [()] * (1 + len(cleared))
     return kernels, reserved
+
+
+def _with_values_of_neighbours(
+    graph: FusedGraph, sources: Sequence[Source], reserved: Sequence[tuple[Value, ...]]
+) -> list[tuple[Value, ...]]:
+    """Returns values that must not share memory with what each kernel uses, as `reserved`.
+
+    Successive kernels that do not read what another of them writes are phases without a barrier
+    between them, unless one writes to where another reads. If they use little memory, none of their
+    values shares it.
+    """
+
+    def owner(value: Value) -> Value:
+        return graph.aliases.get(value, value)
+
+    found = list(reserved)
+    start = 0
+    written: set[Value] = set()
+    for position in range(len(sources) + 1):
+        read = set(map(owner, sources[position].arguments[1:])) if position < len(sources) else written
+        if position < len(sources) and not read & written:
+            written.add(owner(sources[position].arguments[0]))
+            continue
+        values = dict.fromkeys(owner(each) for source in sources[start:position] for each in source.arguments)
+        own = tuple(each for each in values if each.constant is None)
+        if position - start > 1 and sum(each.size_bytes for each in own) <= _MAX_RESERVED_BYTES:
+            for number in range(start, position):
+                found[number] += own
+        if position < len(sources):
+            start, written = position, {owner(sources[position].arguments[0])}
+    return found
 
 
 def _unsupported_reason(executable: Executable, facts: DeviceFacts) -> str:
@@ -312,8 +355,9 @@ def _assembled(
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
-            before=grid_barrier_text(is_nvidia=facts.is_nvidia),
-            instead=kernel_text(persistent.kernel, BUFFERS, phases, min_groups=facts.compute_units),
+            before=grid_barrier_text(facts),
+            called=called_functions([source for source, _ in uses], facts),
+            instead=kernel_text(persistent.kernel, BUFFERS, phases, facts, min_groups=facts.compute_units),
         ),
     )
 

@@ -1,9 +1,11 @@
 """The OpenCL device: describes itself and prepares models."""
 
+import importlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from typing import Final
 
 import numpy as np
 
@@ -78,6 +80,8 @@ _TYPES = {
     DeviceKind.CPU: DeviceType.CPU,
     DeviceKind.ACCELERATOR: DeviceType.ACCELERATOR,
 }
+#: Modules that others import when a model is prepared.
+_NEEDED_AT_FIRST = ("pyopencl.characterize", "pyopencl.invoker")
 #: Kernels compute indices in 32 bits.
 _MAX_ELEMENTS = 2**31 - 1
 
@@ -150,6 +154,10 @@ class OpenClDevice:
             if self._context is None:
                 self._context = DeviceContext(self.facts)
             return self._context
+
+    def open_ahead(self) -> None:
+        """See `OpensAhead.open_ahead`."""
+        _ = self.context
 
     @property
     def is_lost(self) -> bool:
@@ -306,6 +314,25 @@ class OpenClDevice:
         raise BadData(f"a role refers to a model that {self.name} did not prepare")
 
 
+#: The device that `get_ready` created, for the next `create`.
+_READY: Final[list[OpenClDevice]] = []
+
+
+def get_ready() -> None:
+    """Finds the device for the next `create`, and imports what its first model needs.
+
+    Nothing is opened, so the device may wait in a process that is perhaps never used.
+
+    Raises:
+        UnavailableDevice: see `create`.
+    """
+    device = create()
+    for module in _NEEDED_AT_FIRST:
+        importlib.import_module(module)
+    _ = device.version
+    _READY.append(device)
+
+
 def create() -> OpenClDevice:
     """Creates the device; called by `neurald.hal.registry`.
 
@@ -315,6 +342,8 @@ def create() -> OpenClDevice:
         UnavailableDevice: pyopencl, a platform or a device is missing; the message says what to
             install.
     """
+    if _READY:
+        return _READY.pop()
     settings = process_settings()
     discovery = discover(settings)
     for skipped in discovery.skipped:

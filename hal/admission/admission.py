@@ -36,8 +36,9 @@ from neurald.hal.sync.cancellation import Cancellation
 
 logger = logging.getLogger(__name__)
 
-#: How long results may wait to be read once a daemon that is to stop has nothing else to do.
-_UNREAD_S: Final = 2.0
+#: How long results may wait to be read, and clients may take to open their sessions, once a daemon
+#: that is to stop has nothing else to do.
+_LAST_WAIT_S: Final = 2.0
 _DRAIN_POLL_S: Final = 0.05
 #: Larger models, those of thousands of operations, are read one at a time.
 _LARGE_MODEL_BYTES: Final = 1 << 16
@@ -314,6 +315,9 @@ class Admission:
     def drain(self, timeout_s: float, is_forced: Callable[[], bool]) -> bool:
         """Refuses new work, waits for that under way, and for a moment until its results are read.
 
+        It also waits until new clients watch their sessions. Otherwise they would take the end of the
+        daemon for its death.
+
         Args:
             timeout_s: how long to wait at most.
             is_forced: is called repeatedly; when it returns True the wait ends.
@@ -327,13 +331,15 @@ class Admission:
             while self._calls and time.monotonic() < end and not is_forced():
                 self._idle.wait(_DRAIN_POLL_S)
             # A client that wants its results reads them at once.
-            end = min(end, time.monotonic() + _UNREAD_S)
+            end = min(end, time.monotonic() + _LAST_WAIT_S)
             while self._has_work() and time.monotonic() < end and not is_forced():
                 self._idle.wait(_DRAIN_POLL_S)
             return not self._has_work()
 
     def _has_work(self) -> bool:
-        return self._calls > 0 or any(session.has_unread for session in self._sessions.all())
+        return self._calls > 0 or any(
+            session.has_unread or session.is_opening for session in self._sessions.all()
+        )
 
     def _begin(self, options: PrepareOptions | ExecuteOptions) -> None:
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:

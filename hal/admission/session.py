@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import secrets
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
@@ -47,6 +48,8 @@ _ARENA_CACHE_SIZE = 2
 _MAX_CACHED_ARENA_BYTES = 32 << 20
 #: How many descriptors a ring keeps open: its socket and its memory.
 _RING_DESCRIPTORS = 2
+#: How long a client may take from the start of its session until it watches it.
+_OPENING_S = 2.0
 
 
 class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
@@ -105,6 +108,7 @@ class Session:
         user: of the client.
         buffers: its device buffers.
         accounts: charged for what it holds.
+        is_watched: whether its client is told of its end.
     """
 
     def __init__(
@@ -117,6 +121,8 @@ class Session:
         self.token = _new_token()
         self.number = session_number(self.token)
         self.user = user
+        self.is_watched = False
+        self._opened_s = time.monotonic()
         self._calls = 0
         self._user_calls = user_calls or UserCalls(limits)
         self._limits = limits
@@ -396,6 +402,11 @@ class Session:
         self._rings.discard(handle)
 
     # Calls and the end
+
+    @property
+    def is_opening(self) -> bool:
+        """True if its client, which has just opened it, is about to watch it."""
+        return not self.is_watched and time.monotonic() < self._opened_s + _OPENING_S
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:

@@ -35,6 +35,8 @@ _MAX_MANIFEST_BYTES = 1 << 16
 _MAX_SEAL_BYTES = 1 << 24
 #: Data files of at least this size are attested by their state; smaller ones are hashed as fast.
 _LARGE_BYTES = 1 << 18
+#: Of the seal of an artifact that has none, for which there is no file.
+_NO_SEAL = Fingerprint.of(memoryview(b""))
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -128,7 +130,7 @@ def write_entry(
         data=tuple(
             write_file(directory, _data_name(index), memory) for index, memory in enumerate(artifact.data)
         ),
-        seal=write_file(directory, _SEAL, HostMemory(artifact.seal)),
+        seal=write_file(directory, _SEAL, HostMemory(artifact.seal)) if artifact.seal else _NO_SEAL,
         origin=origin,
     )
     content = msgspec.json.encode(manifest)
@@ -186,7 +188,7 @@ def check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
 def read_artifact(
     directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool = False
 ) -> Artifact:
-    """Reads the artifact of an entry into sealed memory.
+    """Reads the artifact of an entry into memory that nobody else can change.
 
     Attested large data files are not hashed.
 
@@ -200,9 +202,11 @@ def read_artifact(
         BadData: a file does not match the manifest.
         OutOfMemory, OSError: a file cannot be read.
     """
-    seal = read_bytes(directory, _SEAL, _MAX_SEAL_BYTES)
-    if Fingerprint.of(memoryview(seal)) != manifest.seal:
-        raise BadData("its seal has changed since it was written")
+    seal = b""
+    if manifest.seal.size_bytes:
+        seal = read_bytes(directory, _SEAL, _MAX_SEAL_BYTES)
+        if Fingerprint.of(memoryview(seal)) != manifest.seal:
+            raise BadData("its seal has changed since it was written")
     large = manifest.large()
     known = read_attestations(directory, secret, manifest.key, large) if large and not is_thorough else {}
     learned: dict[str, FileState] = {}

@@ -1,8 +1,8 @@
 """Files of the cache: opened by name in an open directory, never through a link, and read once.
 
-Content to be verified is first copied to sealed memory and hashed there, so that the verified bytes
-are the used ones, whatever happens to the file meanwhile. Nothing is synced to disk: a digest
-detects data lost in a crash.
+Content to be verified is first copied to memory that nobody else can change and hashed there, so
+that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is synced
+to disk: a digest detects data lost in a crash.
 """
 
 import contextlib
@@ -20,6 +20,9 @@ from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
+#: Files of up to this size are read into memory of this process, which takes less time than a sealed
+#: copy that another process may be given.
+_SMALL_BYTES = 1 << 16
 
 
 class Fingerprint(Struct, frozen=True, kw_only=True):
@@ -77,7 +80,7 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
 
 
 def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memory, FileState | None]:
-    """Copies a file to sealed memory.
+    """Copies a file to sealed memory, or to memory of this process if it is small.
 
     Returns:
         The memory, and the state of the file if that state proves the content, else None.
@@ -91,8 +94,8 @@ def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memor
         before = FileState.of(os.fstat(source))
         if found != expected.size_bytes:
             raise BadData(f"{name} has {found} bytes; {expected.size_bytes} are expected")
-        # Shared memory cannot be empty, and empty memory needs no protection.
-        memory = _sealed_copy(source, found) if found else HostMemory(b"")
+        is_small = found <= _SMALL_BYTES
+        memory = HostMemory(os.read(source, found)) if is_small else _sealed_copy(source, found)
         is_same = before == FileState.of(os.fstat(source))
     finally:
         os.close(source)

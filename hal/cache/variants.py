@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, key_parts
@@ -85,18 +84,15 @@ class SharedCache(VariantCache):
     """Implements `neurald.hal.device.Variants` for what all models of a device share.
 
     Args:
-        directory: of the cache.
+        cache: the cache.
         device: the device, whose version is a part of the keys.
         warn: called when storing failed.
-
-    Raises:
-        Error: there is no such cache.
     """
 
-    def __init__(self, directory: Path, device: Device, warn: Callable[[str], None]) -> None:
-        self.directory = directory
+    def __init__(self, cache: Cache, device: Device, warn: Callable[[str], None]) -> None:
+        self.directory = cache.path
         super().__init__(
-            Cache(directory),
+            cache,
             lambda: key_parts(_NO_MODEL, device, PrepareOptions()),
             device.cache_files_needed,
             "shared by models",

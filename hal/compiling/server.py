@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from neurald.hal.cache.store import Cache
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import (
     CompileJob,
@@ -111,7 +112,7 @@ def _compiler_of(device: Any) -> _Compile:
             return CompileResult(artifact=device.compile_common())
         model, options = _model_of(job.model, pools, device), _options_of(job)
         if job.shared_cache:
-            shared = SharedCache(Path(job.shared_cache), device, logging.getLogger(__name__).warning)
+            shared = SharedCache(Cache(Path(job.shared_cache)), device, logging.getLogger(__name__).warning)
             options = replace(options, shared=shared)
         compiled: CompileResult = device.compile(model, job.shapes, options, is_open=job.is_open)
         return compiled

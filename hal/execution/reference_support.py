@@ -17,11 +17,14 @@ def supported_by_references(model: Model, device: Device) -> Sequence[Verdict]:
     does not have.
     """
     refused = refused_operations(model, device)
+    operations = model.main.operations
+    if not refused and all(kind in DEFINITIONS for kind in {operation.type for operation in operations}):
+        return (_SUPPORTED,) * len(operations)
     return tuple(
         Verdict(ok=False, reason=f"{operation.type.name}: {refused[position]}")
         if position in refused
         else _SUPPORTED
         if operation.type in DEFINITIONS
         else Verdict(ok=False, reason=f"{operation.type.name} has no reference")
-        for position, operation in enumerate(model.main.operations)
+        for position, operation in enumerate(operations)
     )

@@ -28,7 +28,9 @@ def operation_number(graph: Subgraph, position: int) -> int:
 
 def operation_numbers(graph: Subgraph) -> tuple[int, ...]:
     """Returns the application's numbers of all operations, in execution order."""
-    return tuple(operation_number(graph, position) for position in range(len(graph.operations)))
+    return tuple(
+        [position if each.number is None else each.number for position, each in enumerate(graph.operations)]
+    )
 
 
 def positions_by_number(graph: Subgraph) -> dict[int, int]:

@@ -62,8 +62,8 @@ def machine_user() -> int | None:
     """
     directory = machine_directory()
     try:
-        os.close(open_private(directory.parent, may_be_link=True))
         status = directory.lstat()
+        os.close(open_private(directory.parent, may_be_link=True))
     except (OSError, BadState):
         return None
     is_safe = stat.S_ISDIR(status.st_mode) and not status.st_mode & _OTHERS_MAY_WRITE

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,12 @@ from neurald.hal.errors import BadState
 from neurald.hal.process.private_directory import make_directory
 
 SECRET_BYTES: Final = 32
+#: How long a file must be unchanged to be recognised by its state, in seconds. Times of files are coarse.
+_REST_S: Final = 3.0
+#: How many files are remembered.
+_MAX_KNOWN: Final = 8
+#: The state and content of files that were read, by path.
+_known: dict[str, tuple[object, bytes]] = {}
 
 
 def secret_bytes(path: Path, what: str, remedy: str) -> bytes:
@@ -23,6 +30,9 @@ def secret_bytes(path: Path, what: str, remedy: str) -> bytes:
     Raises:
         BadState: it cannot be read or created, or other users can access it.
     """
+    known = _known.get(str(path))
+    if known is not None and known[0] == _state(path):
+        return known[1]
     try:
         try:
             return _read(path, what, remedy)
@@ -44,7 +54,32 @@ def _read(path: Path, what: str, remedy: str) -> bytes:
         content = file.read(SECRET_BYTES + 1)
     if len(content) != SECRET_BYTES:
         raise BadState(f"{what} {path} has {status.st_size} bytes; {SECRET_BYTES} are expected. {remedy}")
+    if time.time() - status.st_ctime >= _REST_S:
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        _known[str(path)] = _identity(status), content
     return content
+
+
+def _state(path: Path) -> object:
+    """Returns the state of a file, which changes with its content, owner and mode; None if it has none."""
+    try:
+        return _identity(os.stat(path, follow_symlinks=False))  # noqa: PTH116 - for the speed
+    except OSError:
+        return None
+
+
+def _identity(status: os.stat_result) -> object:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_mode,
+        status.st_uid,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        os.geteuid(),
+    )
 
 
 def _create(path: Path) -> None:

@@ -1,6 +1,7 @@
 """The directories for this user's files, as the XDG Base Directory Specification defines them."""
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -27,4 +28,9 @@ def _directory(variable: str, default: str) -> Path:
     named = os.environ.get(variable, "")
     # Paths that are not absolute are to be ignored. Without a home directory "~" stays, and the
     # result is not absolute.
-    return Path(named if named.startswith("/") else os.path.expanduser(default)) / _NAME  # noqa: PTH111 - never raises
+    return _below(named if named.startswith("/") else os.path.expanduser(default))  # noqa: PTH111 - never raises
+
+
+@lru_cache(maxsize=8)
+def _below(base: str) -> Path:
+    return Path(base) / _NAME

@@ -199,8 +199,8 @@ def check_devices(devices: Sequence[Device]) -> None:
     for device in devices:
         if not isinstance(getattr(device, "name", None), str):
             raise BadData(f"{device!r} is not a device; neurald.devices() lists the devices")
-    name, count = Counter(device.name for device in devices).most_common(1)[0]
-    if count > 1:
+    if len({device.name for device in devices}) < len(devices):
+        name, count = Counter(device.name for device in devices).most_common(1)[0]
         raise BadData(f"device {name} is listed {count} times")
 
 
@@ -234,10 +234,9 @@ def _answers(model: Model, device: Device) -> tuple[Verdict, ...]:
     expected = len(model.main.operations)
     try:
         with convert_driver_faults(device.name):
-            verdicts = tuple(
-                checked(verdict, Verdict, device.name, "supported_operations()")
-                for verdict in device.supported_operations(model)
-            )
+            verdicts = tuple(device.supported_operations(model))
+            for kind in {type(verdict): verdict for verdict in verdicts}.values():
+                checked(kind, Verdict, device.name, "supported_operations()")
     except Error as error:
         _LOGGER.warning("%s supports nothing: %s", device.name, error)
         return (Verdict(ok=False, reason=str(error)),) * expected

@@ -142,6 +142,10 @@ def _content(path: Path, *, must_exist: bool) -> Mapping[str, object]:
     try:
         status = path.stat()
         identity: object = (path, status.st_ino, status.st_size, status.st_mtime_ns)
+    except FileNotFoundError:
+        if not must_exist:
+            return {}
+        identity = None
     except OSError:
         identity = None
     if identity is None or _kept is None or _kept[0] != identity:

@@ -4,6 +4,7 @@ Graph number 0 is the main graph, and graph number k + 1 is `Model.referenced[k]
 """
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
@@ -22,6 +23,24 @@ _INTERPRETABLE = (OperationType.IF, OperationType.WHILE)
 def graph_of(model: Model, number: int) -> Subgraph:
     """Returns the graph with that number."""
     return model.main if number == MAIN else model.referenced[number - 1]
+
+
+_models_of_graphs: WeakKeyDictionary[Model, dict[int, Model]] = WeakKeyDictionary()
+
+
+def model_of(model: Model, number: int) -> Model:
+    """Returns a graph as a model of its own, always the same one."""
+    if number == MAIN:
+        return model
+    known = _models_of_graphs.setdefault(model, {})
+    if number not in known:
+        known[number] = Model(
+            main=graph_of(model, number),
+            referenced=model.referenced,
+            pools=model.pools,
+            relaxed=model.relaxed,
+        )
+    return known[number]
 
 
 def is_control_flow(operation: Operation) -> bool:
@@ -48,21 +67,24 @@ class Nesting:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        # Most models have no other graphs.
+        if not model.referenced:  # as most models
+            self.order: tuple[int, ...] = (MAIN,)
+            self.unrolled = {MAIN: min(len(model.main.operations), MAX_UNROLLED_OPERATIONS + 1)}
+            return
         inner = [
             [n for operation in graph.operations for n in referenced_graphs(graph, operation)]
-            if model.referenced
-            else []
             for graph in (model.main, *model.referenced)
         ]
         self.order = _inner_first(inner)
-        self.unrolled: dict[int, int] = {}
+        self.unrolled = {}
         for number in self.order:
             count = len(graph_of(model, number).operations) + sum(self.unrolled[n] for n in inner[number])
             self.unrolled[number] = min(count, MAX_UNROLLED_OPERATIONS + 1)
 
     def placed_graphs(self) -> tuple[int, ...]:
         """Returns the graphs with operations to place: the main one and interpretable branches."""
+        if not self._model.referenced:
+            return (MAIN,)
         found = {MAIN: None}
         pending = [MAIN]
         while pending:

@@ -25,13 +25,13 @@ def slice_for(
     """
     levels = levels_of(model)
     # Experimental operations have no released level, so the device decides about them.
+    if not without and all(needed <= level or needed is FeatureLevel.EXPERIMENTAL for needed in set(levels)):
+        return model, tuple(range(len(levels)))
     kept = tuple(
         n
         for n, needed in enumerate(levels)
         if n not in without and (needed <= level or needed is FeatureLevel.EXPERIMENTAL)
     )
-    if len(kept) == len(levels):
-        return model, kept
     return _only(model, kept), kept
 
 

@@ -8,7 +8,7 @@ from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, Preference
 from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_in_execution_order
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
-from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, model_of
 from neurald.runtime.partitioning.options import PartitioningMode
 from neurald.runtime.partitioning.placement import Candidate, DeviceScores
 
@@ -88,7 +88,7 @@ def _verdicts(
 ) -> dict[int, dict[str, tuple[Verdict, ...]]]:
     """Asks devices about graphs; returns their verdicts by the graph's number and the device's name."""
     return {
-        number: verdicts_in_execution_order(_as_model(model, number), devices, deadline_s) if devices else {}
+        number: verdicts_in_execution_order(model_of(model, number), devices, deadline_s) if devices else {}
         for number in numbers
     }
 
@@ -106,7 +106,7 @@ def _without_wrong(
         return verdicts
     with convert_driver_faults(device.name):
         version = device.version
-    refused = records.refused(device.name, version, _as_model(model, number))
+    refused = records.refused(device.name, version, model_of(model, number))
     return tuple(
         Verdict(ok=False, reason=refused[position].reason) if position in refused else verdict
         for position, verdict in enumerate(verdicts)
@@ -161,17 +161,6 @@ def _cpu_among(devices: Sequence[Device]) -> Device | None:
     if any(device is ours for device in devices):
         return ours
     return next((device for device in devices if is_cpu(device)), None)
-
-
-def _as_model(model: Model, number: int) -> Model:
-    if number == MAIN:
-        return model
-    return Model(
-        main=graph_of(model, number),
-        referenced=model.referenced,
-        pools=model.pools,
-        relaxed=model.relaxed,
-    )
 
 
 def _candidate(

@@ -147,7 +147,7 @@ def _with_whole_control_flow(
     Returns the placements of the graphs that are still placed on their own.
     """
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
-    if cpu is None:
+    if cpu is None or not model.referenced:
         return placements
     merged: dict[int, tuple[Placement, ...]] = {}
     on_cpu: set[int] = set()
@@ -234,7 +234,8 @@ def unsupported_reasons_of_graph(
     operations = graph_of(model, number).operations
     columns = [candidate.unsupported_reasons(number, len(operations)) for candidate in candidates]
     rows = list(zip(*columns, strict=True))
-    for position, operation in enumerate(operations):
+    # Only models with other graphs have control flow.
+    for position, operation in enumerate(operations if model.referenced else ()):
         if is_control_flow(operation):
             rows[position] = unsupported_reasons(model, nesting, candidates, (number, position))
     return rows
@@ -275,8 +276,7 @@ class DeviceScores:
             kind = graph.operands[first].type
             known = self._known.get(kind)
             if known is None:
-                score = self._of_type(kind)
-                known = self._known[kind] = math.inf if math.isnan(score) else score
+                known = self._known[kind] = self.of_type(kind)
             return known
         inner = sum(self._graphs[number] for number in referenced_graphs(graph, operation))
         if operation.type is OperationType.IF:
@@ -284,6 +284,11 @@ class DeviceScores:
         else:
             score = self._figure(self._capabilities.while_performance) + inner
         # A driver's figures are external data. NaN must not win.
+        return math.inf if math.isnan(score) else score
+
+    def of_type(self, operand_type: OperandType) -> float:
+        """Returns the score of operations whose first operand is of a type; infinite if it is not listed."""
+        score = self._of_type(operand_type)
         return math.inf if math.isnan(score) else score
 
     def _of_type(self, operand_type: OperandType) -> float:
@@ -328,13 +333,15 @@ class _DeviceChooser:
         requested for one of them.
         """
         graph = graph_of(self._model, number)
-        operands, known = graph.operands, self._placements
+        operands, known, has_flow = graph.operands, self._placements, bool(self._model.referenced)
         columns = [each.unsupported_reasons(number, len(graph.operations)) for each in self._candidates]
         found = []
         for position, (operation, reasons) in enumerate(
             zip(graph.operations, zip(*columns, strict=True), strict=True)
         ):
-            if is_control_flow(operation) or (self._requested and (number, position) in self._requested):
+            if (has_flow and is_control_flow(operation)) or (
+                self._requested and (number, position) in self._requested
+            ):
                 found.append(self._place((number, position)))
                 continue
             first = _first_operand(operation)

@@ -219,7 +219,8 @@ class Preparer:
             reason = loaded.reason or reason
         with convert_driver_faults(device.name):
             provider = device if device is cpu else cpu
-            options = replace(self._options, attributes=(), shared=self._shared(provider))
+            cache = preparation.cache if isinstance(preparation, _CachedPreparation) else None
+            options = replace(self._options, attributes=(), shared=self._shared(provider, cache))
             prepared_model = first_tier(provider, model, options)
         if prepared_model is None:
             return None
@@ -234,12 +235,17 @@ class Preparer:
             is_first_tier=True,
         )
 
-    def _shared(self, device: Device) -> SharedCache | None:
-        """Returns the cache of what the models of a device share; None for one of another process."""
+    def _shared(self, device: Device, cache: Cache | None = None) -> SharedCache | None:
+        """Returns the cache of what the models of a device share; None for one of another process.
+
+        Args:
+            device: the device.
+            cache: the cache of this preparer, if it is there already.
+        """
         if self._caching is None or device.is_remote or not device.cache_files_needed:
             return None
         try:
-            return SharedCache(self._caching.directory, device, _warn_once)
+            return SharedCache(cache or Cache(self._caching.directory), device, _warn_once)
         except Error as error:
             _warn_once(f"kernels are not cached: {error}")
             return None
@@ -364,7 +370,7 @@ class Preparer:
             device,
             model,
             parts,
-            replace(self._options, shared=self._shared(device)),
+            replace(self._options, shared=self._shared(device, cache)),
             self._lock_wait_s,
             question,
             is_background=self._is_background,
@@ -383,6 +389,9 @@ class _CachedPreparation:
         question: identifies the file state that the key's constants were read from (see
             `constants_question`); None if the model's constants are sealed.
         is_background: see `Preparer`.
+
+    Attributes:
+        cache: the cache.
     """
 
     def __init__(
@@ -398,7 +407,7 @@ class _CachedPreparation:
         is_background: bool = False,
     ) -> None:
         self._is_background = is_background
-        self._cache = cache
+        self.cache = cache
         self._device = device
         self._version = device.version
         self._model = model
@@ -431,12 +440,12 @@ class _CachedPreparation:
             left_s = self._options.deadline_s - time.monotonic()
             wait_s = min(wait_s, left_s * (1 - _MIN_COMPILE_SHARE))
         # After the wait the model is compiled even without the lock; at worst it is compiled twice.
-        with self._cache.lock(self._key, wait_s, self._options.cancellation):
+        with self.cache.lock(self._key, wait_s, self._options.cancellation):
             yield
 
     def load(self, started: float) -> PreparedStep | Miss:
         """Loads the prepared model from the cache; see `run`."""
-        entry = self._cache.load(self._key, self._device.cache_files_needed)
+        entry = self.cache.load(self._key, self._device.cache_files_needed)
         if isinstance(entry, Miss):
             return entry
         try:
@@ -455,7 +464,7 @@ class _CachedPreparation:
             # This includes exceptions that no driver should raise: an unusable artifact must have
             # no effect other than a recompilation.
             logger.info("%s cannot load its cached artifact: %s", self._device.name, error)
-            self._cache.remove(self._key.hex())
+            self.cache.remove(self._key.hex())
             if isinstance(error, DeadObject) and self._device.is_remote:
                 raise  # the daemon is gone, so it cannot compile either
             return Miss(reason=f"the device cannot load its cached artifact: {error}")
@@ -493,7 +502,7 @@ class _CachedPreparation:
                 key=record.key,
             )
         # The reason must be looked up before the new entry exists, because that would match.
-        reason = reason or self._cache.why_missing(self._parts)
+        reason = reason or self.cache.why_missing(self._parts)
         count_event(CountedEvent.CACHE_MISS, _kind_of(reason))
         logger.info("%s compiled a step, which was not in the cache: %s", self._device.name, reason)
         failure = (
@@ -518,7 +527,7 @@ class _CachedPreparation:
 
     def _variants(self) -> VariantCache:
         return VariantCache(
-            self._cache,
+            self.cache,
             lambda: self._parts,
             self._device.cache_files_needed,
             describe(self._model),
@@ -540,7 +549,7 @@ class _CachedPreparation:
                     f"it announced {needed.model} and {needed.data}"
                 )
             origin = Origin(model=describe(self._model), compile_ms=compile_ms, created_s=time.time())
-            self._cache.store(self._parts, artifact, origin)
+            self.cache.store(self._parts, artifact, origin)
         except Exception as error:
             # The model is ready, so a problem of a driver or a disk must not fail the preparation.
             _warn_once(f"a model compiled by {self._device.name} cannot be cached: {error}")

@@ -7,6 +7,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
+from neurald.hal.process.gc_pause import paused_gc
 from neurald.runtime.tflite.content import file_content
 from neurald.runtime.tflite.converted import ConvertedFile
 
@@ -38,6 +39,15 @@ def load_tflite(
         BadData: the file cannot be read, is damaged, has no such signature, or has unsupported
             operators; the message lists all of them.
     """
+    with paused_gc():
+        return _load(path_or_bytes, signature, shapes)
+
+
+def _load(
+    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    signature: str | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+) -> Model:
     name, memory = file_content(path_or_bytes)
     if shapes or not isinstance(memory, FileMemory):
         return _convert(name, memory, signature, shapes or {})

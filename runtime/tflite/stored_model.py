@@ -22,6 +22,7 @@ from neurald.hal.model.types import (
     Subgraph,
 )
 from neurald.hal.records import replace
+from neurald.runtime.model.branches import model_of
 from neurald.runtime.model.feature_level_slice import levels_of, remember_levels
 
 #: Added memories start at multiples of this number of bytes, like those of the file.
@@ -46,7 +47,8 @@ class _Converted(Struct, frozen=True, array_like=True):
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     signatures: dict[str, SignatureNames]
-    levels: tuple[FeatureLevel, ...]
+    #: Of the operations of the main graph, and of those that control flow refers to.
+    levels: tuple[tuple[FeatureLevel, ...], ...]
     graphs: str
 
 
@@ -69,7 +71,9 @@ def stored_model(model: Model) -> tuple[bytes, bytes] | None:
         input_names=model.input_names,
         output_names=model.output_names,
         signatures=dict(model.signatures),
-        levels=tuple(levels_of(model)),
+        levels=tuple(
+            tuple(levels_of(model_of(model, number))) for number in range(1 + len(model.referenced))
+        ),
         graphs=graphs_digest(model),
     )
     return msgspec.msgpack.encode(converted), added
@@ -96,7 +100,8 @@ def restored_model(content: bytes | memoryview, file: Memory, added: Memory) -> 
         output_names=converted.output_names,
         signatures=MappingProxyType(converted.signatures),
     )
-    remember_levels(model, converted.levels)
+    for number, levels in enumerate(converted.levels):
+        remember_levels(model_of(model, number), levels)
     remember_graphs_digest(model, converted.graphs)
     return model
 

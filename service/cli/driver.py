@@ -202,7 +202,7 @@ def driver(
         [*(path.absolute() for path in readable or ()), *_own_files(name, files)],
         is_own_process=context.obj is OWN_PROCESS,
     )
-    from neurald.hal.registry import load_driver
+    from neurald.hal.registry import get_ready
     from neurald.service.daemon.daemon import serve
     from neurald.service.daemon.start_signal import is_to_begin
     from neurald.service.logs.setup import notice, start_log
@@ -213,7 +213,7 @@ def driver(
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
     if await_start:
         with contextlib.suppress(Exception):  # creating the device reports it
-            load_driver(name)
+            get_ready(name)
         if not is_to_begin():
             entered.remove_temporary_files()
             raise typer.Exit

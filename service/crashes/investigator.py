@@ -18,6 +18,7 @@ from neurald.hal.crashes.breadcrumbs import CrashPhase
 from neurald.hal.crashes.records import CrashEntry, CrashRecords, CrashSuspect
 from neurald.hal.crashes.trail import HelperDeath, read_trail, read_version
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.orphans import ORPHANS
 from neurald.service.crashes.autopsy import DriverEnd, describe_end, suspects
 from neurald.service.crashes.trial import TrialJob, TrialReport
 from neurald.service.logs.formatters import DRIVER
@@ -198,16 +199,18 @@ class CrashInvestigator:
             writable=case.driver.writable,
             hangs=case.hangs,
         )
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "neurald.service.crashes.trial",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **case.driver.environment, "OPENBLAS_NUM_THREADS": "1"},
-            start_new_session=True,
-        )
+        with ORPHANS.starting():
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "neurald.service.crashes.trial",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **case.driver.environment, "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+            ORPHANS.started(process.pid)
         try:
             async with asyncio.timeout(job.total_s + _SLACK_S):
                 output, _ = await process.communicate(msgspec.msgpack.encode(job))
@@ -218,6 +221,7 @@ class CrashInvestigator:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+            ORPHANS.ended(process.pid)
         try:
             report = msgspec.msgpack.decode(output[:_MAX_REPORT_BYTES], type=TrialReport)
         except msgspec.DecodeError:

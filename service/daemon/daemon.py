@@ -196,6 +196,8 @@ class Daemon:
                 self._servers.insert(0, remote)
             self._health = [_add_health(each, cleanup) for each in self._servers]
             self._sandbox.close()
+            # Threads are restricted only if they start after that.
+            _open_ahead(device)
             self._server.handler.sandbox = self._sandbox.parts
             for each in self._servers:
                 each.start()
@@ -316,6 +318,21 @@ class Daemon:
         for health_service in self._health:
             for name in ("", SERVICE):
                 health_service.set(name, status)
+
+
+def _open_ahead(device: Device) -> None:
+    """Has a thread open a device that would otherwise be opened for the first model."""
+    open_ahead = getattr(device, "open_ahead", None)
+    if open_ahead is None:
+        return
+
+    def run() -> None:
+        try:
+            open_ahead()
+        except Exception as error:  # those who need the device get an error of their own
+            logger.info("%s could not be opened ahead: %s", device.name, error)
+
+    threading.Thread(target=run, name="neurald opening", daemon=True).start()
 
 
 def _exit_at_once() -> NoReturn:

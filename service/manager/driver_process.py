@@ -16,6 +16,7 @@ from neurald.hal.admission.sharing import Sharing
 from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
 from neurald.hal.crashes.breadcrumbs import create_memory
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
+from neurald.hal.process.orphans import ORPHANS
 from neurald.service.console.output import printable
 from neurald.service.crashes.autopsy import (
     DriverEnd,
@@ -31,6 +32,8 @@ from neurald.service.logs.formatters import split_priority
 from neurald.service.manager.configuration import DriverSettings, limit_arguments, tls_arguments
 from neurald.service.sandbox.sandbox import ALL_PARTS
 
+#: Tells processes that drivers leave behind from others. Its value is the id of the manager.
+MANAGER_VARIABLE: Final = "NEURALD_MANAGER"
 #: How many of the last lines of stderr are kept, and how long a line may be.
 _KEPT_LINES: Final = 20
 _MAX_LINE_BYTES: Final = 2000
@@ -101,6 +104,7 @@ class DriverProcess:
                     **settings.environment,
                     SOCKET_VARIABLE: str(notify),
                     BREADCRUMBS_VARIABLE: str(self.breadcrumbs),
+                    MANAGER_VARIABLE: str(os.getpid()),
                     # A driver must not start the manager of others.
                     AUTOSTART_VARIABLE: "0",
                 },
@@ -110,6 +114,7 @@ class DriverProcess:
                 pass_fds=(self.breadcrumbs,),
                 start_new_session=True,
             )
+            ORPHANS.started(self._process.pid)
             cleanup.callback(_abandon, self._process)
             self._pidfd = os.pidfd_open(self._process.pid)
             cleanup.pop_all()
@@ -222,9 +227,10 @@ class DriverProcess:
     def _reap(self) -> None:
         # Helpers of the driver, such as compilers, end with it. Its id is not free before `wait`.
         self.kill()
-        self._process.wait()
+        _wait_for(self._process)
+        ORPHANS.end()
         self._loop.remove_reader(self._pidfd)
-        # A process that has left the group may still hold the pipe, and write without end.
+        # A process that has left the group may still hold the pipe, and write until it is ended.
         for _ in range(_LAST_READS):
             if not self._read():
                 break
@@ -243,10 +249,15 @@ class DriverProcess:
 def _abandon(process: "subprocess.Popen[bytes]") -> None:
     """Ends a process that cannot be watched."""
     process.kill()
-    process.wait()
+    _wait_for(process)
     for stream in (process.stdin, process.stderr):
         if stream is not None:
             stream.close()
+
+
+def _wait_for(process: "subprocess.Popen[bytes]") -> None:
+    process.wait()
+    ORPHANS.ended(process.pid)
 
 
 def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
@@ -16,6 +17,7 @@ from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.autostart import starting_manager
+from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.peer import CREDENTIALS
 from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 from neurald.service.crashes.investigator import CrashInvestigator
@@ -47,6 +49,7 @@ from neurald.service.manager.control import (
     may_control,
 )
 from neurald.service.manager.conversations import ConversationLimit
+from neurald.service.manager.driver_process import MANAGER_VARIABLE
 from neurald.service.manager.received_sockets import received_sockets
 from neurald.service.manager.standby_socket import bind_private, serve_unix
 from neurald.service.manager.state import ManagerStatus, ServiceStatus
@@ -62,6 +65,9 @@ _REQUEST_S: Final = 10.0
 #: How many commands of operators are answered at the same time, of all users and of one.
 _MAX_OPERATORS: Final = 64
 _MAX_USER_OPERATORS: Final = 16
+#: How often what drivers leave behind is looked for at most, and until when at the end.
+_ORPHANS_S: Final = 0.02
+_LAST_ORPHANS_S: Final = 2.0
 #: How often is checked at most whether drivers are in use.
 _MIN_IDLE_CHECK_S: Final = 0.05
 
@@ -114,6 +120,7 @@ class Manager:
         self._investigator = CrashInvestigator(CrashRecords.of_user())
         #: What is given back when nothing else is left.
         self._ending = contextlib.ExitStack()
+        self._orphans_timer: asyncio.TimerHandle | None = None
 
     async def run(self, ready: Callable[[str], None]) -> None:
         """Supervises until SIGTERM or SIGINT.
@@ -132,6 +139,7 @@ class Manager:
             prepare_directory(self._directory)
         notifier = Notifier(supervisor_address())
         interval_s = watchdog_interval_s()
+        ORPHANS.inherit(f"{MANAGER_VARIABLE}={os.getpid()}")
         with self._ending, contextlib.ExitStack() as cleanup:
             control = self._directory / MANAGER_SOCKET
             cleanup.enter_context(_locked(control))
@@ -161,6 +169,7 @@ class Manager:
                     await self._service.stop()
                 await self._investigator.close()
                 await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
+                await self._end_orphans()
         notifier.close()
 
     def status(self) -> ManagerStatus:
@@ -190,6 +199,24 @@ class Manager:
             for driver in self._drivers.values():
                 driver.kill()
         self._stops.set()
+
+    def _end_orphans_soon(self) -> None:
+        """Ends the processes that drivers leave behind. Each end may leave more of them."""
+        if self._orphans_timer is None:
+            self._orphans_timer = asyncio.get_running_loop().call_later(_ORPHANS_S, self._end_orphans_now)
+
+    def _end_orphans_now(self) -> None:
+        self._orphans_timer = None
+        if ORPHANS.end():
+            _LOG.log(NOTICE, "a process that a driver had left behind was ended")
+        if ORPHANS.is_starting:
+            self._end_orphans_soon()
+
+    async def _end_orphans(self) -> None:
+        """Ends all processes that drivers have left behind, which may take several rounds."""
+        limit_s = time.monotonic() + _LAST_ORPHANS_S
+        while ORPHANS.end() and time.monotonic() < limit_s:
+            await asyncio.sleep(_ORPHANS_S)
 
     def _end_when_idle(self) -> None:
         """Ends the manager once it has been idle for long enough; calls itself until then.
@@ -274,7 +301,12 @@ class Manager:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-        handlers = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: reload}
+        handlers = {
+            signal.SIGTERM: self._stop,
+            signal.SIGINT: self._stop,
+            signal.SIGHUP: reload,
+            signal.SIGCHLD: self._end_orphans_soon,
+        }
         for number, handler in handlers.items():
             loop.add_signal_handler(number, handler)
         try:

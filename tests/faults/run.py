@@ -3,7 +3,7 @@
     .venv/bin/python tests/faults/run.py --count 200 --seed 1
     .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
     .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
-    .venv/bin/python tests/faults/run.py --matrix --count 1000 --jobs 12 --json matrix.json
+    .venv/bin/python tests/faults/run.py --matrix --count 1000 --json matrix.json
     .venv/bin/python tests/faults/run.py --heal --device opencl --count 20 --json heal.json
     .venv/bin/python tests/faults/run.py --swaps --count 1000 --json swaps.json
     .venv/bin/python tests/faults/run.py --updates --count 100000 --clients 64 --json updates.json
@@ -21,7 +21,7 @@ without attack are measured beside ordinary programs that compute (`cores.py`). 
 shows what the daemon lets attackers take, not their own computations. With `--soak` clients use a
 daemon for a long time, and its resources must not grow (`soak.py`). With `--matrix` each of six
 faults strikes in each of eight phases of a call, under the service manager (`matrix.py`), in as many
-jobs as `--jobs` says (`matrix_jobs.py`). With `--heal` the process of an installed driver is killed
+jobs as the cores allow (`matrix_jobs.py`). With `--heal` the process of an installed driver is killed
 and stopped during executions on its device (`heal.py`). With `--updates` a driver is replaced again
 and again while its clients call (`update.py`). With `--swaps` the first tiers of models are replaced by optimised
 code under threads, while compiling processes are killed and disks are full (`swap.py`). All exit
@@ -187,7 +187,10 @@ def main() -> int:
     )
     parser.add_argument("--matrix", action="store_true", help="play the kill matrix in place")
     parser.add_argument(
-        "--jobs", type=int, default=1, help="cells of the matrix to play at a time, at most 7 on 8 cores"
+        "--jobs",
+        type=int,
+        help="cells of the matrix to play at a time; by default one for each three cores, with which limits "
+        "of time hold: with more jobs, processes wait for each other",
     )
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")
     parser.add_argument("--device", default="opencl", help="the name of that driver and its device")

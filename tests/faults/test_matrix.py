@@ -2,7 +2,7 @@
 
 import pytest
 from faults.matrix import FAULTS, PHASES, cells_of, play
-from faults.matrix_jobs import part, play_in_jobs, warning
+from faults.matrix_jobs import part, play_in_jobs, suitable_jobs, warning
 from faults.matrix_report import MatrixReport, PlayedCell
 
 #: Factor of the limits of time, since other tests keep the machine busy.
@@ -47,8 +47,11 @@ def test_jobs_play_every_cell_once(count: int, jobs: int) -> None:
 
 def test_more_jobs_than_cores_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
-    assert not warning(14)
-    assert "15 jobs share 16 processor cores" in warning(15)
+    assert suitable_jobs() == 5
+    assert not warning(5)
+    assert "6 jobs share 16 processor cores" in warning(6)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    assert suitable_jobs() == 1
 
 
 def test_a_report_counts_each_cell_and_its_worst() -> None:

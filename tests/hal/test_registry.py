@@ -2,6 +2,7 @@
 
 import socket
 import stat
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -140,3 +141,16 @@ def test_a_directory_that_others_can_write_is_not_trusted(directory: Path) -> No
         directory.rename(directory.with_name("real"))
         directory.symlink_to(directory.with_name("real"))
         assert registry.running_daemons() == ()
+
+
+def test_a_driver_gets_ready_beforehand_if_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    module = sys.modules["support.models.addition"]
+    registry.get_ready("support.models.addition:AddingDevice")  # it has nothing to do
+    monkeypatch.setattr(module, "get_ready", lambda: calls.append("ready"), raising=False)
+    registry.get_ready("support.models.addition:AddingDevice")
+    assert calls == ["ready"]
+    registry.load_driver("support.models.addition:AddingDevice")
+    assert calls == ["ready"]
+    with pytest.raises(UnavailableDevice, match="absent"):
+        registry.get_ready("absent")

@@ -27,6 +27,7 @@ from neurald.drivers.compiler.ir.expression import (
     Load,
     Reduce,
 )
+from neurald.drivers.compiler.ir.extent import lowest
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,
@@ -359,7 +360,10 @@ def _contraction_errors(node: Convolution | DepthwiseConvolution | MatrixProduct
         is_right = depth > 0 and channels % depth == 0 and channels == node.weights.shape[2]
     if not is_right or node.input.shape[0] != node.output.shape[0]:
         yield f"channels or images do not fit {_text(node.input)} and {_text(node.weights)}"
-    if min(*node.stride, *node.dilation) < 1 or min(*node.padding[0], *node.padding[1]) < 0:
+    if (
+        min(*node.stride, *node.dilation) < 1
+        or min(lowest(each) for pair in node.padding for each in pair) < 0
+    ):
         yield f"invalid stride {node.stride}, dilation {node.dilation}, padding {node.padding}"
     for length, indexes, kernel, stride, dilation, pads in zip(
         node.input.shape[1:3],

@@ -9,8 +9,9 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
-from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.extent import has_extents, highest, lowest
 from neurald.drivers.compiler.ir.graph import (
+    MAX_PADDINGS,
     Compute,
     Convolution,
     DepthwiseConvolution,
@@ -55,6 +56,11 @@ class Limit(Struct, frozen=True, kw_only=True):
     dimension: int
     bound: int
     count: Value
+
+
+def _is_various(pair: Pair) -> bool:
+    """Returns True if a padding is one of more than `MAX_PADDINGS`."""
+    return any(highest(each) - lowest(each) >= MAX_PADDINGS for each in pair)
 
 
 class Builder:
@@ -182,7 +188,7 @@ class Builder:
         input_zero: int = 0,
         weights_zero: int = 0,
     ) -> Value:
-        """Appends a `Convolution`; see `_padded` for padding that is not known."""
+        """Appends a `Convolution`; see `_padded` for padding that depends on lengths."""
         source, padding = self._padded(source, padding, input_zero)
         return self._append(
             Convolution(
@@ -212,7 +218,7 @@ class Builder:
         input_zero: int = 0,
         weights_zero: int = 0,
     ) -> Value:
-        """Appends a `DepthwiseConvolution`; see `_padded` for padding that is not known."""
+        """Appends a `DepthwiseConvolution`; see `_padded` for padding that depends on lengths."""
         source, padding = self._padded(source, padding, input_zero)
         return self._append(
             DepthwiseConvolution(
@@ -231,12 +237,12 @@ class Builder:
     def _padded(
         self, source: Value, padding: tuple[Pair, Pair], fill: int
     ) -> tuple[Value, tuple[Pair, Pair]]:
-        """Pads images along dimensions with a padding that depends on lengths that are not known.
+        """Pads images along dimensions whose padding depends on lengths in too many ways.
 
         Returns:
-            The images, and the padding that is left, which is known.
+            The images, and the padding that is left.
         """
-        opened = tuple(pair if has_extents(pair) else (0, 0) for pair in padding)
+        opened = tuple(pair if _is_various(pair) else (0, 0) for pair in padding)
         if not any(map(has_extents, opened)):
             return source, padding
         images, height, width, channels = source.shape
@@ -248,8 +254,8 @@ class Builder:
             return load(source, (image, row, column, channel), is_inside, fill)
 
         shape = images, top + height + bottom, left + width + right, channels
-        known = tuple((0, 0) if has_extents(pair) else pair for pair in padding)
-        return self.compute(shape, body), (known[0], known[1])
+        left_over = tuple((0, 0) if _is_various(pair) else pair for pair in padding)
+        return self.compute(shape, body), (left_over[0], left_over[1])
 
     def matrix_product(
         self,

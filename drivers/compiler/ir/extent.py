@@ -268,11 +268,19 @@ def is_zero(number: int) -> bool:
 
 def at_least(number: int, least: int) -> int:
     """Returns 1 if a number that is not negative is at least `least`, else 0."""
-    if not isinstance(number, Extent):
-        return int(number >= least)
+    if lowest(number) >= least or highest(number) < least:
+        return int(lowest(number) >= least)
     whole = number // least
+    if highest(whole) <= 1:
+        return whole
     # 2 · x // (x + 1) is 0 for 0, and 1 for larger numbers.
     return 2 * whole // (whole + 1)
+
+
+def is_equal(number: int, value: int) -> int:
+    """Returns 1 if a number has a value, else 0."""
+    above = number - lowest(number)
+    return at_least(above, value - lowest(number)) - at_least(above, value + 1 - lowest(number))
 
 
 def lowest(number: _N) -> _N:

@@ -100,6 +100,10 @@ def remainder(scope: TermScope, dividend: Any, divisor: Any) -> Any:
     for found in (rest, rest + divisor):
         if _is_below(scope, found, divisor):
             return found
+    variable = [factor for product, factor in terms_of(rest).items() if product]
+    if variable and max(variable) < 0 and not isinstance(divisor, Polynomial):
+        # -x % n equals n - 1 - (x + n - 1) % n, so that remainders of both signs cancel.
+        return divisor - 1 - remainder(scope, divisor - 1 - rest, divisor)
     rest, divisor, common, offset = _reduced(scope, rest, divisor)
     if not isinstance(divisor, Polynomial) and divisor == 1:
         return offset

@@ -7,6 +7,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+#: Quotients by numbers whose multiple exceeds this are not expanded to find bounds.
+_MAX_SCALE = 1 << 10
+
 
 class AtomKind(IntEnum):
     """Kinds of an `Atom`: an open dimension, or a quotient or remainder of two extents."""
@@ -124,7 +127,50 @@ def _range_of(extent: Polynomial) -> tuple[int, int]:
     for atom in common:
         corners = [one * other for one in (low, high) for other in _atom_range(scope, atom)]
         low, high = min(corners), max(corners)
-    return low, high
+    whole = _without_remainders(extent)
+    if isinstance(whole, int):
+        return whole, whole
+    expanded = _range_without_quotients(extent)
+    return (low, high) if expanded is None else (max(low, expanded[0]), min(high, expanded[1]))
+
+
+def _without_remainders(extent: Polynomial) -> Any:
+    """Returns an extent in which x % n is x - n · (x // n), of which nested ones have one form."""
+    found: Any = extent
+    for product, factor in extent.terms.items():
+        if len(product) == 1 and product[0].kind is AtomKind.REMAINDER:
+            (atom,) = product
+            whole = atom.dividend - atom.divisor * (atom.dividend // atom.divisor)
+            found = found - factor * extent.scope.extent({product: 1}) + factor * whole
+    return found
+
+
+def _range_without_quotients(extent: Polynomial) -> tuple[int, int] | None:
+    """Returns bounds in which x // n is (x - x % n) / n, so that lengths cancel; None without quotients.
+
+    In n - 2 · (n // 2), for example, n occurs only once.
+    """
+    quotients = [
+        each[0]
+        for each in extent.terms
+        if len(each) == 1 and each[0].kind is AtomKind.QUOTIENT and isinstance(each[0].divisor, int)
+    ]
+    scale = math.lcm(*(atom.divisor for atom in quotients))
+    if not quotients or scale > _MAX_SCALE:
+        return None
+    scope, total = extent.scope, dict.fromkeys(extent.terms, 0)
+    for product, factor in extent.terms.items():
+        if len(product) != 1 or product[0] not in quotients:
+            total[product] += factor * scale
+            continue
+        (atom,) = product
+        share = factor * scale // atom.divisor
+        rest = atom.dividend % atom.divisor
+        for parts, sign in ((terms_of(atom.dividend), 1), (terms_of(rest), -1)):
+            for each, own in parts.items():
+                total[each] = total.get(each, 0) + sign * share * own
+    low, high = _range_of_sum(scope, {product: factor for product, factor in total.items() if factor})
+    return -(-low // scale), high // scale
 
 
 def _common_atoms(terms: Terms) -> tuple[Atom, ...]:

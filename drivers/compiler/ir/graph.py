@@ -21,6 +21,8 @@ from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
 
 Pair = tuple[int, int]
+#: Number of paddings that may follow from the length of an image, since each has code of its own.
+MAX_PADDINGS = 4
 
 
 class RowLimit(Struct, frozen=True, kw_only=True):

@@ -140,11 +140,8 @@ class Instance:
         self._scratch = _Block(self._stride * team.threads)
         calls = executable.calls
         self._statuses = (ctypes.c_int32 * max(1, len(calls)))()
-        self._program = executable.instructions or tuple(
-            Instruction(Opcode.CALL, number) for number in range(len(calls))
-        )
         self._loop_deadlines = (ctypes.c_int64 * max(1, executable.loops))()
-        self._count = len(self._program)
+        self._count = len(executable.instructions or calls)
         self._team = team
         self._forks = process.forks
         # Offset of the arguments, in words.
@@ -159,6 +156,13 @@ class Instance:
         self.cancellation: Final = Cancellation()
 
     # What describes arrays of NumPy is created for the first run, so that a model is ready without it.
+
+    @cached_property
+    def _program(self) -> tuple[Instruction, ...]:
+        count = len(self._executable.calls)
+        return self._executable.instructions or tuple(
+            [Instruction(Opcode.CALL, number) for number in range(count)]
+        )
 
     @cached_property
     def _ports(self) -> StepPorts:
@@ -235,7 +239,7 @@ class Instance:
         step = array.array(_WORD, bytes(_WORD_BYTES * end))
         step.extend(self._executable.extents)
         begin, _ = step.buffer_info()
-        bases = {
+        addresses = {
             Base.ARENA: self._arena.address,
             Base.CONSTANTS: constants,
             # All copies of the step refer to the extents in this one.
@@ -243,6 +247,8 @@ class Instance:
             Base.PROGRAM: begin,
             Base.STRINGS: self.strings.address,
         }
+        # Members of an enumeration are slow as keys.
+        bases = [addresses[base] for base in sorted(addresses)]
         # The address of the arguments of each call, and then of each instruction.
         arguments, argument = [], begin + _WORD_BYTES * self._table
         for owner in owners:
@@ -261,11 +267,14 @@ class Instance:
             ctypes.addressof(self._loop_deadlines) if self._executable.loops else 0,
             0,
         ]
-        for position, instruction in enumerate(self._program):
+        for position, instruction in enumerate(self._executable.instructions):
             if instruction.opcode is Opcode.CALL:
                 words += self._call_record(instruction.number, arguments[instruction.number])
             else:
                 words += _control_record(instruction, arguments[len(calls) + position])
+        if not self._executable.instructions:
+            for number in range(len(calls)):
+                words += self._call_record(number, arguments[number])
         words += [bases[location.base] + location.offset for owner in owners for location in owner.locations]
         step[:end] = array.array(_WORD, words)
         return step, begin

@@ -5,7 +5,7 @@ GPUs, whose warps exchange values without local memory, a warp.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis
@@ -35,7 +35,7 @@ _FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class Rows:
     """Kernel viewed as rows.
 
     Attributes:
@@ -48,7 +48,22 @@ class _Rows:
     column: Axis
     body: Expression
     reductions: Sequence[Reduce]
-    values: KernelArguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowText:
+    """Statements that compute a row.
+
+    Attributes:
+        reductions: compute what the elements of the row depend on.
+        lines, value: the statements and the text of four elements from `column` on.
+        turns: the placeholders of a loop over the row.
+    """
+
+    reductions: str
+    lines: str
+    value: str
+    turns: Mapping[str, object]
 
 
 def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
@@ -58,21 +73,22 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
         kernel: without a contraction.
         facts: the device; on CPUs, work-groups of one work-item are faster.
     """
-    rows = None if facts.is_cpu or facts.max_work_group_size < _ITEMS else _rows(kernel)
+    rows = None if facts.is_cpu or facts.max_work_group_size < _ITEMS else rows_of(kernel)
     if rows is None:
         return
+    values = KernelArguments(arguments_of(kernel))
     widths = [_ITEMS]
     if facts.has_nvidia_capability((7, 0)):
         # A warp for each row leaves units idle if there are few rows.
         many = rows.row.extent >= 2 * _ITEMS // _WARP * facts.compute_units
         widths = [_WARP, _ITEMS] if many else [_ITEMS, _WARP]
     for width in widths:
-        text = _text(rows, width)
+        text = _text(rows, values, width)
         if text is None:
             return
         yield Source(
             text=text,
-            arguments=rows.values.values,
+            arguments=values.values,
             groups=-(-rows.row.extent * width // _ITEMS),
             local_size=_ITEMS,
             scratch_bytes=4 * _ITEMS if width == _ITEMS else 0,
@@ -82,7 +98,8 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
         )
 
 
-def _rows(kernel: Kernel) -> _Rows | None:
+def rows_of(kernel: Kernel) -> Rows | None:
+    """Returns the rows of a kernel without a contraction; None if it has no suitable ones."""
     count = kernel.row_axes
     if count is None or kernel.requirements or kernel.output_offset is not None or kernel.limit is not None:
         return None
@@ -95,18 +112,26 @@ def _rows(kernel: Kernel) -> _Rows | None:
     reductions = [each for each in walk(body) if isinstance(each, Reduce)]
     if not all(free_axes(each) <= {row} and each.reduction in _REDUCTIONS for each in reductions):
         return None
-    return _Rows(
+    return Rows(
         kernel=kernel,
         row=row,
         column=column,
         body=body,
         reductions=reductions,
-        values=KernelArguments(arguments_of(kernel)),
     )
 
 
-def _text(rows: _Rows, width: int) -> str | None:
-    """Returns the text of the function, or None if elements cannot be computed as vectors."""
+def row_text(rows: Rows, values: KernelArguments, width: int) -> RowText | None:
+    """Returns the statements that compute `row`; None if elements cannot be computed as vectors.
+
+    They need the number `item` of a work-item among those of the row and, where a row has a whole
+    work-group, four bytes of local memory at `scratch` for each work-item.
+
+    Args:
+        rows: the rows.
+        values: the arguments of the function, including all that the rows load.
+        width: the number of work-items of a row: those of a work-group, or of a warp.
+    """
     known: dict[Expression, str] = {}
     lines = []
     for number, reduction in enumerate(rows.reductions):
@@ -116,7 +141,7 @@ def _text(rows: _Rows, width: int) -> str | None:
                 reduction.axes, delinearize(along, tuple(each.extent for each in reduction.axes)), strict=True
             )
         )
-        found = _vector(rows, substitute(reduction.body, where), along, known)
+        found = _vector(rows, values, substitute(reduction.body, where), along, known)
         if along.extent % 4 or reduction.type is not Scalar.FLOAT32 or found is None:
             return None
         name = f"f{number}"
@@ -136,8 +161,21 @@ def _text(rows: _Rows, width: int) -> str | None:
             )
         )
         known[reduction] = name
-    found = _vector(rows, _unrounded(rows), rows.column, known)
+    found = _vector(rows, values, _unrounded(rows), rows.column, known)
     if found is None:
+        return None
+    return RowText(
+        reductions="".join(lines),
+        lines="\n".join(found[1]),
+        value=found[0],
+        turns=_turns(rows.column.extent, width),
+    )
+
+
+def _text(rows: Rows, values: KernelArguments, width: int) -> str | None:
+    """Returns the text of the function, or None if elements cannot be computed as vectors."""
+    parts = row_text(rows, values, width)
+    if parts is None:
         return None
     stored = (
         f"vstorea_half4_rte(value, (row * {rows.column.extent} + column) >> 2, a0);"
@@ -147,13 +185,13 @@ def _text(rows: _Rows, width: int) -> str | None:
     return fill(
         _TEMPLATES["function"],
         HELPERS=_TEMPLATES["other"] if width == _WARP else "",
-        PARAMETERS=rows.values.parameters,
+        PARAMETERS=values.parameters,
         ROW="group" if width == _ITEMS else f"(group * {_ITEMS // width} + lid / {width})",
         ROWS=rows.row.extent,
-        REDUCTIONS="".join(lines),
-        **_turns(rows.column.extent, width),
-        LINES="\n".join(found[1]),
-        VALUE=found[0],
+        REDUCTIONS=parts.reductions,
+        **parts.turns,
+        LINES=parts.lines,
+        VALUE=parts.value,
         STORE=stored,
     )
 
@@ -170,17 +208,17 @@ def _turns(length: int, width: int) -> dict[str, object]:
 
 
 def _vector(
-    rows: _Rows, body: Expression, along: Axis, known: dict[Expression, str]
+    rows: Rows, values: KernelArguments, body: Expression, along: Axis, known: dict[Expression, str]
 ) -> tuple[str, list[str]] | None:
     """Returns the text of four elements of a row, and the statements that they need."""
     names: dict[Expression, str] = {rows.row: "row", along: "column"}
-    loads = Vector4Loads(rows.values.by_value, names, rows.row, along, along.extent, is_literal=True)
+    loads = Vector4Loads(values.by_value, names, rows.row, along, along.extent, is_literal=True)
     vector = FloatVector(loads, known)
     text = vector.value(body)
     return None if text is None else (f"(float4)({text})", vector.lines)
 
 
-def _unrounded(rows: _Rows) -> Expression:
+def _unrounded(rows: Rows) -> Expression:
     """Returns the element before it is rounded to what is stored."""
     body = rows.body
     is_rounded = body.type is Scalar.FLOAT16 and len(body.operands) == 1

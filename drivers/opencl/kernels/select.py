@@ -7,9 +7,17 @@ from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseC
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.kernels import depthwise, elementwise4, row_wise
+from neurald.drivers.opencl.kernels import depthwise, elementwise4, row_wise, window4
 from neurald.drivers.opencl.kernels.attention import attention
-from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor_core, tile, warpgroup
+from neurald.drivers.opencl.kernels.gemm import (
+    cpu_tile,
+    gemv,
+    gemv_stream,
+    int8_dot,
+    tensor_core,
+    tile,
+    warpgroup,
+)
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -70,6 +78,7 @@ def _candidates(
     if kernel.contraction is None:
         yield from elementwise4.candidates(kernel, facts)
         yield from row_wise.candidates(kernel, facts)
+        yield from window4.candidates(kernel, facts)
         return
     if isinstance(kernel.contraction, DepthwiseConvolution):
         yield from depthwise.candidates(kernel, kernel.contraction, facts)
@@ -82,7 +91,7 @@ def _candidates(
     product = gemm_view(kernel)
     if product is None:
         return
-    yield from gemv.candidates(kernel, product, facts)
+    yield from gemv_stream.candidates(kernel, product, facts) or gemv.candidates(kernel, product, facts)
     if is_large:
         # The estimate of the first ones is good enough.
         yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)

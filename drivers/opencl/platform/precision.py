@@ -1,4 +1,4 @@
-"""Floating-point modes, and the graph pass that applies them.
+"""Floating-point modes, and the graph passes that apply them.
 
 A relaxed model allows FLOAT32 to be calculated with the range and precision of FLOAT16.
 Accumulators are nevertheless FLOAT32, even on devices with float16 arithmetic (cl_khr_fp16). A
@@ -17,20 +17,33 @@ of its result plus the effect of the errors of its operands. All other types are
 without these modes.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Procedure, TopK
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, axis, load
+from neurald.drivers.compiler.ir.graph import (
+    Compute,
+    Graph,
+    MatrixProduct,
+    Node,
+    Procedure,
+    TopK,
+    delinearize,
+    linearize,
+)
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.traversal import rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.hal.records import replace
+
+#: Limit on the values that an element is selected among, if a kernel selects it once more.
+_MAX_MOVED = 4
 
 
 class Precision(Enum):
@@ -131,6 +144,60 @@ def round_stored_only(graph: FusedGraph) -> FusedGraph:
         return rewrite_kernel(kernel, without_rounding, kernel.axes)
 
     return replace(graph, kernels=tuple(rounded_once(kernel) for kernel in graph.kernels))
+
+
+def round_beside(graph: FusedGraph) -> FusedGraph:
+    """Computes the FLOAT16 copies of moved values from what these are moved from.
+
+    Such a value is an output of the graph, and its copy a factor of products: the kernels of both can
+    then run at the same time.
+    """
+    kernels = {kernel.output: kernel for kernel in graph.kernels}
+    return replace(graph, kernels=tuple(_rounded_beside(kernel, kernels) for kernel in graph.kernels))
+
+
+def _rounded_beside(kernel: Kernel, kernels: Mapping[Value, Kernel]) -> Kernel:
+    body = kernel.body
+    is_rounding = isinstance(body, Apply) and body.op is Op.CONVERT and body.type is Scalar.FLOAT16
+    if not is_rounding or not _is_plain(kernel):
+        return kernel
+    (rounded,) = body.operands
+    if not isinstance(rounded, Load) or rounded.guard is not None:
+        return kernel
+    source = kernels.get(rounded.value)
+    if source is None or not _is_plain(source) or not _is_moved(source.body):
+        return kernel
+    place = rounded.index
+    if source.shape != rounded.value.shape:
+        place = delinearize(linearize(place, rounded.value.shape), source.shape)
+    where: dict[Expression, Expression] = dict(zip(source.axes, place, strict=True))
+    return replace(kernel, body=substitute(source.body, where).to(Scalar.FLOAT16))
+
+
+def _is_moved(body: Expression) -> bool:
+    """Returns True if an element is one of a few that are loaded, and perhaps widened."""
+    pending, loaded = [body], 0
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Load):
+            loaded += 1
+            pending += () if each.otherwise is None else (each.otherwise,)
+        elif isinstance(each, Apply) and each.op in (Op.SELECT, Op.CONVERT):
+            pending += each.operands[1:] if each.op is Op.SELECT else each.operands
+        elif not isinstance(each, Constant):
+            return False
+        if loaded > _MAX_MOVED:
+            return False
+    return True
+
+
+def _is_plain(kernel: Kernel) -> bool:
+    return (
+        kernel.contraction is None
+        and not kernel.requirements
+        and kernel.output_offset is None
+        and kernel.limit is None
+    )
 
 
 def without_rounding(expression: Expression) -> Expression | None:

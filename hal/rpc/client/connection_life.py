@@ -141,7 +141,11 @@ class ConnectionLife:
         """Ends the connection for the status of a gRPC call that shows that it is lost."""
         own_error = error_of_status(failure)
         details = failure.details() or ""
-        if own_error is not None:
+        if isinstance(own_error, Withdrawn):
+            # The session had ended before the daemon knew that it is watched.
+            self.was_stopped = True
+            self.end("has ended the session", is_innocent=True)
+        elif own_error is not None:
             self.end(str(own_error))
         elif failure.code() is grpc.StatusCode.OK:
             self.was_stopped = True

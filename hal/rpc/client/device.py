@@ -430,9 +430,9 @@ class RemoteDevice:
                     f"{self.name}: another device is served at {self._address} now, {found} instead of {known}; "
                     "connect again to use it"
                 )
-            if not dead.is_open:
+            if dead.life.is_over:
                 dead.close()
-            # Otherwise its daemon completes what it has begun.
+            # Otherwise its daemon completes what it has begun, or is about to say why it ends.
             self._description, self._capabilities = description, capabilities
             self._connection = connection
             return connection

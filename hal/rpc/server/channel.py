@@ -45,6 +45,7 @@ class ChannelServer:
     Args:
         path: of the socket to bind; nothing exists there yet.
         sessions: opens and closes sessions.
+        require_open: raises an error if the daemon opens no more of them.
         open_ring: starts a ring of a session, and takes over two descriptors: of its socket and of
             its memory.
         sharing: which other users are served.
@@ -54,10 +55,12 @@ class ChannelServer:
         self,
         path: Path,
         sessions: Sessions,
+        require_open: Callable[[], None],
         open_ring: Callable[[Session, int, int], None],
         sharing: Sharing = NOBODY_ELSE,
     ) -> None:
         self._path = path
+        self._require_open = require_open
         self._sharing = sharing
         self._sessions = sessions
         self._open_ring = open_ring
@@ -141,6 +144,8 @@ class ChannelServer:
             if refusal := self._sharing.refusal(peer):
                 self._warnings.warning("a client was refused: %s", refusal)
                 raise UnavailableDevice(refusal)
+            # Clients that connected before its successor took over the path may still be waiting.
+            self._require_open()
             session = self._sessions.open(peer.user)
         except Error as error:
             send_packet(connection, GREETING + write_answer(error.code, message=str(error)))

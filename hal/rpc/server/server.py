@@ -232,7 +232,11 @@ class DeviceServer:
             return
         try:
             self._channel = ChannelServer(
-                self._staging.memory_path, self.handler.sessions, self.handler.open_ring, self._sharing
+                self._staging.memory_path,
+                self.handler.sessions,
+                self.handler.admission.require_open,
+                self.handler.open_ring,
+                self._sharing,
             )
         except OSError as error:
             self.stop()

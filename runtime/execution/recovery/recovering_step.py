@@ -111,6 +111,8 @@ class RecoveringStep:
         self.on_first_tier: Callable[[], None] | None = None
         self._on_cpu: PreparedModel | None = None
         self._is_preparing = False
+        #: Why the driver was stopped last, and until when its successor is waited for.
+        self._withdrawal = ("", 0.0)
         self._health = StepHealth(step.device.name)
         self._times = StepTimes(step.device, step.model)
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
@@ -262,7 +264,6 @@ class RecoveringStep:
             Error: the device failed.
         """
         withdrawals = 0
-        cause, end_s = "", 0.0
         while True:
             prepared = None
             try:
@@ -275,12 +276,14 @@ class RecoveringStep:
                 if prepared is not None:
                     _mark_memory_abandoned(request)
                     self._failed(error, prepared)
-                now_s = time.monotonic()
                 if isinstance(error, Withdrawn) and withdrawals < _MAX_SUCCESSORS:
                     withdrawals += 1
-                    cause, end_s = str(error), now_s + _SUCCESSOR_S
+                    self._note_withdrawal(error)
                     continue
-                if not withdrawals or not isinstance(error, Unreachable):
+                cause, end_s = self._withdrawal
+                now_s = time.monotonic()
+                # Another way to execute the step may have found the driver stopped.
+                if not isinstance(error, Unreachable) or not (withdrawals or now_s < end_s):
                     raise
                 if now_s >= end_s:
                     raise Withdrawn(cause) from None
@@ -501,7 +504,13 @@ class RecoveringStep:
                 stopped.
         """
         self._failed(error, prepared)
+        if isinstance(error, Withdrawn):
+            self._note_withdrawal(error)
         return isinstance(error, Withdrawn) or self._falls_back(error, has_limit=has_limit)
+
+    def _note_withdrawal(self, error: Withdrawn) -> None:
+        """Notes that the driver was stopped, so that the next calls wait for its successor."""
+        self._withdrawal = (str(error), time.monotonic() + _SUCCESSOR_S)
 
     def _usable(self) -> PreparedModel | None:
         """Returns the device's prepared model to execute; None if the CPU runs the step.

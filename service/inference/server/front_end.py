@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
-import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
-from grpc_reflection.v1alpha import reflection, reflection_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.address import Address
@@ -27,6 +27,7 @@ from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.messages import POOL, SERVICE
 from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.calls import Calls
+from neurald.service.inference.server.grpc_server import GrpcServer
 from neurald.service.inference.server.grpc_service import V2Service
 from neurald.service.inference.server.lane_listener import LaneListener
 from neurald.service.inference.server.region_calls import RegionCalls
@@ -148,8 +149,8 @@ class FrontEnd:
     ) -> None:
         settings = self._settings
         address = checked_address(settings.grpc, settings)
-        server = grpc.aio.server(
-            options=(
+        server = GrpcServer(
+            (
                 ("grpc.max_receive_message_length", settings.limits.message_bytes + _ENVELOPE_BYTES),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", settings.limits.streams),
@@ -158,23 +159,22 @@ class FrontEnd:
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
                 ("grpc.http2.max_ping_strikes", 8),
             ),
-            maximum_concurrent_rpcs=settings.limits.queue + settings.limits.connections,
+            calls=settings.limits.queue + settings.limits.connections,
         )
         service = V2Service(calls, regions, budget, settings.token)
         server.add_generic_rpc_handlers((service.handlers(),))
         servicer = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        reflection.enable_server_reflection(
-            (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server, pool=_reflected_pool()
+        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
+            ReflectionServicer(names, pool=_reflected_pool()), server
         )
         try:
-            if settings.tls_certificate:
-                port = server.add_secure_port(address.numeric.target, _grpc_credentials(settings))
-            else:
-                port = server.add_insecure_port(address.numeric.target)
+            credentials = _grpc_credentials(settings) if settings.tls_certificate else None
+            port = server.add_port(address.numeric.target, credentials)
         except RuntimeError as error:
             raise BadState(f"gRPC cannot be served at {address}: {error}") from None
-        await server.start()
+        server.start()
         if address.path is not None:
             address.path.chmod(0o600)
         self._addresses["grpc"] = str(address) if address.path is not None else f"{address.host}:{port}"

@@ -13,6 +13,7 @@ import msgspec
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
+from neurald.hal.process.orphans import ORPHANS
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import notice
 from neurald.service.manager.restart_policy import RestartPolicy
@@ -85,15 +86,17 @@ class SupervisedFrontEnd:
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
-            process = self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "neurald.service.inference.server.program", str(os.getpid())),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=None,
-                env={**os.environ, AUTOSTART_VARIABLE: "0"},
-                start_new_session=True,
-                limit=_MAX_LINE_BYTES,
-            )
+            with ORPHANS.starting():
+                process = self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "neurald.service.inference.server.program", str(os.getpid())),
+                    stdin=PIPE,
+                    stdout=PIPE,
+                    stderr=None,
+                    env={**os.environ, AUTOSTART_VARIABLE: "0"},
+                    start_new_session=True,
+                    limit=_MAX_LINE_BYTES,
+                )
+                ORPHANS.started(process.pid)
             assert process.stdin is not None  # noqa: S101 - it is a pipe
             assert process.stdout is not None  # noqa: S101 - it is a pipe
             with contextlib.suppress(ConnectionError):
@@ -106,6 +109,7 @@ class SupervisedFrontEnd:
                         listens.set_result(None)
             self.kill()
             status = await process.wait()
+            ORPHANS.ended(process.pid)
             self._status = ServiceStatus(process=None)
             if not listens.done():
                 listens.set_exception(

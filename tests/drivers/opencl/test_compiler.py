@@ -9,11 +9,13 @@ import neurald as nd
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.compiler import ALIGNMENT, Compiled, compile_model
 from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import Cancelled
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 _Op = nd.OperationType
@@ -86,6 +88,32 @@ def test_outputs_lie_just_before_the_flags(opencl: DeviceContext) -> None:
         < (second.offset or 0) + second.size_bytes
     )
     assert (second.offset or 0) + second.size_bytes <= executable.zeros
+
+
+def test_independent_kernels_share_no_memory_in_a_persistent_kernel(opencl: DeviceContext) -> None:
+    """Otherwise one may write to where the input of another was, and has to wait for it."""
+    models = Models()
+    inputs = [models.input(FLOAT, (400, 400)) for _ in range(3)]
+    model = models.finish(*(models.add(_Op.ABS, [each], FLOAT, (400, 400)) for each in inputs))
+    facts = replace(
+        opencl.facts,
+        kind=DeviceKind.GPU,
+        compute_units=132,
+        is_nvidia=True,
+        compute_capability=(9, 0),
+        images=None,
+    )
+    found = compile_model(
+        model,
+        {},
+        facts,
+        precision=Precision.F32,
+        choose=lambda kernels, pairs: [sources[0] for sources in kernels],
+    )
+    places = [place.offset for call in found.executable.calls for place in call.locations]
+    assert len(set(places)) == len(places) == 6
+    # The only barrier is that of trials without phases.
+    assert found.persistent_text.count("neurald_meet(sync, target +=") == 1
 
 
 def test_status_words_and_messages_of_requirements(opencl: DeviceContext) -> None:

@@ -27,7 +27,7 @@ from support.tiers import one_in
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.device import OpenClDevice, create
+from neurald.drivers.opencl.device import OpenClDevice, create, get_ready
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.reference.device import ReferenceDevice
@@ -325,3 +325,17 @@ def test_unspecified_shapes_are_compiled_at_execution(device: OpenClDevice, cpu:
         request, (expected,) = request_of(model, [source], [(rows, 3)])
         assert cpu.prepare_model(model, OPTIONS).execute(request, ExecuteOptions()).is_sufficient
         expect_close([result], [expected])
+
+
+def test_it_is_found_beforehand_and_opened_later(opencl: DeviceContext) -> None:
+    get_ready()
+    ready = create()
+    assert ready.version == OpenClDevice(ready.facts).version
+    assert ready._context is None
+    assert create() is not ready
+    ready.open_ahead()
+    context = ready._context
+    assert context is not None
+    ready.open_ahead()
+    assert ready.context is context
+    assert ready.facts.name == opencl.facts.name

@@ -43,6 +43,7 @@ def test_a_drain_refuses_new_calls_and_waits_for_those_under_way() -> None:
 def test_a_drain_waits_for_results_to_be_read() -> None:
     admission, sessions = admission_of(Limits())
     session = sessions.open()
+    session.is_watched = True
     token = session.add_memory(HostMemory(np.zeros(4, np.uint8)), is_result=True)
     threading.Timer(0.1, session.take_memory, [token]).start()
     started = time.monotonic()

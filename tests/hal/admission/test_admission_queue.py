@@ -34,12 +34,19 @@ LOW, MEDIUM, HIGH = Priority.LOW, Priority.MEDIUM, Priority.HIGH
 
 
 class Clock:
-    """A clock that only moves when it is set."""
+    """A clock that only moves when it is set.
+
+    Attributes:
+        now: the time.
+        readers: the threads that have read it since this set was emptied last.
+    """
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.readers: set[int] = set()
 
     def __call__(self) -> float:
+        self.readers.add(threading.get_ident())
         return self.now
 
 
@@ -83,8 +90,16 @@ class Backlog:
         self._until(lambda: self.queue.waiting + len(self.order) == waiting + started)
 
     def settle(self) -> None:
-        """Waits until all waiting threads have read the clock."""
-        time.sleep(0.1)
+        """Waits until all waiting threads have read the clock, and those admitted then have started.
+
+        With many of them, each reads it rarely.
+        """
+        readers = self.clock.readers
+        readers.clear()
+        self._until(lambda: all(each.ident in readers for each in self._threads if each.is_alive()))
+        with self.queue._lock:  # held by a thread that has read the clock until it has acted on it
+            pass
+        self._until(lambda: self.queue.waiting + len(self.order) == len(self._threads))
 
     def work_off(self, each_s: float) -> list[str]:
         """Ends all executions, oldest first; returns the order in which waiting ones started."""

@@ -114,7 +114,7 @@ def test_small_files_and_what_is_executed_are_always_read(directory: Path) -> No
     assert not (entry / ATTESTATIONS).exists()
     found = Cache(directory).load(PARTS.key(), NEEDED)
     assert isinstance(found, Loaded)
-    assert all(isinstance(memory, SharedMemory) for memory in (*found.artifact.model, *found.artifact.data))
+    assert all(memory.readonly for memory in (*found.artifact.model, *found.artifact.data))
 
 
 def test_a_flipped_byte_is_noticed(directory: Path) -> None:

@@ -200,7 +200,8 @@ def test_submissions_that_are_none(raw: Raw, bystander: Callable[[], None], subm
 def test_numbers_out_of_turn(raw: Raw, bystander: Callable[[], None], number: int) -> None:
     raw.prepare()
     struct.pack_into("I", raw.memory.view(), 0, number)
-    raw.connection.send(struct.pack("<BI", 0, number))
+    with contextlib.suppress(BrokenPipeError):  # a daemon that polls has seen the number already
+        raw.connection.send(struct.pack("<BI", 0, number))
     assert raw.is_cut_off()
 
 
@@ -521,7 +522,8 @@ def test_a_daemon_that_answers_a_question_otherwise(imposter: Imposter, packet: 
             imposter.connection.send(packet)
         else:
             imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
-            imposter.connection.send(struct.pack("<BI", 0, 1))
+            with contextlib.suppress(BrokenPipeError):
+                imposter.connection.send(struct.pack("<BI", 0, 1))
 
     thread = threading.Thread(target=answer)
     thread.start()

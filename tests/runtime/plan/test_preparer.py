@@ -88,7 +88,7 @@ def test_as_many_files_as_the_device_needs(directory: Path, model: int, data: in
     if model and data:
         prepare(directory, CachingDevice(model=model, data=data))
         names = [path.name for path in entries(directory)[0].iterdir()]
-        assert len(names) == model + data + 2
+        assert len(names) == model + data + 1
         assert prepare(directory, CachingDevice(model=model, data=data)).cache is CacheOutcome.HIT
     else:
         # This device needs more files than it announced, which is its own problem.

@@ -328,6 +328,31 @@ def test_what_a_device_measures_is_measured_before_clients_come(
     assert served == [False]
 
 
+@pytest.mark.parametrize("error", [None, UnavailableDevice("it is lost"), RuntimeError("no luck")])
+def test_a_device_is_opened_while_its_first_client_connects(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    may_open, opened = threading.Event(), threading.Event()
+
+    class Opening(AddingDevice):
+        def open_ahead(self) -> None:
+            may_open.wait(30)
+            opened.set()
+            if error is not None:
+                raise error
+
+    monkeypatch.setattr("neurald.service.daemon.daemon.create_device", lambda driver: Opening())
+    daemon = Daemon("opening")
+    daemon.startup()
+    assert not opened.is_set()
+    may_open.set()
+    assert opened.wait(30)
+    remote = connect(daemon.address)
+    assert add(remote, 2) == 3
+    remote.close()
+    daemon.shutdown()
+
+
 def test_stop_from_another_thread(directory: Path) -> None:
     daemon = Daemon("cpu")
     daemon.startup()

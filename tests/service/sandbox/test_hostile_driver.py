@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from support.daemon.hostile_driver import TARGETS_VARIABLE
 from support.daemon.managed import Managed
 from support.models.addition import addition, request
+from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.rpc.client.device import connect
@@ -30,14 +32,17 @@ class Sandboxed(Managed):
         driver: a factory, or the name of a driver.
         mode: of the sandbox.
         targets: what the driver attacks.
+        keeps_environment: whether processes that it starts have its environment.
     """
 
     driver = "support.daemon.hostile_driver:create"
     mode = "auto"
+    keeps_environment = False
     targets: dict[str, object]
 
     def configure(self, **settings: object) -> None:
-        text = json.dumps({"report": str(self.directory / "report"), "process": 0, **self.targets})
+        targets = {"report": str(self.directory / "report"), "process": 0, **self.targets}
+        text = json.dumps({"keeps environment": self.keeps_environment, **targets})
         self.file.write_text(
             f'[drivers.adder]\ndriver = "{self.driver}"\nsandbox = "{self.mode}"\n'
             f"[drivers.adder.environment]\n{TARGETS_VARIABLE} = '{text}'\n"
@@ -121,6 +126,35 @@ def test_without_the_sandbox_they_succeed(
         }
         assert managed.status().sandbox == "off"
         assert " off " in managed.command("status").stdout
+
+
+@pytest.mark.parametrize("mode", ["auto", "off"])
+@pytest.mark.parametrize("end", ["kill", "stop the manager"])
+def test_what_it_starts_ends_with_it(
+    folder: Path, mode: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its processes have left its session, lost their parents, and ignore signals."""
+    left = folder / "neurald" / "left"
+    Sandboxed.targets = {"left": str(left)}
+    monkeypatch.setattr(Sandboxed, "mode", mode)
+    # Without the sandbox only the environment tells whose they are.
+    monkeypatch.setattr(Sandboxed, "keeps_environment", mode == "off")
+    with Sandboxed(folder) as managed:
+        assert compute(managed) == 3
+        wait_until(lambda: left.read_text().count("\n") == 4)
+        started = [int(line) for line in left.read_text().split()]
+        left.unlink()
+        assert all(status_of(each) for each in started)
+        process = managed.status().process
+        assert process is not None
+        if end == "kill":
+            os.kill(process, signal.SIGKILL)
+            wait_until(lambda: not any(status_of(each) for each in started))
+            assert compute(managed) == 3
+            wait_until(lambda: left.read_text().count("\n") == 4)
+            started = [int(line) for line in left.read_text().split()]
+            left.unlink()
+    wait_until(lambda: not any(status_of(each) for each in started))
 
 
 @needs_all

@@ -4,11 +4,19 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
-from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
+from neurald.drivers.compiler.ir.extent import (
+    Extent,
+    at_least,
+    estimate,
+    highest,
+    is_equal,
+    is_zero,
+    lowest,
+)
+from neurald.drivers.compiler.ir.graph import MAX_PADDINGS, Convolution, DepthwiseConvolution
 from neurald.hal.records import replace
 
-#: Length of tiles if there are too few positions for long ones.
+#: Length of tiles if there are too few positions for longer ones.
 _SHORT_TILE = 4
 #: One of this many positions may be computed twice, so that tiles have the same length.
 _FEW = 100
@@ -24,6 +32,8 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
         stride: distance between positions.
         dilation: distance between taps.
         padding_before: padding before the image.
+        padding_after: padding after it. It matters only if lengths are open: how many elements the
+            last window lacks is then often known better than its distance to the end of the image.
     """
 
     length: int
@@ -32,6 +42,7 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
     stride: int = 1
     dilation: int = 1
     padding_before: int = 0
+    padding_after: int = 0
 
     def taps_at(self, index: int) -> range:
         """Returns the taps on the image."""
@@ -42,11 +53,11 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
 
     @property
     def is_inside(self) -> bool:
-        """True if every tap is on the image at every position."""
-        if self.taps == 1 and self.padding_before == 0:
+        """True if every tap is on the image at every position, for all lengths."""
+        if self.taps == 1 and is_zero(self.padding_before):
             return (self.positions - 1) * self.stride < self.length
         if isinstance(self.positions, Extent):
-            return not self.padding_before and self._after_last >= self._reach
+            return highest(self.padding_before) == 0 and lowest(self._after_last) >= self._reach
         return all(len(self.taps_at(index)) == self.taps for index in {0, self.positions - 1})
 
     @property
@@ -57,26 +68,73 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
     @property
     def _after_last(self) -> int:
         """Distance from the first element of the last window to the end of the image."""
-        return self.length - (self.positions - 1) * self.stride + self.padding_before
+        distance = self.length - (self.positions - 1) * self.stride + self.padding_before
+        seen = self._reach - self.padding_after
+        return seen if lowest(distance - seen) == highest(distance - seen) == 0 else distance
 
-    def borders(self) -> "tuple[list[range], list[range]]":
-        """Returns the taps on the image at the first and the last positions, where some are missing.
+    def borders(self) -> "tuple[list[Border], list[Border]]":
+        """Returns what the first and the last positions may be, where taps are missing.
 
-        The length may be open; it must be long enough that no position misses taps at both ends.
+        The length may be open; it must be long enough that no position misses taps at both ends. The
+        padding, and with it the taps that are missing, may depend on the length. All borders of a
+        side have as many positions.
         """
-        before = -(-self.padding_before // self.stride)
-        first = [
-            range(min(self.taps, -((index * self.stride - self.padding_before) // self.dilation)), self.taps)
-            for index in range(before)
+        padding, limit = self.padding_before, self._after_last
+        first = {before: self._first_taps(before) for before in _numbers(padding, 0, self._reach)}
+        # How many taps are missing is the same for many lengths.
+        last = {after: self._last_taps(after) for after in _numbers(limit, 0, self._reach)}
+        inner = range(self.taps)
+        width, depth = (max(map(len, each.values())) for each in (first, last))
+        return (
+            [
+                Border(is_used=is_equal(padding, before), taps=(*taps, *[inner] * (width - len(taps))))
+                for before, taps in first.items()
+            ],
+            [
+                Border(
+                    is_used=is_equal(limit, after),
+                    taps=(*[inner] * (depth - len(taps)), *taps),
+                )
+                for after, taps in last.items()
+            ],
+        )
+
+    def _first_taps(self, before: int) -> list[range]:
+        """Returns the taps on the image at the first positions, with this padding before it."""
+        return [
+            range(min(self.taps, -((index * self.stride - before) // self.dilation)), self.taps)
+            for index in range(-(-before // self.stride))
         ]
-        last: list[range] = []
-        if not self._after_last >= self._reach:
-            # The number is the same for many lengths.
-            limit = int(self._after_last)
-            while limit < self._reach:
-                last.append(range(max(0, min(self.taps, -(-limit // self.dilation)))))
-                limit += self.stride
-        return first, last[::-1]
+
+    def _last_taps(self, limit: int) -> list[range]:
+        """Returns those at the last positions, of which the last one's window sees `limit` elements."""
+        return [
+            range(max(0, min(self.taps, -(-each // self.dilation))))
+            for each in range(limit, self._reach, self.stride)
+        ][::-1]
+
+
+class Border(Struct, frozen=True, kw_only=True):
+    """What the first or the last positions of a dimension may be.
+
+    Attributes:
+        is_used: 1 for lengths for which they are that, else 0.
+        taps: taps on the image for each position.
+    """
+
+    is_used: int
+    taps: tuple[range, ...]
+
+
+def _numbers(number: int, least: int, most: int) -> range:
+    """Returns the values that a number has for some lengths, those beyond `most` as one.
+
+    If there are too many, the code is only valid for one.
+    """
+    low, high = max(least, lowest(number)), min(most, highest(number))
+    if high - low >= MAX_PADDINGS:
+        low = high = min(most, int(number))
+    return range(low, max(low, high) + 1)
 
 
 class TileRun(Struct, frozen=True, kw_only=True):
@@ -112,7 +170,7 @@ def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     of each length has to be compiled.
     """
     if isinstance(side.positions, Extent):
-        return _overlapping_runs(side, longest)
+        return _open_runs(side, longest)
     count = -(-side.positions // longest)
     length = -(-side.positions // count)
     repeated = length * count - side.positions
@@ -141,62 +199,95 @@ def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     return tuple(found)
 
 
-def _overlapping_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
-    """Divides a number of positions that is only known at run time into tiles of one length.
+def _open_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
+    """Divides a number of positions that is only known at run time into tiles.
 
-    Only runs of one length have tiles: of the longest one that is not too long. If taps are missing
-    at borders, the first and the last tile are runs of their own, which include them.
+    If no taps are missing, most tiles have the longest length that is not too long, and the positions
+    that are left have shorter ones, so that none is computed twice. Otherwise tiles overlap: those of
+    one length have tiles, the longest one that the positions are enough for. The first and the last
+    tile are runs of their own then, which include the borders.
     """
-    first, last = ([], []) if side.is_inside else side.borders()
-    inner, edges = range(side.taps), len(first) + len(last)
-    if edges and not side.positions >= edges:
+    firsts, lasts = ([], []) if side.is_inside else side.borders()
+    before, after = (len(each[0].taps) if each else 0 for each in (firsts, lasts))
+    inner, edges = range(side.taps), before + after
+    if not edges:
+        return tuple(_exact_runs(side, longest))
+    if not side.positions >= edges:
         raise NotImplementedError("an image of open size that may be shorter than its borders")
     found: list[TileRun] = []
     is_left = 1
     for length in dict.fromkeys((longest, min(longest, _SHORT_TILE), 1)):
-        if length < max(len(first), len(last)) and length > 1:
+        if length < max(before, after) and length > 1:
             continue
         is_used = is_left if length == 1 else is_left * at_least(side.positions, length + edges)
-        if not edges:
-            found.append(_inner_run(side, length, is_used * -(-side.positions // length), 0, 0))
-        elif length == 1:
-            found += _single_tiles(side, (first, last), is_used)
+        if length == 1:
+            found += _single_tiles(side, (firsts, lasts), is_used)
         else:
             rest = [inner] * length
-            start = (*first, *rest)[:length]
-            end = (*rest, *last)[-length:]
-            count = is_used * (-(-side.positions // length) - 2)
             found += (
-                TileRun(first=0, length=length, count=is_used, taps=start),
-                _inner_run(side, length, count, length, len(last)),
-                TileRun(first=side.positions - length, length=length, count=is_used, taps=end),
+                TileRun(
+                    first=0, length=length, count=is_used * each.is_used, taps=(*each.taps, *rest)[:length]
+                )
+                for each in firsts
+            )
+            count = is_used * (-(-side.positions // length) - 2)
+            found.append(_inner_run(side, length, count, length, after))
+            found += (
+                TileRun(
+                    first=side.positions - length,
+                    length=length,
+                    count=is_used * each.is_used,
+                    taps=(*rest, *each.taps)[-length:],
+                )
+                for each in lasts
             )
         is_left = is_left - is_used
     return tuple(run for run in found if isinstance(run.count, Extent) or run.count)
 
 
+def _exact_runs(side: WindowDimension, longest: int) -> Iterator[TileRun]:
+    """Yields runs of whole windows that cover every position once."""
+    first, left, taps = 0, side.positions, (range(side.taps),)
+    for length in dict.fromkeys((longest, min(longest, _SHORT_TILE))):
+        yield TileRun(first=first, length=length, count=left // length, taps=taps * length)
+        first, left = first + left // length * length, left % length
+    for length in range(min(longest, _SHORT_TILE) - 1, 0, -1):
+        yield TileRun(first=first, length=length, count=is_equal(left, length), taps=taps * length)
+
+
 def _inner_run(side: WindowDimension, length: int, count: int, first: int, after: int) -> TileRun:
     """Returns tiles of whole windows, from a position to before the last ones."""
-    end = side.positions - after if length > 1 else None
+    end = side.positions - after
     return TileRun(first=first, length=length, count=count, taps=(range(side.taps),) * length, end=end)
 
 
 def _single_tiles(
-    side: WindowDimension, borders: tuple[list[range], list[range]], is_used: int
+    side: WindowDimension, borders: tuple[list[Border], list[Border]], is_used: int
 ) -> Iterator[TileRun]:
     """Yields a tile for each position, which differ at the borders."""
-    first, last = borders
-    for index, taps in enumerate(first):
-        yield TileRun(first=index, length=1, count=is_used, taps=(taps,))
-    count = side.positions - len(first) - len(last)
-    yield TileRun(first=len(first), length=1, count=is_used * count, taps=(range(side.taps),))
-    for index, taps in enumerate(last):
-        yield TileRun(first=side.positions - len(last) + index, length=1, count=is_used, taps=(taps,))
+    firsts, lasts = borders
+    before, after = len(firsts[0].taps), len(lasts[0].taps)
+    for each in firsts:
+        for index, taps in enumerate(each.taps):
+            yield TileRun(first=index, length=1, count=is_used * each.is_used, taps=(taps,))
+    count = side.positions - before - after
+    yield TileRun(first=before, length=1, count=is_used * count, taps=(range(side.taps),))
+    for each in lasts:
+        for index, taps in enumerate(each.taps):
+            yield TileRun(
+                first=side.positions - after + index, length=1, count=is_used * each.is_used, taps=(taps,)
+            )
 
 
 def estimated(side: WindowDimension) -> WindowDimension:
     """Returns the dimension with estimates of open lengths."""
-    return replace(side, length=estimate(side.length), positions=estimate(side.positions))
+    return replace(
+        side,
+        length=estimate(side.length),
+        positions=estimate(side.positions),
+        padding_before=estimate(side.padding_before),
+        padding_after=estimate(side.padding_after),
+    )
 
 
 def tap_segments(taps: Sequence[range]) -> tuple[TapSegment, ...]:
@@ -228,6 +319,7 @@ def window_dimensions(node: Convolution | DepthwiseConvolution) -> tuple[WindowD
             stride=node.stride[along],
             dilation=node.dilation[along],
             padding_before=node.padding[along][0],
+            padding_after=node.padding[along][1] if isinstance(node.output.shape[1 + along], Extent) else 0,
         )
         for along in (0, 1)
     )

@@ -1,5 +1,6 @@
 """Packs the inputs of a block of output rows into scratch memory, with padding around the image."""
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
@@ -138,12 +139,12 @@ class InputPacker:
     def _fill(self, offset: str, count: int) -> None:
         """Fills elements with padding; a few more may be written."""
         code, scheme = self._code, self._scheme
-        if count <= 0:
+        if not isinstance(count, Extent) and count <= 0:
             return
         size = scheme.target.vector_bytes
         target = address(code, "%scratch", multiple(code, offset, scheme.element_bytes))
         vectors = self._vectors(count)
-        if vectors > UNROLLED:
+        if isinstance(vectors, Extent) or vectors > UNROLLED:
             self._packing.fill_all(code, target, self._padding, vectors)
             return
         kind = f"<{size} x i8>"

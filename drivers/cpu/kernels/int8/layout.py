@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from neurald.drivers.compiler.ir.extent import is_zero
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
@@ -58,7 +59,7 @@ class BlockLayout(Struct, frozen=True, kw_only=True):
     def is_dense(self) -> bool:
         """True if packed rows are exactly the image's rows, without gaps."""
         is_row_dense = self.row_elements == self.columns.length * self.channels and self.repeat == 1
-        return is_row_dense and self.rows.is_inside and self.columns.padding_before == 0
+        return is_row_dense and self.rows.is_inside and is_zero(self.columns.padding_before)
 
     @property
     def packed_bytes(self) -> int:

@@ -1,7 +1,8 @@
 """Finds chains of kernels that one kernel may replace.
 
 A chain is a depthwise convolution with the kernel that is the only reader of its output, and
-optionally the kernel that computes its input.
+optionally the kernel that computes its input; or a kernel of rows, such as a normalisation, with the
+product of few rows that is its only reader.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused import bottleneck, pair, tensor_bottleneck
+from neurald.drivers.opencl.kernels.gemm import gemv_stream
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Without measurements, pairs are fused up to this number of columns: then few tiles recompute the
@@ -52,6 +54,10 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
     readers = _only_readers(graph, kernels)
     pairs, blocks = [], []
     for position, following in readers.items():
+        streamed = _streamed(graph, kernels[position], kernels[following], facts)
+        if streamed:
+            pairs.append(KernelChain(members=(position, following), sources=streamed, is_likely=True))
+            continue
         sources = _pair(kernels[position], kernels[following], facts)
         if sources:
             is_likely = kernels[following].output.shape[-1] <= _MAX_COLUMNS
@@ -63,6 +69,16 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
             if block:
                 blocks.append(KernelChain(members=members, sources=block, is_likely=False))
     return (*pairs, *blocks)
+
+
+def _streamed(graph: FusedGraph, first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:
+    """Returns every way to compute a product of rows together with these rows."""
+    if second.contraction is None:
+        return ()
+    left = second.contraction.inputs[0]
+    if graph.aliases.get(left, left) is not first.output or graph.starts.get(left, 0):
+        return ()
+    return gemv_stream.chained(first, second, facts)
 
 
 def _pair(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:

@@ -13,9 +13,12 @@ from neurald.drivers.compiler.ir.extent import (
     at_least,
     common_divisor,
     estimate,
+    highest,
     integer,
+    is_equal,
     is_one,
     is_zero,
+    lowest,
 )
 from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, ExtentScope
 from neurald.drivers.compiler.ir.extent_terms import AtomKind, Relation
@@ -216,6 +219,63 @@ def test_helpers() -> None:
     least = at_least(length, 14)
     for known in (2, 13, 14, 15, 1000):
         assert value(least, (known, 0)) == at_least(known, 14)
+
+
+def test_lengths_cancel_in_bounds() -> None:
+    """The padding of a strided window, and how far the last one is from the end of the image."""
+    scope = ExtentScope([67])
+    (size,) = scope.symbols
+    for layer in range(3):
+        for stride, kernel in ((2, 3), (2, 7), (3, 4), (4, 7)):
+            positions = -(-size // stride)
+            total = kernel - stride + (-size) % stride
+            before = total // 2
+            after = total - before
+            distance = size - (positions - 1) * stride + before
+            assert lowest(distance + after) == highest(distance + after) == kernel
+            for number in (before, after):
+                found = {value(number, (length, 0)) for length in range(2, 300)}
+                assert (lowest(number), highest(number)) == (min(found), max(found)), (layer, stride)
+        size = -(-size // 2)
+    assert not scope.guards
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_hold_for_all_lengths(seed: int) -> None:
+    chosen = random.Random(seed)
+    scope = ExtentScope([chosen.randrange(2, 90), chosen.randrange(2, 90)])
+    known: list[Any] = [*scope.symbols]
+    for _ in range(12):
+        one, other, number = chosen.choice(known), chosen.choice(known), chosen.randrange(1, 7)
+        known.append(
+            chosen.choice(
+                (
+                    one + other,
+                    one - number * other,
+                    one // number,
+                    one % number,
+                    (-one) % number,
+                    one * number,
+                )
+            )
+        )
+    for _ in range(60):
+        lengths = chosen.randrange(2, 200), chosen.randrange(2, 200)
+        for each in known:
+            assert lowest(each) <= value(each, lengths) <= highest(each)
+
+
+def test_is_equal() -> None:
+    (size,) = ExtentScope([67]).symbols
+    rest = size % 5
+    for number in range(-1, 6):
+        found = is_equal(rest, number)
+        assert [value(found, (length, 0)) for length in range(2, 60)] == [
+            int(length % 5 == number) for length in range(2, 60)
+        ]
+    assert is_equal(7, 7) == 1
+    assert is_equal(7, 8) == 0
+    assert sum(is_equal(rest, number) for number in range(5)) == 1
 
 
 def test_text_is_a_name_and_the_same_in_every_process() -> None:

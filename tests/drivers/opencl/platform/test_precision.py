@@ -11,7 +11,7 @@ from support.opencl.models import FLOAT, Models, random_inputs, random_model, ru
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.expression import Apply, Load, apply, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import Compute, Graph, inside
@@ -27,6 +27,7 @@ from neurald.drivers.opencl.platform.precision import (
     Precision,
     lower_precision,
     preferred_precision,
+    round_beside,
     round_stored_only,
 )
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
@@ -175,6 +176,31 @@ def test_inputs_are_rounded_in_one_mode_only() -> None:
         errors[precision] = np.abs(evaluate(graph, inputs)[0] - exact).max()
     assert errors[Precision.F32_F16] == 0
     assert 0 < errors[Precision.F16] <= 4 * ROUNDING
+
+
+def test_copies_for_products_do_not_wait_for_outputs() -> None:
+    """Keys of earlier tokens and of a new one are an output, and a factor of a product."""
+    builder, length = GraphBuilder(), 7
+    cache, query = builder.input(2, length, 8), builder.input(2, 3, 8)
+    new = builder.input(2, 1, 8)
+    keys = builder.compute(
+        (2, length + 1, 8),
+        lambda i, j, k: load(
+            cache,
+            (i, j, k),
+            inside((j,), (length,)),
+            load(new, (i, j - length, k), inside((j - length,), (1,)), 0.0),
+        ),
+    )
+    scores = builder.matrix_product(query, keys, type=Scalar.FLOAT32)
+    graph = builder.finish(scores, keys)
+    lower_precision(graph, Precision.F16)
+    fused = round_beside(fuse(graph, is_row_wise=lambda _: True))
+    readers = [kernel for kernel in fused.kernels if keys in kernel.inputs]
+    assert not readers
+    inputs, expected = results(graph)
+    for found, other in zip(evaluate_fused(fused, inputs), expected, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-6)
 
 
 @sweep("precision", FLOAT16_MODES)

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
-from neurald.hal.errors import DeadObject, ResultCode, Withdrawn
+from neurald.hal.errors import SESSION_OVER, DeadObject, ResultCode, Withdrawn
 from neurald.hal.rpc.client import connection_life
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 
@@ -86,6 +86,15 @@ def test_another_daemon_that_does_not_know_the_session_began_nothing(
     death = life.death("Execute")
     assert isinstance(death, Withdrawn)
     assert "was replaced by another one" in str(death)
+
+
+def test_a_session_that_ended_before_it_was_watched_was_withdrawn() -> None:
+    life = ConnectionLife("the daemon")
+    watch = _Call(grpc.StatusCode.UNAVAILABLE, SESSION_OVER, ResultCode.DEAD_OBJECT)
+    life.watch(watch)
+    watch.end()
+    assert life.was_stopped
+    assert isinstance(life.death("Execute"), Withdrawn)
 
 
 @pytest.mark.timeout(60)

@@ -45,7 +45,7 @@ def sessions() -> Sessions:
 
 @pytest.fixture
 def path(tmp_path: Path, sessions: Sessions) -> Iterator[Path]:
-    server = ChannelServer(tmp_path / "x.memory", sessions, no_rings)
+    server = ChannelServer(tmp_path / "x.memory", sessions, lambda: None, no_rings)
     server.start()
     yield tmp_path / "x.memory"
     server.close()
@@ -111,7 +111,7 @@ def test_the_end_of_a_client_is_the_end_of_its_session(path: Path, sessions: Ses
 
 
 def test_the_end_of_the_daemon_is_seen(tmp_path: Path, sessions: Sessions) -> None:
-    server = ChannelServer(tmp_path / "s", sessions, no_rings)
+    server = ChannelServer(tmp_path / "s", sessions, lambda: None, no_rings)
     server.start()
     client = connect(tmp_path / "s")
     server.close()
@@ -298,7 +298,7 @@ def test_other_users_are_turned_away(sessions: Sessions) -> None:
     # Not in pytest's own folder, which other users cannot enter anyway.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s"
-        server = ChannelServer(path, sessions, no_rings)
+        server = ChannelServer(path, sessions, lambda: None, no_rings)
         server.start()
         path.parent.chmod(0o755)
         path.chmod(0o666)

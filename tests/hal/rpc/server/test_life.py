@@ -8,14 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from support.daemon.peer import CONSTANT, OPTIONS, RESULTS, Peer, execution, pool, read
-from support.models.addition import AddingDevice
+from support.models.addition import AddingDevice, addition, request
+from support.waiting import wait_until
 
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.admission.serving_turns import ServingPlace
-from neurald.hal.errors import SESSION_OVER, BadData, BadState, Error, ResultCode, Withdrawn
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import (
+    SESSION_OVER,
+    BadData,
+    BadState,
+    Error,
+    ResultCode,
+    UnavailableDevice,
+    Withdrawn,
+)
 from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server.grpc_service import GrpcService
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import ONE_REPLY, error_of_status
 
@@ -125,6 +138,71 @@ def test_a_drain_waits_for_calls_and_their_results(
     read(peer, replies[0].results[0])
     drain.join()
     assert drained == [True]
+
+
+@pytest.fixture
+def late_watches(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Has servers handle `Watch` only once the event is set."""
+    may_watch = threading.Event()
+    watch = GrpcService._watch
+
+    def wait(*arguments: Any) -> None:
+        may_watch.wait(30)
+        watch(*arguments)
+
+    monkeypatch.setattr(GrpcService, "_watch", wait)
+    return may_watch
+
+
+def test_a_client_that_has_just_come_learns_that_its_daemon_was_stopped(
+    late_watches: threading.Event, server: DeviceServer
+) -> None:
+    """It does not take the end for a death that its calls may have caused."""
+    client = connect(str(server.address))
+    prepared = client.prepare_model(addition(np.ones(2)), PrepareOptions())
+    output = np.zeros(2, np.float32)
+    stopping = threading.Thread(target=lambda: (drain(server), server.stop()))
+    stopping.start()
+    wait_until(lambda: server.handler.admission.is_draining)
+    time.sleep(0.1)
+    assert stopping.is_alive()
+    late_watches.set()
+    stopping.join()
+    with pytest.raises(Withdrawn):
+        prepared.execute(request(np.ones(2, np.float32), output), ExecuteOptions())
+    client.close()
+
+
+def test_a_client_whose_session_ends_before_it_watches_was_withdrawn(
+    late_watches: threading.Event, server: DeviceServer
+) -> None:
+    client = connect(str(server.address))
+    prepared = client.prepare_model(addition(np.ones(2)), PrepareOptions())
+    sessions = server.handler.sessions
+    for session in sessions.all():
+        sessions.close(session)
+    late_watches.set()
+    with pytest.raises(Withdrawn):
+        prepared.execute(request(np.ones(2, np.float32), np.zeros(2, np.float32)), ExecuteOptions())
+    client.close()
+
+
+@pytest.mark.timed
+def test_clients_that_do_not_watch_hold_up_a_drain_for_a_moment(server: DeviceServer, peer: Peer) -> None:
+    started = time.monotonic()
+    drain(server)
+    assert time.monotonic() - started < 10
+
+
+def test_a_daemon_that_is_about_to_stop_opens_no_sessions(server: DeviceServer) -> None:
+    drain(server)
+    with pytest.raises(UnavailableDevice, match="about to stop"):
+        connect(str(server.address))
+    assert not server.handler.sessions.all()
+
+
+def drain(server: DeviceServer) -> bool:
+    return server.handler.admission.drain(20.0, lambda: False)
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ class StoppingDevice(FailingDevice):
     def __init__(self, executions: int = 0, preparations: int = 0) -> None:
         super().__init__("stopping")
         self.withdraws = {"execute": executions, "prepare": preparations}
+        self.unreachable = 0
 
     def _withdraw(self, what: str) -> None:
         if self.withdraws[what]:
@@ -119,6 +120,9 @@ class StoppingDevice(FailingDevice):
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         if self.prepared:
             self._withdraw("prepare")
+            if self.unreachable:
+                self.unreachable -= 1
+                raise Unreachable("nobody listens")
         return super().prepare_model(model, options)
 
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
@@ -142,6 +146,33 @@ def test_a_call_is_given_to_as_many_successors_as_are_stopped(executions: int, p
     execution, output = bound_execution(compilation)
     execution.start_compute().wait()
     np.testing.assert_array_equal(output, np.full((2, 3), 3))
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_a_submitted_call_waits_for_the_successor_that_is_not_there_yet(failures: int) -> None:
+    device = StoppingDevice()
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    compute(compilation)
+    (step,) = compilation.plan.steps
+    state = compilation.recovery.step(step)
+    prepared = state.usable()
+    assert prepared is not None
+    # What an execution that was submitted reports when its driver was stopped.
+    assert state.failed(Withdrawn("execute: the daemon takes no more work"), prepared, has_limit=False)
+    device.unreachable = failures
+    compute(compilation)
+    assert device.unreachable == 0
+    # A driver that is merely unreachable is not waited for.
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    compute(compilation)
+    state = compilation.recovery.step(compilation.plan.steps[0])
+    prepared = state.usable()
+    assert prepared is not None
+    assert not state.failed(DeadObject("it died"), prepared, has_limit=False)
+    device.unreachable = 1000
+    with pytest.raises(Unreachable, match="nobody listens"):
+        compute(compilation)
+    assert device.unreachable == 999
 
 
 def test_a_call_is_not_given_to_successors_without_end() -> None:

@@ -4,6 +4,9 @@ from itertools import pairwise
 
 from support.sweeps import sweep
 
+from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.extent_terms import AtomKind
 from neurald.drivers.cpu.kernels.common.window import WindowDimension, tap_segments, tile_runs
 
 SIDES = [
@@ -75,3 +78,55 @@ def test_segments_map_each_tap_to_its_positions() -> None:
     assert found == [(range(1), [2, 3, 4]), (range(1, 2), [1, 2, 3, 4]), (range(2, 3), [0, 1, 2, 3])]
     assert [segment.taps for segment in tap_segments([range(3)] * 4)] == [range(3)]
     assert tap_segments([range(2, 2), range(0)]) == ()
+
+
+@sweep("kernel", [2, 3, 5, 7])
+@sweep("stride", [1, 2, 3, 4])
+@sweep("longest", [4, 14])
+def test_tiles_of_open_images_have_the_taps_of_every_size(kernel: int, stride: int, longest: int) -> None:
+    if kernel < stride:
+        return
+    (length,) = ExtentScope([67]).symbols
+    total = kernel - stride + (-length) % stride
+    side = WindowDimension(
+        length=length,
+        positions=-(-length // stride),
+        taps=kernel,
+        stride=stride,
+        padding_before=total // 2,
+        padding_after=total - total // 2,
+    )
+    runs = tile_runs(side, longest)
+    for size in range(2 * kernel * stride, 90):
+        known = WindowDimension(
+            length=size,
+            positions=-(-size // stride),
+            taps=kernel,
+            stride=stride,
+            padding_before=number_at(side.padding_before, size),
+        )
+        covered = set()
+        for run in runs:
+            for tile in range(max(0, number_at(run.count, size))):
+                start = number_at(run.first, size) + tile * run.length
+                if run.end is not None:
+                    start = min(start, number_at(run.end, size) - run.length)
+                assert [known.taps_at(start + each) for each in range(run.length)] == list(run.taps)
+                covered.update(range(start, start + run.length))
+        assert covered == set(range(known.positions)), size
+
+
+def number_at(number: int, length: int) -> int:
+    """Evaluates an extent of one open length."""
+    if not isinstance(number, Extent):
+        return number
+    total = 0
+    for atoms, factor in number.terms.items():
+        for atom in atoms:
+            if atom.kind is AtomKind.SYMBOL:
+                factor *= length
+            else:
+                one, other = number_at(atom.dividend, length), number_at(atom.divisor, length)
+                factor *= one // other if atom.kind is AtomKind.QUOTIENT else one % other
+        total += factor
+    return total

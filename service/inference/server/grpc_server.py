@@ -1,0 +1,396 @@
+"""A gRPC server for one event loop, on the core of grpcio.
+
+`grpc.aio` passes each event of a call to the event loop through another thread: a call comes, its
+message is there, its answer was sent. A thread that wakes another one costs more than most of
+our calls take otherwise. Here one thread receives a call with its message and passes both on at
+once; the loop's thread sends the answer itself. The core's interface, `grpc._cython.cygrpc`, is the
+one on which `grpc.server` and `grpc.aio` are built, and is not documented.
+
+Handlers are those of `grpc.aio`: coroutine functions, or asynchronous generators for streams, with a
+`ServerCall` as their context.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from grpc._cython import cygrpc  # type: ignore[attr-defined]
+
+logger = logging.getLogger(__name__)
+
+_NO_FLAGS: Final = 0
+_NO_METADATA: Final = ()
+#: Tags of events that belong to no call.
+_NEW_CALL: Final = "new call"
+_SHUT_DOWN: Final = "shut down"
+_OK: Final = 0
+#: Later deadlines, in seconds since 1970, are none.
+_NEVER_S: Final = 1e15
+_CODES: Final = {code: code.value[0] for code in grpc.StatusCode}
+
+Metadata = Sequence[tuple[str, str | bytes]]
+
+
+class _Details:
+    """What a handler of several methods is asked with; see `grpc.HandlerCallDetails`."""
+
+    __slots__ = ("invocation_metadata", "method")
+
+    def __init__(self, method: str, metadata: Metadata) -> None:
+        self.method = method
+        self.invocation_metadata = metadata
+
+
+class ServerCall:
+    """One call, the context of its handler. Belongs to the event loop, except what says otherwise.
+
+    Args:
+        server: that received it.
+        event: of the core, with which it came.
+    """
+
+    def __init__(self, server: "GrpcServer", event: Any) -> None:
+        self._server = server
+        self._call = event.call
+        self._metadata: Metadata = event.invocation_metadata or _NO_METADATA
+        self.method: str = event.call_details.method.decode("ascii", "replace")
+        self._deadline_s: float = event.call_details.deadline
+        self._task: asyncio.Task[None] | None = None
+        self._reading: asyncio.Future[bytes | None] | None = None
+        self._sending: asyncio.Future[None] | None = None
+        self._has_begun_answer = False
+        self._is_over = False
+        self._is_gone = False
+
+    def invocation_metadata(self) -> Metadata:
+        """Returns the metadata that the client sent."""
+        return self._metadata
+
+    def time_remaining(self) -> float | None:
+        """Returns the seconds until the client's deadline; None if it has none."""
+        if self._deadline_s > _NEVER_S:
+            return None
+        return max(0.0, self._deadline_s - time.time())
+
+    async def abort(self, code: grpc.StatusCode, details: str = "") -> None:
+        """Ends the call with an error.
+
+        Raises:
+            grpc.aio.AbortError: always, for the handler to end.
+        """
+        self._send_status(_CODES[code], details)
+        raise grpc.aio.AbortError(details)
+
+    async def write(self, message: Any) -> None:
+        """Sends one message of a stream; its handler's type of messages is known to the server."""
+        await self._send(self._server.serializer_of(self)(message))
+
+    # In the thread of the server.
+
+    def await_message(self) -> None:
+        """Has the server receive the next message."""
+        self._call.start_server_batch((cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._message_arrived)
+
+    def await_end(self) -> None:
+        """Has the server find out when the client has gone."""
+        self._call.start_server_batch((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._has_ended)
+
+    def refuse(self, code: grpc.StatusCode, details: str) -> None:
+        """Ends the call with an error before a handler has begun."""
+        self._send_status(_CODES[code], details)
+
+    def _message_arrived(self, event: Any) -> None:
+        self._server.pass_on(self._received, event.batch_operations[0].message())
+
+    def _has_ended(self, event: Any) -> None:
+        if event.batch_operations[0].cancelled():
+            self._server.pass_on(self._left, None)
+        self._server.forget(self)
+
+    def _was_sent(self, event: Any) -> None:
+        if self._sending is not None:
+            self._server.pass_on(self._sent, None)
+
+    # In the thread of the loop.
+
+    def begin(self, task: "asyncio.Task[None]") -> None:
+        """Notes the task that answers the call."""
+        self._task = task
+        if self._is_gone:
+            task.cancel()
+
+    async def read(self) -> bytes | None:
+        """Returns the next message; None after the last one."""
+        if self._is_over:
+            return None
+        self._reading = asyncio.get_running_loop().create_future()
+        self.await_message()
+        return await self._reading
+
+    def finish(self, answer: bytes) -> None:
+        """Sends the answer of a call that has one, and ends the call."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._start(
+            (
+                cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS),
+                cygrpc.SendMessageOperation(answer, _NO_FLAGS),
+                cygrpc.SendStatusFromServerOperation(_NO_METADATA, _OK, b"", _NO_FLAGS),
+            )
+        )
+
+    def end(self) -> None:
+        """Ends a call whose answers were sent."""
+        self._send_status(_OK, "")
+
+    async def send(self, message: bytes) -> None:
+        """Sends one of several answers."""
+        await self._send(message)
+
+    async def _send(self, message: bytes) -> None:
+        if self._is_over:
+            raise asyncio.CancelledError
+        self._sending = asyncio.get_running_loop().create_future()
+        operations: tuple[Any, ...] = (cygrpc.SendMessageOperation(message, _NO_FLAGS),)
+        if not self._has_begun_answer:
+            self._has_begun_answer = True
+            operations = (cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS), *operations)
+        self._start(operations)
+        try:
+            await self._sending
+        finally:
+            self._sending = None
+
+    def _send_status(self, code: int, details: str) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        operations: tuple[Any, ...] = (
+            cygrpc.SendStatusFromServerOperation(_NO_METADATA, code, details.encode(), _NO_FLAGS),
+        )
+        if not self._has_begun_answer:
+            operations = (cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS), *operations)
+        self._start(operations)
+
+    def _start(self, operations: tuple[Any, ...]) -> None:
+        self._call.start_server_batch(operations, self._was_sent)
+
+    def _received(self, message: bytes | None) -> None:
+        if self._task is None:
+            self._server.answer(self, message)
+        elif self._reading is not None and not self._reading.done():
+            self._reading.set_result(message)
+
+    def _sent(self, _: None) -> None:
+        if self._sending is not None and not self._sending.done():
+            self._sending.set_result(None)
+
+    def _left(self, _: None) -> None:
+        """Ends the handler, since the client has gone."""
+        self._is_gone = self._is_over = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+class GrpcServer:
+    """Serves handlers at addresses, between `start` and `stop`. Belongs to the running event loop.
+
+    Args:
+        options: of the core, for channels.
+        calls: how many calls may be under way.
+    """
+
+    def __init__(self, options: Sequence[tuple[str, Any]], *, calls: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue = cygrpc.CompletionQueue()
+        self._server = cygrpc.Server(tuple(options), False)
+        self._server.register_completion_queue(self._queue)
+        self._generic: list[grpc.GenericRpcHandler] = []
+        self._methods: dict[str, Any] = {}
+        self._limit = calls
+        self._calls: set[ServerCall] = set()
+        self._passed: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._serve, name="neurald grpc", daemon=True)
+        self._has_shut_down = asyncio.Event()
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """Adds handlers; see `grpc.aio.Server`."""
+        self._generic.extend(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
+        """Does nothing: generated code adds the same handlers with `add_generic_rpc_handlers`."""
+
+    def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
+        """Listens at an address; returns the port.
+
+        Raises:
+            RuntimeError: it cannot be listened at.
+        """
+        given: tuple[Any, ...] = ()
+        if credentials is not None:
+            given = (getattr(credentials, "_credentials"),)  # noqa: B009 - stubs lack it
+        port: int = self._server.add_http2_port(address.encode(), *given)
+        if port == 0:
+            raise RuntimeError(f"the address {address} cannot be bound")
+        return port
+
+    def start(self) -> None:
+        """Begins to serve."""
+        self._server.start()
+        self._expect_call()
+        self._thread.start()
+
+    async def stop(self, grace_s: float) -> None:
+        """Refuses new calls, and ends those that are under way after some time."""
+        self._server.shutdown(self._queue, _SHUT_DOWN)
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._has_shut_down.wait()
+        except TimeoutError:
+            self._server.cancel_all_calls()
+            await self._has_shut_down.wait()
+        for task in tuple(self._tasks):
+            task.cancel()
+        self._server.destroy()
+        self._queue.shutdown()
+        await asyncio.to_thread(self._thread.join)
+
+    # In the thread of the server.
+
+    def _serve(self) -> None:
+        while True:
+            event = self._queue.poll()
+            if event.completion_type == cygrpc.CompletionType.queue_shutdown:
+                return
+            try:
+                self._handle(event)
+            except Exception:
+                logger.exception("an event of gRPC failed")
+            # An event that were kept while waiting for the next one would keep its call.
+            del event
+
+    def _handle(self, event: Any) -> None:
+        tag = event.tag
+        if tag is _SHUT_DOWN:
+            self._loop.call_soon_threadsafe(self._has_shut_down.set)
+        elif tag is not _NEW_CALL:
+            tag(event)
+        elif event.success and event.call_details.method is not None:
+            self._expect_call()
+            call = ServerCall(self, event)
+            self._calls.add(call)
+            call.await_end()
+            handler = self._handler(call)
+            if len(self._calls) > self._limit:
+                call.refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+            elif handler is None:
+                call.refuse(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+            elif handler.request_streaming:
+                self.pass_on(lambda _: self.answer(call, None), None)
+            else:
+                call.await_message()
+
+    def _expect_call(self) -> None:
+        with contextlib.suppress(ValueError):  # it is shutting down
+            self._server.request_call(self._queue, self._queue, _NEW_CALL)
+
+    def forget(self, call: ServerCall) -> None:
+        """Forgets a call that is over."""
+        self._calls.discard(call)
+
+    def pass_on(self, function: Callable[[Any], None], argument: Any) -> None:
+        """Has the loop call a function soon; several wake it once."""
+        self._passed.append((function, argument))
+        if len(self._passed) == 1:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._take_over)
+
+    # In the thread of the loop.
+
+    def _take_over(self) -> None:
+        while self._passed:
+            # It is removed last: until then nobody needs to wake the loop.
+            function, argument = self._passed[0]
+            try:
+                function(argument)
+            except Exception:
+                logger.exception("a call failed")
+            self._passed.popleft()
+
+    def _handler(self, call: ServerCall) -> Any:
+        found = self._methods.get(call.method)
+        if found is None:
+            details: Any = _Details(call.method, call.invocation_metadata())
+            for each in self._generic:
+                found = each.service(details)
+                if found is not None:
+                    self._methods[call.method] = found
+                    break
+        return found
+
+    def serializer_of(self, call: ServerCall) -> Callable[[Any], bytes]:
+        """Returns what encodes the answers of a call."""
+        found: Callable[[Any], bytes] = self._handler(call).response_serializer or bytes
+        return found
+
+    def answer(self, call: ServerCall, message: bytes | None) -> None:
+        """Begins the handler of a call.
+
+        Args:
+            call: the call.
+            message: its only message; None for a stream of them.
+        """
+        handler = self._handler(call)
+        if message is None and not handler.request_streaming:
+            call.refuse(grpc.StatusCode.INTERNAL, "the call has no message")
+            return
+        task = self._loop.create_task(self._answer(call, handler, message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        call.begin(task)
+
+    async def _answer(self, call: ServerCall, handler: Any, message: bytes | None) -> None:
+        try:
+            decode = handler.request_deserializer
+            if message is None:
+                request: Any = _messages(call, decode)
+            else:
+                request = message if decode is None else decode(message)
+            if not handler.response_streaming:
+                behaviour = handler.stream_unary if handler.request_streaming else handler.unary_unary
+                response = await behaviour(request, call)
+                encode = handler.response_serializer
+                call.finish(response if encode is None else encode(response))
+                return
+            behaviour = handler.stream_stream if handler.request_streaming else handler.unary_stream
+            responses = behaviour(request, call)
+            if inspect.isawaitable(responses):
+                await responses
+            else:
+                encode = handler.response_serializer
+                async with contextlib.aclosing(responses):
+                    async for response in responses:
+                        await call.send(response if encode is None else encode(response))
+            call.end()
+        except grpc.aio.AbortError:
+            pass
+        except asyncio.CancelledError:
+            call.refuse(grpc.StatusCode.CANCELLED, "the call was cancelled")
+        except Exception as error:
+            logger.exception("the call %s failed", call.method)
+            call.refuse(grpc.StatusCode.UNKNOWN, f"unexpected {type(error).__name__}")
+
+
+async def _messages(call: ServerCall, decode: Callable[[bytes], Any] | None) -> AsyncIterator[Any]:
+    while (message := await call.read()) is not None:
+        yield message if decode is None else decode(message)

@@ -1,0 +1,243 @@
+"""The gRPC server: kinds of calls, ends of calls, limits, and its own end."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import pytest
+from support.waiting import wait_until
+
+from neurald.service.inference.server.grpc_server import GrpcServer, ServerCall
+
+
+class Echo:
+    """Handlers that a test may hold up."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.cancelled = 0
+        self.ended = 0
+        self.goes_on = asyncio.Event()
+
+    async def say(self, data: bytes, call: ServerCall) -> bytes:
+        if data == b"refuse":
+            await call.abort(grpc.StatusCode.NOT_FOUND, "there is nothing")
+        if data == b"fail":
+            raise ValueError("a secret")
+        if data == b"left":
+            return b"" if (left_s := call.time_remaining()) is None else str(left_s).encode()
+        sign = dict(call.invocation_metadata())["x-sign"]
+        assert isinstance(sign, str)
+        return (sign.encode() + data) * 2
+
+    async def hold(self, data: bytes, call: ServerCall) -> bytes:
+        self.begun += 1
+        try:
+            await self.goes_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return data
+
+    async def spell(self, data: bytes, call: ServerCall) -> AsyncIterator[bytes]:
+        for each in data:
+            yield bytes((each,))
+
+    async def write(self, data: bytes, call: ServerCall) -> None:
+        await call.write(data)
+        await call.write(data)
+
+    async def talk(self, messages: AsyncIterator[bytes], call: ServerCall) -> AsyncIterator[bytes]:
+        try:
+            async for each in messages:
+                yield each.upper()
+        finally:
+            self.ended += 1
+
+    async def count(self, messages: AsyncIterator[bytes], call: ServerCall) -> bytes:
+        return str([each async for each in messages]).encode()
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        return grpc.method_handlers_generic_handler(
+            "test.Echo",
+            {
+                "Say": grpc.unary_unary_rpc_method_handler(self.say),
+                "Hold": grpc.unary_unary_rpc_method_handler(self.hold),
+                "Spell": grpc.unary_stream_rpc_method_handler(self.spell),
+                "Write": grpc.unary_stream_rpc_method_handler(self.write),
+                "Talk": grpc.stream_stream_rpc_method_handler(self.talk),
+                "Count": grpc.stream_unary_rpc_method_handler(self.count),
+            },
+        )
+
+
+class Served:
+    """A server of `Echo` on a loop in a thread of its own."""
+
+    def __init__(self, *, calls: int = 8) -> None:
+        self.port = 0
+        self.echo: Echo
+        self._calls = calls
+        self._is_started = threading.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._ends: asyncio.Event
+        self._grace_s = 0.1
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self._thread.start()
+        assert self._is_started.wait(30)
+
+    async def _run(self) -> None:
+        self._loop, self._ends, self.echo = asyncio.get_running_loop(), asyncio.Event(), Echo()
+        server = GrpcServer([("grpc.so_reuseport", 0)], calls=self._calls)
+        server.add_generic_rpc_handlers((self.echo.handler(),))
+        self.port = server.add_port("127.0.0.1:0", None)
+        server.start()
+        self._is_started.set()
+        await self._ends.wait()
+        await server.stop(self._grace_s)
+
+    def do(self, function: Callable[[], Any]) -> None:
+        self._loop.call_soon_threadsafe(function)
+
+    def stop(self, grace_s: float = 0.1) -> None:
+        self._grace_s = grace_s
+        self.do(self._ends.set)
+
+    def join(self) -> bool:
+        self._thread.join(30)
+        return not self._thread.is_alive()
+
+
+@pytest.fixture
+def served() -> Any:
+    found = Served()
+    yield found
+    found.stop()
+    assert found.join()
+
+
+@pytest.fixture
+def channel(served: Served) -> Any:
+    with grpc.insecure_channel(f"127.0.0.1:{served.port}") as found:
+        yield found
+
+
+def test_calls_of_all_kinds(channel: Any) -> None:
+    say = channel.unary_unary("/test.Echo/Say")
+    assert say(b"a" * 100_000, metadata=(("x-sign", "!"),)) == (b"!" + b"a" * 100_000) * 2
+    assert list(channel.unary_stream("/test.Echo/Spell")(b"abc")) == [b"a", b"b", b"c"]
+    assert list(channel.unary_stream("/test.Echo/Spell")(b"")) == []
+    # Without an encoder, `write` takes bytes.
+    assert list(channel.unary_stream("/test.Echo/Write")(b"abc")) == [b"abc", b"abc"]
+    words = [b"one", b"two", b""]
+    assert list(channel.stream_stream("/test.Echo/Talk")(iter(words))) == [b"ONE", b"TWO", b""]
+    assert channel.stream_unary("/test.Echo/Count")(iter(words)) == str(words).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "details"),
+    [
+        (b"refuse", grpc.StatusCode.NOT_FOUND, "there is nothing"),
+        (b"fail", grpc.StatusCode.UNKNOWN, "unexpected ValueError"),
+    ],
+)
+def test_errors_of_handlers(channel: Any, data: bytes, code: grpc.StatusCode, details: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary("/test.Echo/Say")(data)
+    assert isinstance(caught.value, grpc.Call)
+    assert (caught.value.code(), caught.value.details()) == (code, details)
+
+
+def test_an_unknown_method_is_unimplemented(channel: Any) -> None:
+    for method in ("/test.Echo/Sing", "/other/Say", "/"):
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary(method)(b"")
+        assert isinstance(caught.value, grpc.Call)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_the_time_until_the_deadline(channel: Any) -> None:
+    say = channel.unary_unary("/test.Echo/Say")
+    assert say(b"left") == b""
+    assert 0 < float(say(b"left", timeout=60)) <= 61
+
+
+@pytest.mark.parametrize("how", ["cancel", "deadline", "close"])
+def test_a_handler_ends_with_its_client(served: Served, how: str) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
+        caller: Any = channel
+        future = caller.unary_unary("/test.Echo/Hold").future(b"", timeout=1 if how == "deadline" else None)
+        wait_until(lambda: served.echo.begun == 1)
+        if how == "cancel":
+            future.cancel()
+        elif how == "deadline":
+            assert future.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    wait_until(lambda: served.echo.cancelled == 1)
+
+
+def test_a_stream_ends_with_its_client(served: Served, channel: Any) -> None:
+    asked = threading.Event()
+
+    def messages() -> Any:
+        yield b"one"
+        asked.wait(30)
+
+    answers = channel.stream_stream("/test.Echo/Talk")(messages())
+    assert next(answers) == b"ONE"
+    answers.cancel()
+    wait_until(lambda: served.echo.ended == 1)
+    asked.set()
+
+
+def test_too_many_calls_are_refused() -> None:
+    served = Served(calls=2)
+    with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
+        hold: Any = channel.unary_unary("/test.Echo/Hold")
+        held = [hold.future(bytes((n,))) for n in range(2)]
+        wait_until(lambda: served.echo.begun == 2)
+        with pytest.raises(grpc.RpcError) as caught:
+            hold(b"")
+        assert isinstance(caught.value, grpc.Call)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        served.do(served.echo.goes_on.set)
+        assert [each.result(30) for each in held] == [b"\0", b"\1"]
+    served.stop()
+    assert served.join()
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_calls_have_time_to_end(goes_on: bool) -> None:
+    served = Served()
+    with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
+        hold: Any = channel.unary_unary("/test.Echo/Hold")
+        held = hold.future(b"x")
+        wait_until(lambda: served.echo.begun == 1)
+        served.stop(30 if goes_on else 0.05)
+        if goes_on:
+            served.do(served.echo.goes_on.set)
+            assert held.result(30) == b"x"
+        else:
+            assert held.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+        assert served.join()
+
+
+def test_calls_of_several_threads(served: Served, channel: Any) -> None:
+    say = channel.unary_unary("/test.Echo/Say")
+
+    def ask(number: int) -> Any:
+        return say(str(number).encode(), metadata=(("x-sign", "-"),))
+
+    results: dict[int, bytes] = {}
+    threads = [
+        threading.Thread(
+            target=lambda first=first: results.update({n: ask(n) for n in range(first, first + 50)})
+        )
+        for first in range(0, 300, 50)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {n: f"-{n}-{n}".encode() for n in range(300)}
