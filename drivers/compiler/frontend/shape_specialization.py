@@ -291,12 +291,14 @@ class SpecializingModel(InProcessModel):
         run = reusable_execution(variant, request)
         if run is None or uses is None:
             return run
+        current: tuple[Callable[[Cancellation], None], VariantUses | None] = run, uses
 
         def counted(cancellation: Cancellation) -> None:
-            nonlocal run, uses
+            nonlocal current
+            run, uses = current
             if uses is not None and uses.is_over:
                 variant, uses = self._repeated(shapes)
-                run = reusable_execution(variant, request) or run
+                current = run, uses = reusable_execution(variant, request) or run, uses
             if uses is not None:
                 uses.add()
             run(cancellation)
