@@ -186,5 +186,5 @@ def test_padded_channels_are_stored_together(kind: Scalar) -> None:
         vectors, plain = elementwise4.candidates(kernel, gpu)
     array = random_array(np.random.default_rng(0), source.shape, kind)
     results = [Bench(FACTS.handle).run(each, {source: array})[0] for each in (vectors, plain)]
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
     assert vectors.groups * 4 == plain.groups
