@@ -3,7 +3,7 @@
     PYTHON tests/outside/applications.py [NAME ...]
 
 PYTHON needs the packages that `NEEDS` names, ai-edge-litert and neurald's dependencies. The programs
-in `applications/` call the packages, and write what they found to a file.
+in `programs/` call the packages, and write what they found to a file.
 """
 
 import importlib.util
@@ -27,7 +27,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "small_wake_words": ("ovos_ww_plugin_microwakeword", "pymicro_wakeword", "pymicro_features"),
     "wake_words": ("openwakeword", "wyoming_openwakeword"),
 }
-_FOLDER: Final = Path(__file__).with_name("applications")
+_FOLDER: Final = Path(__file__).with_name("programs")
 #: One step of a quantised result, by which LiteRT's own kernels differ from each other.
 STEPS: Final[Mapping[str, float]] = {"small_wake_words": 1 / 256}
 #: Times are compared by people.

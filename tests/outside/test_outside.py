@@ -57,7 +57,7 @@ def test_application(name: str) -> None:
 
 
 def test_every_application_is_run() -> None:
-    programs = {path.stem for path in Path(applications.__file__).with_name("applications").glob("*.py")}
+    programs = {path.stem for path in Path(applications.__file__).with_name("programs").glob("*.py")}
     assert programs == set(applications.NEEDS)
 
 
