@@ -443,11 +443,11 @@ def test_what_a_kept_call_refuses(
         replies = execute(iter([message]), metadata=model.connection._metadata)
         with pytest.raises(grpc.RpcError) as caught:
             next(replies)
-        assert caught.value.code() is code  # type: ignore[attr-defined]
+        assert caught.value.code() is code
         without_session = execute(iter([message]), metadata=model.connection._access)
         with pytest.raises(grpc.RpcError) as caught:
             next(without_session)
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     run(model, 4)
 
 
