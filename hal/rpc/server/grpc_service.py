@@ -240,8 +240,6 @@ class GrpcService:
     def _execute_each(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Executes one request after another in a call that its client keeps open."""
         try:
-            if self._has_channel:
-                raise BadState("calls are kept open for clients on other hosts")
             session = self.session(context)
             cancellation = _cancellation(context)
             with self._kept.open(session, context) as kept:
