@@ -210,9 +210,9 @@ class CompilationBuilder:
         """Sets which share of the executions is verified on the CPU device.
 
         The steps of other devices are then executed by the CPU device, too, in that share of the
-        executions at most, and so that this takes no larger share of the time. The first execution
-        is verified if the CPU device has prepared the step by then, and later ones at random
-        distances. With 1 every execution is verified.
+        executions at most, and so that this takes no larger share of the time. The first ten that
+        can be verified follow each other, at the expense of the first `10 / sample`, and later ones
+        are at random distances. With 1 every execution is verified.
 
         Integers must be equal, quantised values may differ by one step of the scale, and
         floating-point values by the bounds of the conformance suite; the bounds are wider for steps

@@ -17,6 +17,10 @@ NEST: Final = 6
 BATCH_WORDS: Final = 5
 
 
+#: Bits by which kernels shift 16-bit addends to the left.
+SHORT_SHIFT: Final = 15
+
+
 class Tiles(Struct, frozen=True, kw_only=True):
     """Sizes of register tiles for a target.
 

@@ -14,6 +14,8 @@ _TEMPLATES = templates(__name__, "program.cl")
 HEAD = _TEMPLATES["head"]
 #: Separate kernels start when their inputs are ready, so they do not wait.
 NO_WAIT = "".join(f"#define {name}\n" for name in (WAIT, WAIT_PARAMETERS, WAIT_ARGUMENTS))
+#: Prevents inlining on NVIDIA devices. Some runtimes cannot call functions that contain barriers.
+CALLED = "__attribute__((noinline))"
 _POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
 
 
@@ -104,6 +106,7 @@ def program_text(
     has_fp64: bool,
     before: str = "",
     instead: str = "",
+    called: Collection[str] = (),
 ) -> str:
     """Returns a program with one kernel for each combination of source and buffers.
 
@@ -113,11 +116,15 @@ def program_text(
         before: the definition of `WAIT` and the functions that it calls; by default it does
             nothing.
         instead: kernels that call the sources' functions and replace the separate ones.
+        called: the names of functions that are not inlined.
     """
     functions: dict[str, str] = {}
     kernels: dict[str, str] = {}
     for source, bases in uses:
-        functions.setdefault(source.name, function_text(source))
+        text = function_text(source)
+        if source.name in called:
+            text = text.replace(f"static void {source.name}(", f"static {CALLED} void {source.name}(")
+        functions.setdefault(source.name, text)
         if not instead:
             kernels.setdefault(kernel_name(source, bases), kernel_text(source, bases))
     head = "#define NEURALD_FP64 1\n" if has_fp64 else ""

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseC
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.kernels import depthwise, elementwise4, row_wise
+from neurald.drivers.opencl.kernels import depthwise, elementwise4, row_wise, window4
 from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.gemm import (
     cpu_tile,
@@ -78,6 +78,7 @@ def _candidates(
     if kernel.contraction is None:
         yield from elementwise4.candidates(kernel, facts)
         yield from row_wise.candidates(kernel, facts)
+        yield from window4.candidates(kernel, facts)
         return
     if isinstance(kernel.contraction, DepthwiseConvolution):
         yield from depthwise.candidates(kernel, kernel.contraction, facts)

@@ -28,11 +28,13 @@ phases it only runs the barrier.
 
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
+from neurald.drivers.opencl.codegen.program_text import CALLED
 from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -55,13 +57,13 @@ SYNC_BYTES: Final = 4 * ABORTED + 128
 _MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
 #: Value of the barrier counter after an abort, which is larger than any number of arrivals.
 _RELEASE_ALL = 1 << 31
-#: Prevents inlining on NVIDIA devices. Some runtimes cannot call functions that contain barriers.
-_CALLED = "__attribute__((noinline))"
 #: Number of work-groups per compute unit beyond which sources are separate kernels.
 _LAUNCHED_FILLS = 2
-#: Limit on the bytes that are fetched ahead of the phase that reads them, which is half of the cache
-#: of such devices; and the first compute capability that fetches ranges.
-_MAX_FETCHED_BYTES, _FETCHING = 16 << 20, (9, 0)
+#: Limit on the bytes that are fetched ahead of the phase that reads them: more than 16 MB displace
+#: what is needed earlier; and the first compute capability that fetches ranges.
+_MAX_FETCHED_BYTES, _FETCHING = 8 << 20, (9, 0)
+#: Streamed constants of a step that stay in the cache from one execution to the next.
+_MAX_CACHED_BYTES = 24 << 20
 #: Bytes that one instruction fetches.
 _FETCH_BYTES = 2048
 #: Maximum number of work-groups per compute unit.
@@ -207,7 +209,7 @@ def fetches(phases: Sequence[Phase], facts: DeviceFacts) -> tuple[tuple[Fetch, .
     """
     found: list[list[Fetch]] = [[] for _ in phases]
     sizes = [_streamed_bytes(phase) for phase in phases]
-    if not facts.has_nvidia_capability(_FETCHING) or sum(sizes) <= _MAX_FETCHED_BYTES:
+    if not facts.has_nvidia_capability(_FETCHING) or sum(sizes) <= _MAX_CACHED_BYTES:
         return tuple(map(tuple, found))
     # Bytes that are requested before and by each phase, in the order of phases.
     ends = list(itertools.accumulate(sizes))
@@ -255,7 +257,7 @@ def grid_barrier_text(facts: DeviceFacts) -> str:
         PLACE=_TEMPLATES[f"place{suffix}"],
         ARRIVE=_TEMPLATES[f"arrive{suffix}"],
         POLL=_TEMPLATES[f"poll{suffix}"],
-        CALLED=_CALLED if is_nvidia else "inline",
+        CALLED=CALLED if is_nvidia else "inline",
         MAX_SPINS=_MAX_SPINS,
         COUNTER_PITCH=_COUNTER_PITCH,
         SELECTOR=_SELECTOR,
@@ -266,6 +268,15 @@ def grid_barrier_text(facts: DeviceFacts) -> str:
         ABORTED=ABORTED,
         RELEASE_ALL=f"{_RELEASE_ALL}u",
     )
+
+
+def called_functions(sources: Iterable[Source], facts: DeviceFacts) -> frozenset[str]:
+    """Returns the names of functions that several phases call, which share the code if possible.
+
+    NVIDIA's compiler would inline each of these calls.
+    """
+    counts = Counter(source.name for source in sources)
+    return frozenset(name for name, count in counts.items() if count > 1 and facts.is_nvidia)
 
 
 def kernel_text(

@@ -19,6 +19,7 @@ from neurald.drivers.opencl.runtime.instance import allocate, bound_launch, clea
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
+    called_functions,
     grid_barrier_text,
     kernel_text,
     local_size,
@@ -67,6 +68,7 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
     """
     calls = [_call(source) for source in sources]
     before = instead = ""
+    called: frozenset[str] = frozenset()
     if is_resident:
         repeated = [
             kernel_text(
@@ -79,12 +81,14 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
             for source, call in zip(sources, calls, strict=True)
         ]
         before, instead = grid_barrier_text(facts), "".join(repeated)
+        called = called_functions([*sources, *sources], facts)
         calls = [_phases_call(source, facts) for source in sources]
     text = program_text(
         [(source, _bases(source)) for source in sources],
         has_fp64=facts.has_fp64,
         before=before,
         instead=instead,
+        called=called,
     )
     size_bytes = max(_layout(source)[1] for source in sources)
     return text, Trials(calls=tuple(calls), arena_bytes=size_bytes, is_resident=is_resident)

@@ -21,6 +21,7 @@ from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.crashes.wrong_results import WrongResults
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState, Error
+from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import Model, Request
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.discovery import cpu_device
@@ -142,10 +143,10 @@ class StepVerification:
         self._sampler.ran(seconds)
 
     def get_ready(self) -> None:
-        """Has the CPU device prepare the step."""
+        """Has the CPU device prepare the step, and run it once, since first runs take longer."""
         try:
             with convert_driver_faults(cpu_device().name):
-                self._cpu_model()
+                _run_on_zeros(self._step.model, self._cpu_model())
         except Error as error:
             logger.warning("a step of %s cannot be verified: %s", self._step.device.name, error)
             self.finding = f"it cannot be verified: {error}"
@@ -286,6 +287,18 @@ def verification_of(
         return parts.prepare(device, model).prepared_model
 
     return StepVerification(step, Sampler(share), cpu_model, prepare, when_wrong)
+
+
+def _run_on_zeros(model: Model, prepared: PreparedModel) -> None:
+    """Runs a model once if the sizes of its inputs are known, whatever comes out."""
+    operands = [model.main.operands[index] for index in model.main.inputs]
+    if not all(operand.is_fully_specified for operand in operands):
+        return
+    arrays = [np.zeros(operand.dimensions or (), operand.type.dtype) for operand in operands]
+    try:
+        CapturedRun.on_arrays(model, arrays).execute(prepared, ExecuteOptions())
+    except Error as error:
+        logger.debug("a step does not run on zeros: %s", error)
 
 
 def _get_ready(reference: "weakref.ref[StepVerification]", _: Cancellation) -> None:

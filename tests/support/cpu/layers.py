@@ -14,6 +14,7 @@ FLOAT, INT32 = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32
 UNSIGNED, SIGNED = nd.OperandType.TENSOR_QUANT8_ASYMM, nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 PER_CHANNEL = nd.OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 BOOL = nd.OperandType.TENSOR_BOOL8
+SHORT, INT64 = nd.OperandType.TENSOR_QUANT16_SYMM, nd.OperandType.TENSOR_INT64
 Array = np.ndarray[Any, Any]
 
 
@@ -67,20 +68,21 @@ class LayerBuilder:
                 self.constant(FLOAT, values(self.rng, FLOAT, shape)),
                 self.constant(FLOAT, values(self.rng, FLOAT, (channels,))),
             ]
-        bias = self.rng.integers(-5000, 5000, channels).astype(np.int32)
+        bias = self.rng.integers(-5000, 5000, channels).astype(np.int64 if kind is SHORT else np.int32)
+        type_of_bias = INT64 if kind is SHORT else INT32
         if filter_ is PER_CHANNEL:
             quant = (axis, self.rng.uniform(0.001, 0.01, channels).tolist())
             numbers = self.rng.integers(-127, 128, shape).astype(np.int8)
             return [
                 self.constant(PER_CHANNEL, numbers, channel_quant=quant),
-                self.constant(INT32, bias, scale=0.0),
+                self.constant(type_of_bias, bias, scale=0.0),
             ]
         scale = 0.005
         numbers = values(self.rng, filter_, shape)
         zero_point = int(self.rng.integers(100, 150)) if filter_ is UNSIGNED else 0
         return [
             self.constant(filter_, numbers, scale=scale, zero_point=zero_point),
-            self.constant(INT32, bias, scale=self.input_scale * scale),
+            self.constant(type_of_bias, bias, scale=0.0 if kind is SHORT else self.input_scale * scale),
         ]
 
     input_scale = 0.05
@@ -88,6 +90,8 @@ class LayerBuilder:
     def given(self, kind: nd.OperandType, shape: Sequence[int]) -> int:
         if kind is FLOAT:
             return self.operand(FLOAT, shape)
+        if kind is SHORT:
+            return self.operand(SHORT, shape, scale=self.input_scale)
         low = 0 if kind is UNSIGNED else -128
         return self.operand(
             kind, shape, scale=self.input_scale, zero_point=int(self.rng.integers(low, low + 256))

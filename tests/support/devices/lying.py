@@ -1,5 +1,7 @@
 """A device of which one kernel flips one bit of its first output."""
 
+import random
+
 from support.devices.fakes import FakePreparedModel
 from support.devices.misbehaving import SampleDevice
 
@@ -20,6 +22,7 @@ class LyingDevice(SampleDevice):
         kind: of the operation whose kernel is wrong; None for none.
         bit: that is flipped in an element.
         every: only in every such execution.
+        chances: if set, decides for each execution with a probability of 1 / `every`.
         executions: how many there were.
     """
 
@@ -30,7 +33,15 @@ class LyingDevice(SampleDevice):
         self.kind = kind
         self.bit = bit
         self.every = 1
+        self.chances: random.Random | None = None
         self.executions = 0
+
+    def is_wrong_now(self) -> bool:
+        """Counts an execution; returns True if its result is to be wrong."""
+        self.executions += 1
+        if self.chances is not None:
+            return self.chances.random() * self.every < 1
+        return self.executions % self.every == 0
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         self.prepared.append(model)
@@ -58,8 +69,7 @@ class _LyingModel(FakePreparedModel):
         for index, argument in zip(graph.inputs, request.inputs, strict=True):
             view = request.pools[argument.pool or 0].view(argument.offset, argument.length)
             values[index] = np.frombuffer(view, graph.operands[index].type.dtype).copy()
-        self._device.executions += 1
-        is_wrong = self._device.executions % self._device.every == 0
+        is_wrong = self._device.is_wrong_now()
         for part, prepared, kind in self._parts:
             outputs = [_empty(graph.operands[index]) for index in part.outputs]
             arrays = [*(values[index] for index in part.inputs), *outputs]

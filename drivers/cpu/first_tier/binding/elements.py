@@ -11,16 +11,17 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,
     FLOAT,
+    SHORT,
     UNLIMITED,
     BindingScope,
     bits,
     count_of,
+    integer_of,
     limits,
     output_shape,
-    sign_of,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
-from neurald.drivers.cpu.first_tier.layout import BLOCK
+from neurald.drivers.cpu.first_tier.layout import BLOCK, SHORT_SHIFT
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
@@ -151,7 +152,7 @@ def bind_unary(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds functions of one element."""
     (name,) = (each for each in call.binding.inputs if call.operand(each).type.is_tensor)
     operand, output = call.operand(name), call.operand("output")
-    if operand.type in BYTES and output.type in BYTES:
+    if _has_table(operand, output):
         return _by_table(scope, call, name)
     if not operand.type is output.type is FLOAT:
         raise NotBound("the types have no kernel")
@@ -164,10 +165,17 @@ def bind_unary(scope: BindingScope, call: Call) -> list[BoundCall]:
     return element_call(scope, call, function, (name,), words)
 
 
+def _has_table(operand: Operand, output: Operand) -> bool:
+    """Returns True if a table has the results of a function of an operand."""
+    return {operand.type, output.type} <= BYTES or operand.type is output.type is SHORT
+
+
 def _by_table(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
-    """Binds a function of bytes, whose table the operation's reference fills."""
+    """Binds a function of bytes or 16-bit integers, whose table the operation's reference fills."""
     operand, output, index = call.operand(name), call.operand("output"), call.index(name)
-    given = np.arange(256, dtype=np.uint8).view(operand.type.dtype)
+    is_short = operand.type is SHORT
+    unsigned = np.dtype(np.uint16 if is_short else np.uint8)
+    given = np.arange(1 << 8 * unsigned.itemsize, dtype=unsigned).view(operand.type.dtype)
 
     def make() -> BoundConstant:
         known = Call(
@@ -177,7 +185,7 @@ def _by_table(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
             lambda number: given if number == index else scope.value(number),
         )
         (results,) = DEFINITIONS[call.binding.type].reference(known)
-        return BoundConstant.of(results.reshape(-1).view(np.uint8))
+        return BoundConstant.of(results.reshape(-1).view(unsigned))
 
     others = tuple(
         value.tobytes()
@@ -192,7 +200,7 @@ def _by_table(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
     count = count_of(call, name)
     return [
         BoundCall(
-            function="first_lookup",
+            function="first_lookup_short" if is_short else "first_lookup",
             arguments=(call.index("output"), index, scope.shared(key, make)),
             words=(count,),
             work_items=-(-count // BLOCK),
@@ -212,13 +220,43 @@ def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
         if "activation" in call.binding.inputs and call.activation:
             raise NotBound("the activation has no kernel for integers")
         return element_call(scope, call, f"{function}_word", (one, other))
-    if not {*kinds, output.type} <= BYTES:
+    if not ({*kinds, output.type} <= BYTES or {*kinds, output.type} == {SHORT}):
         raise NotBound("the types have no kernel")
     if function in ("maximum", "minimum"):
         if len({(each.type, each.scale, each.zero_point) for each in (*operands, output)}) > 1:
             raise NotBound("the scales differ")
-        return element_call(scope, call, f"{function}_{sign_of(output)}", (one, other))
-    return _of_bytes(scope, call, function)
+        return element_call(scope, call, f"{function}_{integer_of(output)}", (one, other))
+    return (_of_shorts if output.type is SHORT else _of_bytes)(scope, call, function)
+
+
+def _of_shorts(scope: BindingScope, call: Call, function: str) -> list[BoundCall]:
+    """Binds arithmetic on 16-bit integers."""
+    first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
+    if any(each.zero_point for each in (first, second, output)):
+        raise NotBound("16-bit integers have zero points")
+    activation = call.activation if "activation" in call.binding.inputs else FusedActivation.NONE
+    ends = (output.zero_point, *quantized_limits(output, activation))
+    if function == "multiply":
+        rescale = single_requantization(
+            *quantize_multiplier(single_ratio(first.scale, second.scale, output.scale))
+        )
+        return element_call(scope, call, "short_product", ("input1", "input2"), (*rescale, *ends))
+    if function not in ("add", "subtract"):
+        raise NotBound("the types have no kernel")
+    from neurald.hal.operations.elementwise.arithmetic import addend_shift
+
+    shifts = None
+    if "power_of_two_scales" in call.binding.inputs:
+        from neurald.hal.operations.tflite.elementwise.arithmetic import sum_shifts
+
+        shifts = sum_shifts(call)
+    if shifts is not None or addend_shift(output) != SHORT_SHIFT:
+        raise NotBound("addends are shifted")
+    unit = 2.0 * max(first.scale, second.scale)
+    multipliers = first.scale / unit, second.scale / unit, unit / ((1 << SHORT_SHIFT) * output.scale)
+    words = [word for each in multipliers for word in single_requantization(*quantize_multiplier(each))]
+    kernel = "short_sum" if function == "add" else "short_difference"
+    return element_call(scope, call, kernel, ("input1", "input2"), (*words, *ends))
 
 
 def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]:
@@ -334,23 +372,23 @@ def bind_cast(scope: BindingScope, call: Call) -> list[BoundCall]:
 def bind_quantize(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds QUANTIZE of floats, and of bytes with another scale."""
     operand, output = call.operand("input"), call.operand("output")
-    if operand.type in BYTES and output.type in BYTES:
+    if _has_table(operand, output):
         return _by_table(scope, call, "input")
     if operand.type is not FLOAT:
         raise NotBound("the types have no kernel")
     words = (bits(output.scale), output.zero_point, *quantized_limits(output))
-    return element_call(scope, call, f"quantize_{sign_of(output)}", ("input",), words)
+    return element_call(scope, call, f"quantize_{integer_of(output)}", ("input",), words)
 
 
 def bind_dequantize(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds DEQUANTIZE of bytes."""
+    """Binds DEQUANTIZE of bytes and of 16-bit integers."""
     operand = call.operand("input")
     if operand.type is OperandType.TENSOR_FLOAT16 and call.operand("output").type is FLOAT:
         return element_call(scope, call, "cast_float16_float32", ("input",))
     if call.operand("output").type is not FLOAT or operand.channel_quant is not None:
         raise NotBound("the types have no kernel")
     words = (operand.zero_point, bits(operand.scale))
-    return element_call(scope, call, f"dequantize_{sign_of(operand)}", ("input",), words)
+    return element_call(scope, call, f"dequantize_{integer_of(operand)}", ("input",), words)
 
 
 _Bind = Callable[[BindingScope, Call], list[BoundCall]]

@@ -6,10 +6,12 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from neurald.drivers.cpu.first_tier.binding.movement import moving_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,
     FLOAT,
+    SHORT,
     SIGNED,
     count_of,
     sign_of,
@@ -51,6 +53,9 @@ def kind_of(call: Call, values: str = "input", weights: str = "filter") -> Produ
         return Products.HYBRID
     if given.type in BYTES and output.type in BYTES and is_quantized(matrix):
         return Products.INT
+    zero_points = (given.zero_point, matrix.zero_point)
+    if given.type is output.type is SHORT and matrix.type in _SIGNED_WEIGHTS and not any(zero_points):
+        return Products.SHORT
     raise NotBound("the types have no kernel")
 
 
@@ -92,6 +97,13 @@ def source(
     elements, padded = count_of(call, name), padded_depth(kind, depth)
     if kind.is_float:
         return FirstFactor(calls=(), argument=index, padded=padded)
+    if kind is Products.SHORT:
+        if padded == depth:
+            return FirstFactor(calls=(), argument=index, padded=padded)
+        pixels = elements // depth
+        temporary = BoundTemporary(size_bytes=2 * pixels * padded)
+        copy = moving_call(temporary, index, 2, (pixels, depth), (padded, 1), (depth, 1))
+        return FirstFactor(calls=(copy,), argument=temporary, padded=padded)
     if kind is Products.INT:
         rows = BLOCK if padded == depth else depth
         temporary = BoundTemporary(size_bytes=2 * -(-elements // rows) * (rows + padded - depth))

@@ -11,7 +11,6 @@ from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of,
 from neurald.drivers.cpu.first_tier.binding.movement import moving_call
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
 from neurald.drivers.cpu.first_tier.binding.products import (
-    MAX_INT32,
     MAX_WEIGHT,
     Batches,
     BoundEpilogue,
@@ -21,6 +20,7 @@ from neurald.drivers.cpu.first_tier.binding.products import (
 )
 from neurald.drivers.cpu.first_tier.binding.requantization import requantization
 from neurald.drivers.cpu.first_tier.binding.scope import (
+    MAX_INT32,
     UNLIMITED,
     BindingScope,
     count_of,
@@ -176,6 +176,8 @@ def _epilogue_of_matrices(call: Call, kind: Products, depth: int, padded: int) -
     zeros = np.zeros(padded, np.float32)
     if kind is Products.FLOAT:
         return BoundEpilogue(constants=(BoundConstant.of(zeros),), words=(*UNLIMITED, padded))
+    if kind is Products.SHORT:
+        raise NotBound("products of matrices of 16 bits have no kernel")
     if depth * MAX_WEIGHT * MAX_WEIGHT > MAX_INT32:
         raise NotBound("sums may exceed 32 bits")
     first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))

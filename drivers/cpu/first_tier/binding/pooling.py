@@ -9,10 +9,12 @@ import numpy as np
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     FLOAT,
+    MAX_INT32,
     PRODUCTS_PER_NS,
+    SHORT,
     BindingScope,
+    integer_of,
     limits,
-    sign_of,
 )
 from neurald.drivers.cpu.first_tier.binding.windows import axes_of, window_table
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
@@ -28,17 +30,19 @@ _MAXIMA = (OperationType.MAX_POOL_2D, OperationType.TFLITE_MAX_POOL_2D)
 def bind_pooling(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds MAX_POOL_2D and AVERAGE_POOL_2D."""
     output, kind = call.operand("output"), call.operand("input").type
-    if is_nchw(call) or output.type is not kind or kind not in (FLOAT, *BYTES):
+    if is_nchw(call) or output.type is not kind or kind not in (FLOAT, SHORT, *BYTES):
         raise NotBound("the layout is NCHW, or the types have no kernel")
     window, (batches, height, width, channels) = pooling.geometry(call)
     axes = axes_of(window, (height, width))
     positions, taps = batches * math.prod(window.output), math.prod(window.kernel)
-    suffix = "float" if kind is FLOAT else sign_of(output)
+    suffix = "float" if kind is FLOAT else integer_of(output)
+    if kind is SHORT and taps << 15 > MAX_INT32:
+        raise NotBound("sums may exceed 32 bits")
     ends = limits(call) if kind is FLOAT else quantized_limits(output, call.activation)
     is_maximum = call.binding.type in _MAXIMA
     lowest: float = 0
     if is_maximum:
-        lowest = {"float": -np.inf, "signed": -128, "unsigned": 0}[suffix]
+        lowest = {"float": -np.inf, "signed": -128, "unsigned": 0, "short": -(1 << 15)}[suffix]
     outside = scope.shared(
         ("outside", kind, channels, lowest),
         lambda: BoundConstant.of(np.full(channels, lowest, kind.dtype)),

@@ -11,6 +11,7 @@ from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of,
 from neurald.drivers.cpu.first_tier.binding.movement import moving_call
 from neurald.drivers.cpu.first_tier.binding.requantization import requantization
 from neurald.drivers.cpu.first_tier.binding.scope import (
+    MAX_INT32,
     PRODUCTS_PER_NS,
     BindingScope,
     count_of,
@@ -26,7 +27,6 @@ from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Array, Call
 
-MAX_INT32: Final = (1 << 31) - 1
 #: The largest magnitude of an 8-bit weight or value without its zero point, and of usual biases.
 MAX_WEIGHT: Final = 255
 _MAX_BIAS: Final = 1 << 29
@@ -169,20 +169,20 @@ def epilogue_of(
         return BoundEpilogue(constants=(both,), words=(*limits(call), groups * padded))
     _expect_exact(call, kind, weights, bias, is_first_axis=is_first_axis)
     multipliers = scales_of(filter_, np.float64) * call.operand("input").scale / output.scale
-    mantissas, parameters = requantization(multipliers, is_twice=_is_twice(call))
+    mantissas, parameters = requantization(multipliers, _rounding(call, kind))
     return BoundEpilogue(
         constants=(table(np.int32, bias, mantissas), table(np.int64, *parameters)),
         words=(output.zero_point, *quantized_limits(output, call.activation), groups * padded),
     )
 
 
-def _is_twice(call: Call) -> bool:
-    """Returns True if sums are rounded twice."""
-    if call.binding.type is not OperationType.TFLITE_FULLY_CONNECTED:
-        return True
-    from neurald.hal.operations.tflite.convolution.fully_connected import rounding
+def _rounding(call: Call, kind: Products) -> Rounding:
+    """Returns the rounding of quantised sums."""
+    if call.binding.type is OperationType.TFLITE_FULLY_CONNECTED:
+        from neurald.hal.operations.tflite.convolution.fully_connected import rounding
 
-    return rounding(call) is Rounding.TWICE
+        return rounding(call)
+    return Rounding.SHORT if kind is Products.SHORT else Rounding.TWICE
 
 
 def _expect_exact(
@@ -193,6 +193,8 @@ def _expect_exact(
     if kind is Products.INT:
         low, high = quantized_limits(operand)
         largest = max(high - operand.zero_point, operand.zero_point - low)
+    elif kind is Products.SHORT:
+        largest = 1 << 15
     channels = weights.shape[0 if is_first_axis else -1]
     added = np.zeros(1, np.int64) if bias is None else np.abs(bias.astype(np.int64))
     bound = largest * MAX_WEIGHT * (weights.size // channels) + _MAX_BIAS

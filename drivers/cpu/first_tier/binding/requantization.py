@@ -3,11 +3,11 @@
 import numpy as np
 
 from neurald.hal.model.types import Operand
-from neurald.hal.operations.arithmetic.fixed_point import quantize_multipliers
+from neurald.hal.operations.arithmetic.fixed_point import Rounding, quantize_multipliers, short_mantissas
 from neurald.hal.operations.machinery.call import Array
 
 
-def requantization(multipliers: Array, *, is_twice: bool = True) -> tuple[Array, Array]:
+def requantization(multipliers: Array, rounding: Rounding = Rounding.TWICE) -> tuple[Array, Array]:
     """Returns the mantissas and the `SCALES` other parameters of multipliers.
 
     A shift to the left by a positive exponent is part of the shift to the right that follows. What it
@@ -15,17 +15,20 @@ def requantization(multipliers: Array, *, is_twice: bool = True) -> tuple[Array,
 
     Args:
         multipliers: of the channels.
-        is_twice: True for `Rounding.TWICE`, else `Rounding.ONCE`.
+        rounding: of the results.
     """
     mantissas, exponents = quantize_multipliers(multipliers)
     shifts = 31 - exponents
     addends = np.int64(1) << (shifts - 1)
     none = np.zeros_like(shifts)
-    if not is_twice:
+    if rounding in (Rounding.ONCE, Rounding.SHORT):
+        if rounding is Rounding.SHORT:
+            mantissas = short_mantissas(mantissas)
         return mantissas, np.stack((addends, none, shifts))
     is_right = exponents < 0
     addends += np.where(is_right, 1 << 30, 0)
-    return mantissas, np.stack((addends, np.where(is_right, -1 << 31, none), shifts))
+    below_zero = none if rounding is Rounding.TWICE_UP else np.where(is_right, -1 << 31, none)
+    return mantissas, np.stack((addends, below_zero, shifts))
 
 
 def single_requantization(mantissa: int, exponent: int) -> tuple[int, ...]:

@@ -13,10 +13,13 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,
     FLOAT,
+    MAX_INT32,
+    SHORT,
     BindingScope,
     bits,
     count_of,
     double_bits,
+    integer_of,
     sign_of,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
@@ -27,7 +30,6 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axes, resolve_axis
 
 _WORD, _BOOL = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
-_MAX_INT32: Final = (1 << 31) - 1
 
 _REDUCTIONS: Final = {
     "MEAN": "mean",
@@ -101,15 +103,16 @@ def _parameters(call: Call, name: str, count: int) -> tuple[str, tuple[int, ...]
             return f"{name}_unsigned", ()
         if (operand.scale, operand.zero_point) != (output.scale, output.zero_point):
             raise NotBound("the scales differ")
-        return f"{name}_{sign_of(operand)}", ()
-    if output.type is not operand.type or count * 255 > _MAX_INT32:
+        return f"{name}_{integer_of(operand)}", ()
+    largest = 1 << 15 if operand.type is SHORT else 255
+    if output.type is not operand.type or count * largest > MAX_INT32:
         raise NotBound("the types have no kernel")
     ends = (output.zero_point, *quantized_limits(output))
     if name == "mean":
         from neurald.hal.operations.reduction.reduction import mean_multiplier
 
         requantized = single_requantization(*mean_multiplier(count, operand, output))
-        return f"mean_{sign_of(operand)}", (-operand.zero_point * count, *requantized, *ends)
+        return f"mean_{integer_of(operand)}", (-operand.zero_point * count, *requantized, *ends)
     if name == "sum":
         from neurald.hal.operations.tflite.reduction.reduction import sum_scaling
 

@@ -16,9 +16,11 @@ from neurald.hal.operations.machinery.call import Array, Call
 FLOAT: Final = OperandType.TENSOR_FLOAT32
 SIGNED, UNSIGNED = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_ASYMM
 BYTES: Final = frozenset((SIGNED, UNSIGNED))
+SHORT: Final = OperandType.TENSOR_QUANT16_SYMM
 #: Estimated products and elements per nanosecond.
 PRODUCTS_PER_NS: Final = 50
 ELEMENTS_PER_NS: Final = 1
+MAX_INT32: Final = (1 << 31) - 1
 
 
 class BindingScope:
@@ -88,6 +90,17 @@ def sign_of(operand: Operand) -> str:
     if operand.type not in BYTES:
         raise NotBound("the type has no kernel")
     return "signed" if operand.type is SIGNED else "unsigned"
+
+
+def integer_of(operand: Operand) -> str:
+    """Returns how functions for quantised integers of this type are called.
+
+    Raises:
+        NotBound: it has no kernels; so do 16-bit types with a zero point.
+    """
+    if operand.type is SHORT and not operand.zero_point:
+        return "short"
+    return sign_of(operand)
 
 
 def scales_of(operand: Operand, dtype: type[np.generic]) -> Array:

@@ -32,10 +32,11 @@ from neurald.drivers.cpu.emit.op_table import (
 )
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import gather, store
-from neurald.drivers.cpu.first_tier.kernels.epilogue import requantized_by_words
+from neurald.drivers.cpu.first_tier.kernels.epilogue import requantized_by_words, rescaled_by_words
 from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_elements
-from neurald.drivers.cpu.first_tier.kernels.rows import stored_byte
+from neurald.drivers.cpu.first_tier.kernels.rows import stored_integer
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
+from neurald.drivers.cpu.first_tier.layout import SCALES, SHORT_SHIFT
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
@@ -165,7 +166,7 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
     "cast_float16_float32": _Elementwise(operands=(Scalar.FLOAT16,), function=lambda x: x.to(_FLOAT)),
     **{
         f"{name}_{sign}": _Elementwise(operands=(kind, kind), function=function)
-        for sign, kind in (("signed", Scalar.INT8), ("unsigned", Scalar.UINT8))
+        for sign, kind in (("signed", Scalar.INT8), ("unsigned", Scalar.UINT8), ("short", Scalar.INT16))
         for name, function in (("maximum", maximum), ("minimum", minimum))
     },
 }
@@ -175,11 +176,14 @@ def element_units(target: Target) -> list[Unit]:
     """Returns the units of all functions of elements."""
     return [
         *(_function(target, name, each) for name, each in _FUNCTIONS.items()),
-        _lookup(target),
+        _lookup(target, "lookup", "i8"),
+        _lookup(target, "lookup_short", "i16"),
         *(_of_bytes(target, name) for name in ("sum", "product", "square")),
-        *(_quantize(target, sign) for sign in ("signed", "unsigned")),
-        _dequantize(target, "signed", "sext"),
-        _dequantize(target, "unsigned", "zext"),
+        *(_of_shorts(target, name) for name in ("sum", "difference", "product")),
+        *(_quantize(target, *each) for each in (("signed", "i8"), ("unsigned", "i8"), ("short", "i16"))),
+        _dequantize(target, "signed", "sext", "i8"),
+        _dequantize(target, "unsigned", "zext", "i8"),
+        _dequantize(target, "short", "sext", "i16"),
     ]
 
 
@@ -227,18 +231,19 @@ def _evaluated(v: Vector, expression: Expression, known: dict[Expression, str]) 
     return known[expression]
 
 
-def _lookup(target: Target) -> Unit:
-    """Writes a function of bytes, given by its 256 results.
+def _lookup(target: Target, name: str, element: str) -> Unit:
+    """Writes a function of bytes, given by its 256 results, or of 16-bit integers, given by 65,536.
 
     Words: elements. A work item is a block of them.
     """
-    kernel = KernelWriter(target, "first_lookup", ("out", "input", "lookup"))
+    kernel = KernelWriter(target, f"first_{name}", ("out", "input", "lookup"))
     code = kernel.code
     first, last = kernel.blocks()
     with code.loop(first, last, may_be_empty=True) as loop:
-        value = kernel.element(kernel.single, "i8", "%input", loop.index)
-        entry = code.value(f"zext i8 {value} to i64")
-        store(kernel.single, "i8", kernel.element(kernel.single, "i8", "%lookup", entry), "%out", loop.index)
+        value = kernel.element(kernel.single, element, "%input", loop.index)
+        entry = code.value(f"zext {element} {value} to i64")
+        found = kernel.element(kernel.single, element, "%lookup", entry)
+        store(kernel.single, element, found, "%out", loop.index)
     return kernel.unit()
 
 
@@ -264,7 +269,32 @@ def _of_bytes(target: Target, operation: str) -> Unit:
     return kernel.unit()
 
 
-def _quantize(target: Target, sign: str) -> Unit:
+def _of_shorts(target: Target, operation: str) -> Unit:
+    """Writes an operation on two 16-bit integers, whose zero points are 0.
+
+    Words: those of the nest; the parameters that rescale each addend, except of `product`; and those
+    that requantise the result, with the zero point and the limits.
+    """
+    kernel = KernelWriter(target, f"first_short_{operation}", ("out", "input", "other"))
+    first = words_of_nest(2)
+
+    def compute(v: Vector, values: list[str]) -> str:
+        given = [v.cast("sext", "i16", each, "i32") for each in values]
+        if operation == "product":
+            return requantized_by_words(kernel, v, v.binary("mul", "i32", *given), first, "i16")
+        addends = []
+        for number, each in enumerate(given):
+            shifted = v.binary("shl", "i32", each, v.number("i32", SHORT_SHIFT))
+            wide = rescaled_by_words(kernel, v, shifted, first + number * (1 + SCALES))
+            addends.append(v.cast("trunc", "i64", wide, "i32"))
+        total = v.binary("add" if operation == "sum" else "sub", "i32", *addends)
+        return requantized_by_words(kernel, v, total, first + 2 * (1 + SCALES), "i16")
+
+    write_elements(kernel, kernel.vector, [("%input", "i16"), ("%other", "i16")], "i16", compute)
+    return kernel.unit()
+
+
+def _quantize(target: Target, sign: str, element: str) -> Unit:
     """Writes the quantisation of floats. Words: those of the nest, the scale, zero point and limits."""
     kernel = KernelWriter(target, f"first_quantize_{sign}", ("out", "input"))
     first = words_of_nest(1)
@@ -272,22 +302,22 @@ def _quantize(target: Target, sign: str) -> Unit:
 
     def compute(v: Vector, values: list[str]) -> str:
         x = v.binary("fdiv", "float", values[0], v.splat("float", scale))
-        return stored_byte(kernel, v, round_away(v, "float", x), first + 1)
+        return stored_integer(kernel, v, round_away(v, "float", x), first + 1, result=element)
 
-    write_elements(kernel, kernel.vector, [("%input", "float")], "i8", compute)
+    write_elements(kernel, kernel.vector, [("%input", "float")], element, compute)
     return kernel.unit()
 
 
-def _dequantize(target: Target, sign: str, extension: str) -> Unit:
-    """Writes the conversion of bytes to floats. Words: those of the nest, the zero point, the scale."""
+def _dequantize(target: Target, sign: str, extension: str, element: str) -> Unit:
+    """Writes the conversion of integers to floats. Words: those of the nest, the zero point, the scale."""
     kernel = KernelWriter(target, f"first_dequantize_{sign}", ("out", "input"))
     first = words_of_nest(1)
     zero_point, scale = kernel.word(first, "i32"), kernel.word(first + 1, "float")
 
     def compute(v: Vector, values: list[str]) -> str:
-        value = v.cast(extension, "i8", values[0], "i32")
+        value = v.cast(extension, element, values[0], "i32")
         value = v.binary("sub", "i32", value, v.splat("i32", zero_point))
         return v.binary("fmul", "float", v.cast("sitofp", "i32", value, "float"), v.splat("float", scale))
 
-    write_elements(kernel, kernel.vector, [("%input", "i8")], "float", compute)
+    write_elements(kernel, kernel.vector, [("%input", element)], "float", compute)
     return kernel.unit()

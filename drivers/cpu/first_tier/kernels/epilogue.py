@@ -24,7 +24,7 @@ class SumsToOutputs:
 
     def __init__(self, kernel: KernelWriter, kind: Products, channels: str, stride: str, first: int) -> None:
         self._kernel, self._kind, self._channels, self._stride = kernel, kind, channels, stride
-        if kind is Products.INT:
+        if kind.is_requantized:
             self._limits = [kernel.word(first + n) for n in range(3)]
             self._padded = kernel.word(first + 3)
         else:
@@ -65,11 +65,11 @@ class SumsToOutputs:
         kernel = self._kernel
         row = kernel.sum(self.start, kernel.product(position, self._stride))
         mask = None if is_whole else kernel.mask(v, channel, self._channels)
-        if self._kind is Products.INT:
-            element, value = "i8", self._requantized(v, total, channel)
+        if self._kind.is_requantized:
+            value = self._requantized(v, total, channel)
         else:
-            element, value = "float", clamped(v, self._real(v, total, position, channel), *self._limits)
-        store(v, element, value, "%out", kernel.sum(row, channel), mask)
+            value = clamped(v, self._real(v, total, position, channel), *self._limits)
+        store(v, self._kind.output, value, "%out", kernel.sum(row, channel), mask)
 
     def _real(self, v: Vector, total: str, position: str, channel: str) -> str:
         """Returns sums as floats, without the activation."""
@@ -97,35 +97,49 @@ class SumsToOutputs:
             at = kernel.sum(row, kernel.sum(self.parameters, channel))
             pointer = kernel.at("i64", "%scales", at)
             parameters.append(kernel.code.load(f"load {v.type('i64')}, ptr {pointer}, align 8"))
-        return requantized(v, total, mantissa, parameters, self._limits)
+        return _limited(v, rescaled(v, total, mantissa, parameters), self._limits, self._kind.output)
 
 
-def requantized(
-    v: Vector, total: str, mantissa: str, parameters: Sequence[str], limits: Sequence[str]
-) -> str:
-    """Returns 32-bit sums as bytes; see `neurald.hal.operations.arithmetic.fixed_point`.
+def rescaled(v: Vector, total: str, mantissa: str, parameters: Sequence[str]) -> str:
+    """Returns rescaled 32-bit sums, as i64; see `neurald.hal.operations.arithmetic.fixed_point`.
 
     Args:
         v: of their width.
         total: the sums.
         mantissa: of the multipliers.
         parameters: what is added, what is added below zero, and the shift.
-        limits: scalars: the zero point, the lower and the upper limit.
     """
     addend, below_zero, shift = parameters
     wide = v.binary("mul", "i64", v.cast("sext", "i32", total, "i64"), mantissa)
     is_below = v.binary("ashr", "i64", wide, v.number("i64", 63))
     wide = v.binary("add", "i64", wide, addend)
     wide = v.binary("add", "i64", wide, v.binary("and", "i64", is_below, below_zero))
-    wide = v.binary("ashr", "i64", wide, shift)
+    return v.binary("ashr", "i64", wide, shift)
+
+
+def _limited(v: Vector, wide: str, limits: Sequence[str], element: str) -> str:
+    """Returns i64 as smaller integers.
+
+    Args:
+        v: of their width.
+        wide: the integers.
+        limits: scalars: the zero point, which is added, the lower and the upper limit.
+        element: the type of the result.
+    """
     zero_point, low, high = (v.splat("i64", each) for each in limits)
     wide = v.binary("add", "i64", wide, zero_point)
     wide = v.call("llvm.smin", "i64", v.call("llvm.smax", "i64", wide, low), high)
-    return v.cast("trunc", "i64", wide, "i8")
+    return v.cast("trunc", "i64", wide, element)
 
 
-def requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int) -> str:
-    """Returns 32-bit sums as bytes, with parameters from words.
+def rescaled_by_words(kernel: KernelWriter, v: Vector, total: str, first: int) -> str:
+    """Returns rescaled 32-bit sums, as i64, with parameters from words: the mantissa, then the others."""
+    mantissa, *parameters = (v.splat("i64", kernel.word(first + n)) for n in range(1 + SCALES))
+    return rescaled(v, total, mantissa, parameters)
+
+
+def requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int, element: str = "i8") -> str:
+    """Returns 32-bit sums as smaller integers, with parameters from words.
 
     Args:
         kernel: the function.
@@ -133,7 +147,7 @@ def requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int
         total: the sums.
         first: number of the first of the words: the mantissa, the other parameters, the zero point
             and the limits.
+        element: the type of the result.
     """
-    mantissa, *parameters = (v.splat("i64", kernel.word(first + n)) for n in range(1 + SCALES))
     limits = [kernel.word(first + 1 + SCALES + n) for n in range(3)]
-    return requantized(v, total, mantissa, parameters, limits)
+    return _limited(v, rescaled_by_words(kernel, v, total, first), limits, element)

@@ -4,7 +4,7 @@ import math
 
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
-from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped, size_bytes
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
@@ -15,9 +15,11 @@ def pooling_units(target: Target) -> list[Unit]:
         _maximum(target, "float", "float", "llvm.maximum", "llvm.minimum"),
         _maximum(target, "signed", "i8", "llvm.smax", "llvm.smin"),
         _maximum(target, "unsigned", "i8", "llvm.umax", "llvm.umin"),
+        _maximum(target, "short", "i16", "llvm.smax", "llvm.smin"),
         _average(target, "float"),
         _average(target, "signed"),
         _average(target, "unsigned"),
+        _average(target, "short"),
     ]
 
 
@@ -30,7 +32,7 @@ def _maximum(target: Target, kind: str, element: str, larger: str, smaller: str)
     code = kernel.code
     channels, taps = kernel.word(0), kernel.word(1)
     low, high = kernel.word(2, element), kernel.word(3, element)
-    first = -math.inf if kind == "float" else (-128 if kind == "signed" else 0)
+    first = {"float": -math.inf, "signed": -128, "unsigned": 0, "short": -(1 << 15)}[kind]
     with kernel.each_item() as position:
         begin, row = kernel.product(position, taps), kernel.product(position, channels)
 
@@ -48,7 +50,7 @@ def _maximum(target: Target, kind: str, element: str, larger: str, smaller: str)
 
 
 def _widest(kernel: KernelWriter, element: str) -> Vector:
-    return Vector(kernel.code, kernel.target, kernel.target.lanes(4 if element == "float" else 1))
+    return Vector(kernel.code, kernel.target, kernel.target.lanes(size_bytes(element)))
 
 
 def _average(target: Target, kind: str) -> Unit:
@@ -60,7 +62,8 @@ def _average(target: Target, kind: str) -> Unit:
     kernel = KernelWriter(target, f"first_average_{kind}", ("out", "input", "table", "zeros", "counts"))
     code = kernel.code
     channels, taps = kernel.word(0), kernel.word(1)
-    element, total = ("float", "float") if kind == "float" else ("i8", "i32")
+    element = {"float": "float", "short": "i16"}.get(kind, "i8")
+    total = "float" if kind == "float" else "i32"
     low, high = (kernel.word(number, total) for number in (2, 3))
     with kernel.each_item() as position:
         begin, row = kernel.product(position, taps), kernel.product(position, channels)
@@ -72,7 +75,7 @@ def _average(target: Target, kind: str) -> Unit:
                 if kind == "float":
                     loop.results = [v.binary("fadd", total, loop.carried[0], value)]
                 else:
-                    value = v.cast("sext" if kind == "signed" else "zext", element, value, total)
+                    value = v.cast("zext" if kind == "unsigned" else "sext", element, value, total)
                     loop.results = [v.binary("add", total, loop.carried[0], value)]
             found = loop.results[0]
             if kind == "float":
@@ -82,7 +85,7 @@ def _average(target: Target, kind: str) -> Unit:
                 found = _rounded_quotient(v, found, count)
                 found = v.call("llvm.smax", "i32", found, v.splat("i32", low))
                 found = v.call("llvm.smin", "i32", found, v.splat("i32", high))
-                found = v.cast("trunc", "i32", found, "i8")
+                found = v.cast("trunc", "i32", found, element)
             store(v, element, found, "%out", kernel.sum(row, index))
 
         kernel.each_element(kernel.vector, "0", channels, write)

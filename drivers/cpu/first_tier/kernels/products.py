@@ -19,7 +19,7 @@ def product_units(target: Target) -> list[Unit]:
     """Returns the units of all products."""
     return [
         *(_product(target, kind, is_panel=is_panel) for kind in Products for is_panel in (False, True)),
-        *(_depthwise(target, kind) for kind in (Products.FLOAT, Products.INT, Products.HYBRID)),
+        *(_depthwise(target, kind) for kind in Products if kind is not Products.BLOCKS),
     ]
 
 

@@ -102,6 +102,32 @@ _REDUCTIONS: Final = (
             ("smallest", "unsigned", "umin", 255),
         )
     ),
+    _Reduction(
+        name="largest_short",
+        element="i16",
+        total="i16",
+        start=-(1 << 15),
+        combine="llvm.smax",
+        across="smax",
+    ),
+    _Reduction(
+        name="smallest_short",
+        element="i16",
+        total="i16",
+        start=(1 << 15) - 1,
+        combine="llvm.smin",
+        across="smin",
+    ),
+    _Reduction(
+        name="mean_short",
+        element="i16",
+        total="i32",
+        start=0,
+        combine="add",
+        across="add",
+        extension="sext",
+        result="requantized",
+    ),
     *(
         _Reduction(
             name=f"{name}_{sign}",
@@ -180,12 +206,12 @@ def _reduction(target: Target, how: _Reduction, *, is_row: bool) -> Unit:
             return v.binary("fdiv", "float", total, v.splat("float", kernel.word(2, "float")))
         if how.result == "requantized":
             total = v.binary("add", "i32", total, v.splat("i32", kernel.word(2, "i32")))
-            return requantized_by_words(kernel, v, total, 3)
+            return requantized_by_words(kernel, v, total, 3, how.element)
         if how.result == "rescaled":
             real = v.cast("sitofp", "i32", total, "float")
             real = v.binary("fmul", "float", real, v.splat("float", kernel.word(2, "float")))
             real = v.binary("fadd", "float", real, v.splat("float", kernel.word(3, "float")))
-            return stored_byte(kernel, v, round_away(v, "float", real), 4)
+            return stored_integer(kernel, v, round_away(v, "float", real), 4)
         return total
 
     with kernel.each_item() as item:
@@ -207,8 +233,10 @@ def _reduction(target: Target, how: _Reduction, *, is_row: bool) -> Unit:
     return kernel.unit()
 
 
-def stored_byte(kernel: KernelWriter, v: Vector, real: str, first: int, element: str = "float") -> str:
-    """Returns whole floats as bytes, where NaN is 0.
+def stored_integer(
+    kernel: KernelWriter, v: Vector, real: str, first: int, element: str = "float", result: str = "i8"
+) -> str:
+    """Returns whole floats as bytes or 16-bit integers, where NaN is 0.
 
     Args:
         kernel: the function.
@@ -216,9 +244,11 @@ def stored_byte(kernel: KernelWriter, v: Vector, real: str, first: int, element:
         real: the floats.
         first: number of the first of the words: the zero point, and the limits.
         element: the type of floats.
+        result: the type of integers.
     """
-    # What is beyond these limits is beyond all limits of bytes, for every zero point.
-    for condition, limit in (("olt", -1024.0), ("ogt", 1024.0)):
+    # What is beyond these limits is beyond all limits of the type, for every zero point.
+    beyond = 1024.0 if result == "i8" else float(1 << 17)
+    for condition, limit in (("olt", -beyond), ("ogt", beyond)):
         end = v.number(element, limit)
         real = v.select(v.compare(condition, element, real, end), element, end, real)
     real = v.select(v.compare("ord", element, real, real), element, real, v.number(element, 0))
@@ -226,7 +256,7 @@ def stored_byte(kernel: KernelWriter, v: Vector, real: str, first: int, element:
     zero_point, low, high = (v.splat("i32", kernel.word(first + n, "i32")) for n in range(3))
     value = v.binary("add", "i32", value, zero_point)
     value = v.call("llvm.smin", "i32", v.call("llvm.smax", "i32", value, low), high)
-    return v.cast("trunc", "i32", value, "i8")
+    return v.cast("trunc", "i32", value, result)
 
 
 _LARGEST: Final = next(each for each in _REDUCTIONS if each.name == "largest_float")
@@ -314,7 +344,7 @@ def _quantized_softmax(target: Target, sign: str, extension: str) -> Unit:
         ) -> None:
             x = v.binary("fdiv", "double", power(v, index), v.splat("double", total))
             x = round_away(v, "double", v.binary("fdiv", "double", x, v.splat("double", scale)))
-            value = stored_byte(kernel, v, x, 2, "double")
+            value = stored_integer(kernel, v, x, 2, "double")
             store(v, "i8", value, "%out", kernel.sum(start, index))
 
         kernel.each_element(v, "0", length, finish)

@@ -34,10 +34,11 @@ def test_multipliers_of_channels() -> None:
         assert (int(mantissa), *map(int, words)) == single_requantization(*quantize_multiplier(real))
 
 
+@pytest.mark.parametrize("rounding", Rounding)
 @pytest.mark.parametrize("real", REALS)
-def test_sums_may_be_rounded_once(real: float) -> None:
+def test_sums_may_be_rounded_in_each_way(real: float, rounding: Rounding) -> None:
     values = np.random.default_rng(0).integers(-(1 << 20), 1 << 20, (5000, 1))
-    mantissas, parameters = requantization(np.array([real]), is_twice=False)
+    mantissas, parameters = requantization(np.array([real]), rounding)
     expected = np.empty(values.shape, np.int16)
     requantize = Requantization(
         multipliers=np.array([real]),
@@ -46,7 +47,7 @@ def test_sums_may_be_rounded_once(real: float) -> None:
         low=-(1 << 15),
         high=(1 << 15) - 1,
         dtype=expected.dtype,
-        rounding=Rounding.ONCE,
+        rounding=rounding,
     )
     requantize(values, expected)
     found = _applied(values, int(mantissas[0]), *map(int, parameters[:, 0]))

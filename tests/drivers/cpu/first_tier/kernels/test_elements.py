@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE, prepared, results
-from support.cpu.layers import BOOL, FLOAT, INT32, SIGNED, UNSIGNED, LayerBuilder, check, values
+from support.cpu.layers import BOOL, FLOAT, INT32, SHORT, SIGNED, UNSIGNED, LayerBuilder, check, values
 
 import neurald as nd
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -30,6 +30,48 @@ def test_operations_on_two_values(target: str, kind: nd.OperandType, operation: 
                 [first, second],
             )
             check(model, target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("operation", ["TFLITE_ADD", "TFLITE_SUB", "TFLITE_MUL", "MAXIMUM", "MINIMUM"])
+def test_operations_on_two_values_of_16_bits(target: str, operation: str) -> None:
+    for activation, output_scale in ((0, 0.03), (1, 0.09), (3, 0.0004), (0, 2.0)):
+        for shape in ((1,), (3, 67), (2, 4099), (2, 1, 2, 5)):
+            build = LayerBuilder(activation)
+            is_extreme = operation in ("MAXIMUM", "MINIMUM")
+            scales = (0.05, 0.05, 0.05) if is_extreme else (0.05, 0.013, output_scale)
+            first, second, output = (build.operand(SHORT, shape, scale=scale) for scale in scales)
+            prefix = "TFLITE_" if is_extreme else ""
+            more = [] if is_extreme else [build.scalar(activation)]
+            if operation in ("TFLITE_ADD", "TFLITE_SUB"):
+                more.append(build.scalar(False, nd.OperandType.BOOL))
+            kind = nd.OperationType[prefix + operation]
+            model = build.model(kind, [first, second, *more], output, [first, second])
+            check(model, target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("operation", ["TFLITE_LOGISTIC", "TFLITE_TANH", "TFLITE_RELU6", "TFLITE_QUANTIZE"])
+def test_functions_of_16_bits(target: str, operation: str) -> None:
+    build = LayerBuilder(0)
+    given = build.operand(SHORT, (3, 1371), scale=0.0007)
+    scale = {"TFLITE_RELU6": 0.0007, "TFLITE_QUANTIZE": 0.0011}.get(operation, 2.0**-15)
+    output = build.operand(SHORT, (3, 1371), scale=scale)
+    check(build.model(nd.OperationType[operation], [given], output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_floats_become_16_bits_and_back(target: str) -> None:
+    array = np.array([0, -0.0, 1e9, -1e9, np.inf, -np.inf, 0.05, -0.15, 3.7, *np.linspace(-900, 900, 77)])
+    build = LayerBuilder(0)
+    given = build.operand(FLOAT, array.shape)
+    output = build.operand(SHORT, array.shape, scale=0.02)
+    model = build.model(nd.OperationType.TFLITE_QUANTIZE, [given], output, [given])
+    check(model, target, inputs=[array.astype(np.float32)])
+    build = LayerBuilder(0)
+    given = build.operand(SHORT, (5, 77), scale=0.02)
+    output = build.operand(FLOAT, (5, 77))
+    check(build.model(nd.OperationType.TFLITE_DEQUANTIZE, [given], output, [given]), target)
 
 
 def test_constants_are_repeated() -> None:

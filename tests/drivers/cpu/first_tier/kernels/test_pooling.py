@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE, prepared, results
-from support.cpu.layers import FLOAT, SIGNED, UNSIGNED, LayerBuilder, check, values
+from support.cpu.layers import FLOAT, SHORT, SIGNED, UNSIGNED, LayerBuilder, check, values
 
 import neurald as nd
 from neurald.hal.execution.reference_model import ReferenceModel
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [FLOAT, UNSIGNED, SIGNED], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [FLOAT, UNSIGNED, SIGNED, SHORT], ids=lambda kind: kind.name)
 def test_largest_values_and_averages(target: str, kind: nd.OperandType) -> None:
-    scale = {} if kind is FLOAT else {"scale": 0.05, "zero_point": 3}
+    scale = {} if kind is FLOAT else {"scale": 0.05, "zero_point": 0 if kind is SHORT else 3}
+    prefix = "TFLITE_" if kind is SHORT else ""
     for shape, size, stride, scheme, activation in (
         ((1, 5, 7, 3), 3, 2, 1, 0),
         ((2, 8, 8, 70), 2, 2, 2, 1),
@@ -25,8 +26,8 @@ def test_largest_values_and_averages(target: str, kind: nd.OperandType) -> None:
         numbers = (scheme, stride, stride, size, size, activation)
         inputs = [given, *(build.scalar(number) for number in numbers)]
         average = build.operand(kind, (shape[0], *lengths, shape[3]), **scale)
-        build.builder.add_operation(nd.OperationType.AVERAGE_POOL_2D, inputs, [average])
-        build.builder.add_operation(nd.OperationType.MAX_POOL_2D, inputs, [output])
+        build.builder.add_operation(nd.OperationType[f"{prefix}AVERAGE_POOL_2D"], inputs, [average])
+        build.builder.add_operation(nd.OperationType[f"{prefix}MAX_POOL_2D"], inputs, [output])
         build.builder.identify_inputs_and_outputs([given], [output, average])
         model = build.builder.finish()
         check(model, target, threads=2)

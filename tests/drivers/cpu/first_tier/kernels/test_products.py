@@ -4,10 +4,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.cpu.first_tier import TARGETS_HERE
-from support.cpu.layers import FLOAT, INT32, PER_CHANNEL, SIGNED, UNSIGNED, LayerBuilder, check, values
+from support.cpu.first_tier import TARGETS_HERE, prepared
+from support.cpu.layers import (
+    FLOAT,
+    INT32,
+    INT64,
+    PER_CHANNEL,
+    SHORT,
+    SIGNED,
+    UNSIGNED,
+    LayerBuilder,
+    check,
+    values,
+)
 
 import neurald as nd
+from neurald.hal.execution.reference_model import ReferenceModel
 
 TYPES = [
     (FLOAT, FLOAT),
@@ -16,6 +28,7 @@ TYPES = [
     (SIGNED, PER_CHANNEL),
     (UNSIGNED, PER_CHANNEL),
 ]
+SHORTS = [(SHORT, SIGNED), (SHORT, PER_CHANNEL)]
 #: Batch, height, width, depth, kernel, channels, strides, dilations, explicit padding, activation.
 WINDOWS = [
     ((1, 1, 1, 1), (1, 1), 1, (1, 1), (1, 1), 1, 0),
@@ -28,7 +41,7 @@ WINDOWS = [
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
+@pytest.mark.parametrize("kinds", [*TYPES, *SHORTS], ids=lambda kinds: "-".join(each.name for each in kinds))
 @pytest.mark.parametrize("window", WINDOWS, ids=range(len(WINDOWS)))
 def test_convolutions(target: str, kinds: tuple[nd.OperandType, nd.OperandType], window: Any) -> None:
     shape, kernel, channels, strides, dilations, scheme, activation = window
@@ -39,11 +52,11 @@ def test_convolutions(target: str, kinds: tuple[nd.OperandType, nd.OperandType],
         if is_depthwise:
             weights = build.weights(kind, kinds[1], (1, *kernel, shape[3]), 3)
             more = [build.scalar(1)]
-            operation = nd.OperationType.DEPTHWISE_CONV_2D
+            operation = "DEPTHWISE_CONV_2D"
         else:
             weights = build.weights(kind, kinds[1], (channels, *kernel, shape[3]), 0)
             more = []
-            operation = nd.OperationType.CONV_2D
+            operation = "CONV_2D"
         lengths = []
         for length, size, stride, dilation in zip(shape[1:3], kernel, strides, dilations, strict=True):
             extent = (size - 1) * dilation + 1
@@ -51,29 +64,43 @@ def test_convolutions(target: str, kinds: tuple[nd.OperandType, nd.OperandType],
         if min(lengths) < 1:
             continue
         outputs = shape[3] if is_depthwise else channels
-        scale = {} if kind is FLOAT else {"scale": 0.4}
-        if scale:
-            scale["zero_point"] = 3
+        scale = _scale(kind, 0.4 if kind is not SHORT else 0.01, 3)
         output = build.operand(kind, (shape[0], *lengths, outputs), **scale)
         layout = build.builder.add_operand(nd.OperandType.BOOL)
         build.builder.set_operand_value(layout, False)
         inputs = [given, *weights, build.scalar(scheme), build.scalar(strides[1]), build.scalar(strides[0])]
         inputs += [*more, build.scalar(activation), layout]
         inputs += [build.scalar(dilations[1]), build.scalar(dilations[0])]
-        check(build.model(operation, inputs, output, [given]), target, threads=2)
+        prefix = "TFLITE_" if kind is SHORT else ""
+        model = build.model(nd.OperationType[prefix + operation], inputs, output, [given])
+        check(model, target, threads=2)
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kinds", TYPES[:3], ids=lambda kinds: kinds[0].name)
+@pytest.mark.parametrize("kinds", [*TYPES[:3], *SHORTS], ids=lambda kinds: kinds[0].name)
 def test_fully_connected_layers(target: str, kinds: tuple[nd.OperandType, nd.OperandType]) -> None:
     for rows, depth, channels in ((1, 1, 1), (1, 70, 131), (3, 65, 7), (9, 128, 64), (2, 33, 300)):
         build = LayerBuilder(depth)
         given = build.given(kinds[0], (rows, depth))
         weights = build.weights(*kinds, (channels, depth), 0)
-        scale = {} if kinds[0] is FLOAT else {"scale": 0.3, "zero_point": 1}
-        output = build.operand(kinds[0], (rows, channels), **scale)
+        output = build.operand(kinds[0], (rows, channels), **_scale(kinds[0]))
         inputs = [given, *weights, build.scalar(0)]
-        check(build.model(nd.OperationType.FULLY_CONNECTED, inputs, output, [given]), target)
+        operation = nd.OperationType.FULLY_CONNECTED
+        if kinds[0] is SHORT:
+            inputs.append(build.scalar(False, nd.OperandType.BOOL))
+            operation = nd.OperationType.TFLITE_FULLY_CONNECTED
+        check(build.model(operation, inputs, output, [given]), target)
+
+
+def test_sums_of_more_than_32_bits_have_no_kernel() -> None:
+    build = LayerBuilder(0)
+    given = build.given(SHORT, (1, 700))
+    weights = build.constant(SIGNED, np.full((2, 700), 127, np.int8), scale=0.005, zero_point=0)
+    bias = build.constant(INT64, np.zeros(2, np.int64), scale=0.0)
+    output = build.operand(SHORT, (1, 2), scale=0.3)
+    inputs = [given, weights, bias, build.scalar(0), build.scalar(False, nd.OperandType.BOOL)]
+    model = build.model(nd.OperationType.TFLITE_FULLY_CONNECTED, inputs, output, [given])
+    assert isinstance(prepared(model, TARGETS_HERE[0]), ReferenceModel)
 
 
 @pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
@@ -93,7 +120,7 @@ def test_a_layer_without_bias(kind: nd.OperandType) -> None:
 
 
 def _scale(kind: nd.OperandType, scale: float = 0.3, zero_point: int = 1) -> dict[str, Any]:
-    return {} if kind is FLOAT else {"scale": scale, "zero_point": zero_point}
+    return {} if kind is FLOAT else {"scale": scale, "zero_point": 0 if kind is SHORT else zero_point}
 
 
 #: Shapes of the matrices, and whether they are transposed.

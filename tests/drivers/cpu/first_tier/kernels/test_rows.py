@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE, prepared, results
-from support.cpu.layers import BOOL, FLOAT, INT32, SIGNED, UNSIGNED, LayerBuilder, check, values
+from support.cpu.layers import BOOL, FLOAT, INT32, SHORT, SIGNED, UNSIGNED, LayerBuilder, check, values
 
 import neurald as nd
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -34,6 +34,7 @@ REDUCTIONS = {
     INT32: ("TFLITE_SUM", "TFLITE_REDUCE_PROD", "TFLITE_REDUCE_MAX", "TFLITE_REDUCE_MIN"),
     SIGNED: ("TFLITE_MEAN", "TFLITE_SUM"),
     UNSIGNED: ("TFLITE_MEAN", "TFLITE_SUM"),
+    SHORT: ("TFLITE_MEAN", "TFLITE_REDUCE_MAX", "TFLITE_REDUCE_MIN"),
     BOOL: ("TFLITE_REDUCE_ANY", "TFLITE_REDUCE_ALL"),
 }
 
@@ -46,8 +47,11 @@ def test_reductions(target: str, kind: nd.OperandType, axes: tuple[int, ...]) ->
     reduced = tuple(1 if n in axes or n - 4 in axes else length for n, length in enumerate(shape))
     for name in REDUCTIONS[kind]:
         build = LayerBuilder(1)
-        given = build.given(kind, shape) if kind in (SIGNED, UNSIGNED, FLOAT) else build.operand(kind, shape)
+        has_scale = kind in (SIGNED, UNSIGNED, SHORT, FLOAT)
+        given = build.given(kind, shape) if has_scale else build.operand(kind, shape)
         scale = {"scale": 0.4, "zero_point": 11} if kind in (SIGNED, UNSIGNED) else {}
+        if kind is SHORT:
+            scale = {"scale": 0.003 if "MEAN" in name else build.input_scale}
         output = build.operand(kind, reduced, **scale)
         keeps = build.scalar(1, nd.OperandType.INT32 if "MEAN" in name else nd.OperandType.BOOL)
         inputs = [given, build.constant(INT32, np.array(axes, np.int32)), keeps]

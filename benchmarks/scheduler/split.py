@@ -1,0 +1,247 @@
+"""Compares plans for the CPU and an OpenCL device with each of both alone and with Android's rule.
+
+    python benchmarks/scheduler/split.py MODEL.tflite ... [--runs 60] [--max-s 220] [--json FILE]
+
+Both devices are in this process. They are calibrated first, with empty caches, as `neurald calibrate`
+does. Then each model is compiled for the CPU device alone, for the OpenCL device alone (if it supports
+all operations), for both by Android's rule, and for both by least cost. Runs of all compilations
+alternate in short bursts, so that a disturbance hits all of them. Real runs have refined the costs
+by then, so the plan of least cost is made once more, and all are measured again. Figures are medians
+of whole calls with inputs and outputs in host memory.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import neurald as nd
+from neurald.hal.device import Device
+from neurald.hal.errors import Error
+from neurald.hal.model.types import Model
+from neurald.runtime.costs import store
+from neurald.runtime.costs.calibration import calibrate
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from result_file import Cell, Column, Result, Table, circumstances, write
+
+_BURST = 5
+_WARM_UP_S = 0.4
+_MAX_ARM_S = 3.0
+#: For a bounded random input.
+_SEED = 7
+CPU, OPENCL, ANDROID, LEAST, AGAIN = "cpu", "opencl", "android", "least cost", "least cost again"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """One way of placing a model.
+
+    Attributes:
+        compilation: of it.
+        prepare_s: how long that took.
+        predicted: what the policy predicted, in seconds, by name.
+        times: of runs.
+    """
+
+    compilation: nd.Compilation
+    prepare_s: float
+    predicted: Mapping[str, float]
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def ms(self) -> float:
+        """The median time of a run."""
+        return float(np.median(self.times)) * 1e3
+
+    @property
+    def steps(self) -> str:
+        """The devices of the steps, with how many operations of the main graph each runs."""
+        steps = self.compilation.plan.steps
+        if len(steps) > 6:
+            counts = Counter(step.device.name for step in steps)
+            return ", ".join(f"{count} steps on {name}" for name, count in counts.items())
+        return ", ".join(f"{step.device.name} {len(step.model.main.operations)}" for step in steps)
+
+
+def random_inputs(model: Model) -> list[Any]:
+    """Returns an array for each input."""
+    rng = np.random.default_rng(_SEED)
+    arrays = []
+    for index in model.inputs:
+        operand = model.main.operands[index]
+        shape = tuple(length or 1 for length in operand.dimensions or ())
+        dtype = operand.type.dtype
+        if dtype.kind == "f":
+            arrays.append(rng.uniform(-1, 1, shape).astype(dtype))
+        else:
+            limits = np.iinfo(dtype)
+            arrays.append(rng.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+    return arrays
+
+
+def compiled(model: Model, devices: Sequence[Device], policy: str, cache: Path) -> Arm:
+    """Compiles a model for some devices by a policy."""
+    builder = nd.CompilationBuilder(model, devices)
+    builder.set_partitioning(policy)
+    builder.set_caching(cache, bytes(32))
+    begun = time.perf_counter()
+    compilation = builder.finish()
+    compilation.wait_until_optimized(60)
+    predicted = compilation.partitioned.result.predicted_s
+    return Arm(compilation=compilation, prepare_s=time.perf_counter() - begun, predicted=predicted)
+
+
+def measure(arms: Mapping[str, Arm], inputs: Sequence[Any], runs: int) -> None:
+    """Runs all compilations in alternating bursts."""
+    for arm in arms.values():
+        arm.times.clear()
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < _WARM_UP_S:
+            arm.compilation.run(*inputs)
+    begun = time.perf_counter()
+    while len(next(iter(arms.values())).times) < runs and time.perf_counter() - begun < _MAX_ARM_S * len(
+        arms
+    ):
+        for arm in arms.values():
+            arm.compilation.run(*inputs)
+            for _ in range(_BURST):
+                started = time.perf_counter()
+                arm.compilation.run(*inputs)
+                arm.times.append(time.perf_counter() - started)
+
+
+def measure_model(name: str, model: Model, cpu: Device, gpu: Device, runs: int, cache: Path) -> list[Cell]:
+    """Returns the row of a model, and prints what its columns leave out.
+
+    Args:
+        name: of the model.
+        model: to be measured.
+        cpu, gpu: the devices.
+        runs: how often each compilation is to be measured.
+        cache: a folder for what is compiled.
+    """
+    inputs = random_inputs(model)
+    arms = {CPU: compiled(model, [cpu], "android", cache)}
+    unsupported = [verdict.reason for verdict in gpu.supported_operations(model) if not verdict.ok]
+    if not unsupported:
+        arms[OPENCL] = compiled(model, [gpu], "android", cache)
+    arms[ANDROID] = compiled(model, [cpu, gpu], "android", cache)
+    arms[LEAST] = compiled(model, [cpu, gpu], "min_cost", cache)
+    expected = arms[CPU].compilation.run(*inputs)
+    for way, arm in arms.items():
+        _compare(way, expected, arm.compilation.run(*inputs))
+    measure(arms, inputs, runs)
+    first = {way: arm.ms for way, arm in arms.items()}
+    arms[AGAIN] = compiled(model, [cpu, gpu], "min_cost", cache)
+    measure(arms, inputs, runs)
+    for way, arm in arms.items():
+        predicted = f", predicted {arm.predicted['the plan'] * 1e3:.3g}" if arm.predicted else ""
+        print(  # noqa: T201
+            f"  {way}: {first.get(way, arm.ms):.3f} then {arm.ms:.3f} ms{predicted}; "
+            f"prepared in {arm.prepare_s:.1f} s; {arm.steps}",
+            flush=True,
+        )
+    alone = min(arms[way].ms for way in (CPU, OPENCL) if way in arms)
+    return [
+        name,
+        arms[CPU].ms,
+        arms[OPENCL].ms if OPENCL in arms else None,
+        arms[ANDROID].ms,
+        first[LEAST],
+        arms[AGAIN].ms,
+        arms[AGAIN].predicted.get("the plan", float("nan")) * 1e3,
+        arms[AGAIN].ms / alone,
+        arms[AGAIN].ms / arms[ANDROID].ms,
+        arms[AGAIN].steps,
+    ]
+
+
+def _compare(way: str, expected: Sequence[Any], found: Sequence[Any]) -> None:
+    for one, other in zip(expected, found, strict=True):
+        if one.shape == other.shape and one.size:
+            largest = max(1e-30, float(np.abs(one.astype(np.float64)).max()))
+            error = float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max()) / largest
+            if error > 1e-2:
+                print(f"  {way}: an output differs by {error:.2g} of its largest value")  # noqa: T201
+
+
+def result_table(rows: Sequence[Sequence[Cell]]) -> Table:
+    """Returns the table for a result file."""
+    columns = [
+        Column(name="model", title=""),
+        Column(name="cpu_ms", title="CPU alone", unit="ms", format=".3g"),
+        Column(name="opencl_ms", title="OpenCL alone", unit="ms", format=".3g"),
+        Column(name="android_ms", title="both, Android's rule", unit="ms", format=".3g"),
+        Column(name="first_ms", title="both, least cost", unit="ms", format=".3g"),
+        Column(name="least_ms", title="the same, planned after these runs", unit="ms", format=".3g"),
+        Column(name="predicted_ms", title="predicted for it", unit="ms", format=".3g"),
+        Column(name="ratio_alone", title="it / the better one alone", format=".2f"),
+        Column(name="ratio_android", title="it / Android's rule", format=".2f"),
+        Column(name="steps", title="its steps"),
+    ]
+    return Table(title="CPU and OpenCL device", columns=columns, rows=rows)
+
+
+def main() -> int:
+    """Measures the models of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--max-s", type=float, default=220.0, help="begin no model after so many seconds")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    begun = time.perf_counter()
+    rows: list[list[Cell]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"XDG_STATE_HOME": folder, "XDG_CACHE_HOME": folder, "NEURALD_AUTOSTART": "0"}
+        cpu, gpu = nd.devices()[0], nd.open_device("opencl")
+        for device in (cpu, gpu):
+            started = time.perf_counter()
+            store.costs_of(device).use(calibrate(device))
+            table = store.costs_of(device).table
+            launch_s = table.launch.seconds if table.launch else float("nan")
+            print(  # noqa: T201
+                f"{device.name}: {device.version}\n  calibrated in {time.perf_counter() - started:.1f} s, "
+                f"launch {launch_s * 1e6:.3g} us, {table.link}",
+                flush=True,
+            )
+        for path in arguments.models:
+            if time.perf_counter() - begun > arguments.max_s:
+                print(f"{path.stem} is left out: the time is up")  # noqa: T201
+                continue
+            print(path.stem, flush=True)  # noqa: T201
+            try:
+                model = nd.load_tflite(path)
+                rows.append(measure_model(path.stem, model, cpu, gpu, arguments.runs, Path(folder)))
+            except Error as error:
+                print(f"  failed: {error}")  # noqa: T201
+            if arguments.json and rows:
+                write(arguments.json, _result(gpu, rows))
+        print(f"{time.perf_counter() - begun:.0f} s in all")  # noqa: T201
+    return 0 if len(rows) == len(arguments.models) else 1
+
+
+def _result(gpu: Device, rows: Sequence[Sequence[Cell]]) -> Result:
+    known = circumstances()
+    known["machine"] += f"; OpenCL: {gpu.version}"
+    return Result(
+        title="Plans for the CPU and an OpenCL device",
+        description="Whole calls with inputs and outputs in host memory, medians of alternating bursts. An empty "
+        "cell: the OpenCL device does not support all operations of the model.",
+        tables=[result_table(rows)],
+        **known,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The benchmark of splits compares plans for two devices with each of both alone."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.devices.simulated import SimulatedDevice
+from support.models.chains import chain
+
+import neurald as nd
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module `benchmarks/scheduler/split.py`."""
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS / "scheduler"), *sys.path])
+    yield importlib.import_module("split")
+    for name in set(sys.modules) - before:
+        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("can_run_all", [True, False])
+def test_a_row(split: Any, tmp_path: Path, can_run_all: bool) -> None:
+    slow = SimulatedDevice(
+        "slow",
+        default_s=5e-3,
+        performance=0.1,
+        supports=lambda kind: can_run_all or kind is not nd.OperationType.TANH,
+    )
+    cells = split.measure_model("a chain", chain(["ADD", "TANH", "MUL"]), nd.devices()[0], slow, 5, tmp_path)
+    table = split.result_table([cells])
+    row = dict(zip([column.name for column in table.columns], cells, strict=True))
+    assert row["model"] == "a chain"
+    assert (row["opencl_ms"] is None) != can_run_all
+    # The device claims to be fast, which Android's rule believes.
+    assert row["android_ms"] > 5
+    assert row["ratio_android"] == pytest.approx(row["least_ms"] / row["android_ms"])
+    alone = [row[name] for name in ("cpu_ms", "opencl_ms") if row[name] is not None]
+    assert row["ratio_alone"] == pytest.approx(row["least_ms"] / min(alone))
