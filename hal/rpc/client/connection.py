@@ -574,6 +574,8 @@ class Connection:
         Args:
             method: name of the call; empty for the side channel.
         """
+        if self.life.is_over:  # in a child of this process, too, which must not touch its parent's channel
+            raise self.life.death(method)
         try:
             with self._pending_calls:
                 yield

@@ -6,13 +6,14 @@ those that the daemon may not begin twice, since a call that was cut off has to 
 """
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any, Final
 
 import grpc
+
+from neurald.hal.process.fork import at_fork, forkable_lock
 
 #: How long no call is opened after the daemon has cut one off, because it has too many.
 _REFUSED_S: Final = 5.0
@@ -29,11 +30,17 @@ class KeptStream:
 
     def __init__(self, start: Callable[[Iterator[bytes]], Any]) -> None:
         self._start = start
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._call: Any = None
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         self._refused_until = 0.0
         self._is_closed = False
+        self._was_inherited = False
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Leaves the call to the parent; in a child, anything done with it would wait for ever."""
+        self._was_inherited = True
 
     def exchange(self, request: bytes) -> bytes | None:
         """Sends a request, and returns the reply.
@@ -47,7 +54,7 @@ class KeptStream:
         Raises:
             RpcError: the daemon's error, or the connection was lost.
         """
-        if not self._lock.acquire(blocking=False):
+        if self._was_inherited or not self._lock.acquire(blocking=False):
             return None
         try:
             call = self._opened()
@@ -100,7 +107,7 @@ class KeptStream:
     def close(self) -> None:
         """Ends the call, if it is open. One that is in use ends with the connection."""
         self._is_closed = True
-        if self._lock.acquire(blocking=False):
+        if not self._was_inherited and self._lock.acquire(blocking=False):
             try:
                 self._drop()
             finally:

@@ -123,6 +123,15 @@ def test_a_reply_that_nobody_waited_for_is_given_to_no_other_request(daemon: Dae
     assert daemon.stream.exchange(b"cd") == b"dc"
 
 
+def test_a_child_leaves_the_call_to_its_parent(daemon: Daemon) -> None:
+    assert daemon.stream.exchange(b"ab") == b"ba"
+    daemon.stream.forked()
+    assert daemon.stream.exchange(b"ab") is None
+    daemon.stream.close()
+    assert not daemon.calls[0].was_cancelled
+    assert len(daemon.calls) == 1
+
+
 def test_one_request_at_a_time(daemon: Daemon) -> None:
     entered, leave = threading.Event(), threading.Event()
 
