@@ -31,6 +31,7 @@ from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates, is_large_step
+from neurald.drivers.opencl.platform.channel_padding import pad_channels
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import (
     Precision,
@@ -172,6 +173,8 @@ def _compiled(
     require_wanted("before kernels were fused")
     precision = precision or preferred_precision(facts)
     lower_precision(graph, precision)
+    if kernel_set is not KernelSet.GENERIC:
+        pad_channels(graph, facts)
     expand_top_k(graph)
     fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
     if precision is not Precision.F32:

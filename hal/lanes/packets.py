@@ -3,7 +3,8 @@
 A lane is a SEQPACKET socket and an arena, shared memory of the caller. The caller writes inputs
 into the arena and sends `RunOrder`; the worker answers with `RunAnswer` or `RunFailure`, after it has written the
 outputs behind the inputs. One run at a time is under way in a lane. Outputs that do not fit come in
-a memory of their own, which is attached to the answer.
+a memory of their own, which is attached to the answer. Runs that repeat one of the last orders need
+no packets, see `neurald.hal.lanes.repeats`.
 
 The socket carries descriptions only, and each is copied before it is checked, so that nobody can
 change it afterwards. Numbers, shapes and ranges of a packet are not trusted by either side.
@@ -24,6 +25,8 @@ ALIGNMENT: Final = 64
 #: The largest packet, and the most dimensions of a tensor.
 MAX_PACKET_BYTES: Final = 1 << 16
 MAX_RANK: Final = 32
+#: How many orders a worker keeps.
+KEPT_ORDERS: Final = 8
 #: The type of tensors of byte strings; other types are named as in NumPy.
 BYTES: Final = "bytes"
 
@@ -80,12 +83,14 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag="run"):
 
     Attributes:
         number: of the run, which the answer repeats.
+        slot: where the worker keeps the order, less than `KEPT_ORDERS`.
         inputs: in the order of the model.
         results_at: offset in the arena from which outputs are written.
         wanted: positions of the wanted outputs.
     """
 
     number: int
+    slot: int
     inputs: tuple[TensorAt, ...]
     results_at: int
     wanted: tuple[int, ...]
@@ -107,6 +112,11 @@ class Receipt(msgspec.Struct, frozen=True, array_like=True):
     read_ns: int
     run_ns: int
     written_ns: int
+
+    @property
+    def origin(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """The receipt without its durations."""
+        return self.devices, self.drivers, self.is_substituted
 
 
 class RunAnswer(msgspec.Struct, frozen=True, array_like=True, tag="ran"):
@@ -142,7 +152,19 @@ class RunFailure(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
 
 
 class Arena(msgspec.Struct, frozen=True, array_like=True, tag="arena"):
-    """Gives the worker an arena in place of the one before; its memory is attached.
+    """Gives the worker an arena in place of the one before, whose orders it forgets.
+
+    Its memory is attached.
+
+    Attributes:
+        size: in bytes.
+    """
+
+    size: int
+
+
+class RingMemory(msgspec.Struct, frozen=True, array_like=True, tag="ring"):
+    """Gives the worker the ring for repeated runs; its memory is attached.
 
     Attributes:
         size: in bytes.
@@ -152,7 +174,7 @@ class Arena(msgspec.Struct, frozen=True, array_like=True, tag="arena"):
 
 
 Answer = RunAnswer | RunFailure
-Order = RunOrder | Arena
+Order = RunOrder | Arena | RingMemory
 
 _P = TypeVar("_P")
 _ENCODER: Final = msgspec.msgpack.Encoder()

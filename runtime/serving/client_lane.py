@@ -1,5 +1,6 @@
 """A client's end of a lane: runs a served model through shared memory."""
 
+import contextlib
 import os
 import select
 import socket
@@ -25,24 +26,24 @@ from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.opening import Opened, OpenRequest, decode_opened, encode_opening
 from neurald.hal.lanes.packets import (
     BYTES,
+    KEPT_ORDERS,
     Arena,
     Receipt,
     RunAnswer,
-    RunOrder,
     TensorAt,
     aligned,
     decode_answer,
     encode,
 )
+from neurald.hal.lanes.repeats import RepeatedRuns
 from neurald.hal.lanes.socket_end import receive, send
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.process.processors import PROCESSORS
 from neurald.hal.rpc.client.reach import require_trusted
+from neurald.hal.rpc.transport.ring_end import WAKE
 
 _MIN_ARENA_BYTES: Final = 1 << 18
 #: Room for outputs behind the inputs, at least.
 _MIN_RESULT_BYTES: Final = 1 << 16
-_SPIN_S: Final = 50e-6
 _OPEN_S: Final = 10.0
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -71,7 +72,13 @@ class ClientLane:
         self._poll.register(self._end, select.POLLIN)
         self._arena: SharedMemory | None = None
         self._result_bytes = _MIN_RESULT_BYTES
-        self._number = 0
+        self._wanted = tuple(range(len(self.opened.outputs)))
+        self._places: dict[tuple[tuple[int, ...], ...], _Place] = {}
+        try:
+            self._runs = RepeatedRuns(self._end)
+        except OSError as error:
+            self._end.close()
+            raise DeadObject(f"the process of the model is gone: {error}") from None
 
     def close(self) -> None:
         """Closes the lane; a run under way is ended."""
@@ -92,88 +99,176 @@ class ClientLane:
             MissedDeadlineTransient: the time is over.
             Error: the run failed.
         """
-        contents: list[tuple[Array, bytes | None, int]] = []
-        at = 0
-        tensors: list[TensorAt] = []
-        for array, described in zip(arrays, self.opened.inputs, strict=True):
-            encoded = encode_byte_strings(array) if described.kind == BYTES else None
-            size = array.nbytes if encoded is None else len(encoded)
-            tensors.append(TensorAt(kind=described.kind, shape=array.shape, offset=at, size=size))
-            contents.append((array, encoded, at))
-            at = aligned(at + size)
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
         try:
-            view = self._room(at + self._result_bytes)
-            for (array, encoded, offset), tensor in zip(contents, tensors, strict=True):
-                if encoded is not None:
-                    view[offset : offset + tensor.size] = encoded
-                elif tensor.size:
-                    np.copyto(
-                        np.frombuffer(view, array.dtype, array.size, offset).reshape(array.shape), array
-                    )
-            self._number += 1
-            order = RunOrder(
-                number=self._number,
-                inputs=tuple(tensors),
-                results_at=at,
-                wanted=tuple(range(len(self.opened.outputs))),
-            )
-            send(self._end, encode(order))
-            return self._answer(view, timeout_s)
+            place = self._places.get(tuple([array.shape for array in arrays]))
+            if place is None:
+                place = self._place(arrays)
+            for target, array in zip(place.targets, arrays, strict=True):
+                np.copyto(target, array)
+            if not self._runs.begin(place.inputs, place.results_at, self._wanted):
+                answer, memory = self._told(end_s)
+            elif (completed := self._completed(end_s)) is not None:
+                answer, memory = completed, None
+            else:
+                answer, memory = self._told(end_s)
+            return self._results(place, answer, memory), answer.receipt
+        except TimeoutError:
+            raise MissedDeadlineTransient(
+                f"the served model has not answered within {timeout_s:g} s"
+            ) from None
         except (OSError, msgspec.DecodeError) as error:
             raise DeadObject(f"the process of the model is gone: {error}") from None
+        except _Broken as error:
+            raise DeadObject(f"the process of the model broke the rules: {error}") from None
+
+    def _place(self, arrays: Sequence[Array]) -> "_Place":
+        """Returns places in the arena for inputs of these shapes; strings are written there."""
+        encoded: list[bytes | None] = []
+        tensors: list[TensorAt] = []
+        at = 0
+        for array, described in zip(arrays, self.opened.inputs, strict=True):
+            text = encode_byte_strings(array) if described.kind == BYTES else None
+            size = array.nbytes if text is None else len(text)
+            tensors.append(TensorAt(kind=described.kind, shape=array.shape, offset=at, size=size))
+            encoded.append(text)
+            at = aligned(at + size)
+        view = self._room(at + self._result_bytes)
+        targets: list[Array] = []
+        for array, text, tensor in zip(arrays, encoded, tensors, strict=True):
+            if text is not None:
+                view[tensor.offset : tensor.offset + tensor.size] = text
+                targets.append(array)
+            else:
+                content = view[tensor.offset : tensor.offset + tensor.size]
+                targets.append(np.frombuffer(content, array.dtype).reshape(array.shape))
+        place = _Place(targets=targets, inputs=tuple(tensors), results_at=at)
+        if not any(text is not None for text in encoded):
+            if len(self._places) >= KEPT_ORDERS:
+                self._places.clear()
+            self._places[tuple([array.shape for array in arrays])] = place
+        return place
 
     def _room(self, size: int) -> memoryview:
         if self._arena is None or self._arena.size < size:
             arena = SharedMemory.create(max(_MIN_ARENA_BYTES, 1 << (size - 1).bit_length()), "neurald lane")
-            send(self._end, encode(Arena(size=arena.size)), arena.fd)
+            self._runs.send_packet(encode(Arena(size=arena.size)), arena.fd)
+            self._runs.forget()
+            self._places.clear()
             if self._arena is not None:
                 self._arena.close()
             self._arena = arena
         return self._arena.view()
 
-    def _answer(self, view: memoryview, timeout_s: float | None) -> tuple[list[Array], Receipt]:
-        self._wait(timeout_s)
-        packet, descriptor = receive(self._end)
+    def _results(self, place: "_Place", answer: RunAnswer, memory: SharedMemory | None) -> list[Array]:
+        """Returns copies of the outputs."""
+        if memory is not None:
+            self._result_bytes = max(self._result_bytes, 2 * memory.size)
+            # Larger arenas have room for them next time.
+            self._places.clear()
+            view = memory.view()
+            memory.close()
+        elif place.answered is answer.outputs:
+            return [each.copy() for each in place.outputs]
+        else:
+            view = self._room(0)
+        if len(answer.outputs) != len(self.opened.outputs):
+            raise _Broken("it has returned other outputs than were wanted")
+        outputs = [tensor.in_arena(view) for tensor in answer.outputs]
+        if any(tensor.kind == BYTES for tensor in answer.outputs) or memory is not None:
+            return [each if each.dtype.hasobject else each.copy() for each in outputs]
+        place.outputs, place.answered = outputs, answer.outputs
+        return [each.copy() for each in outputs]
+
+    def _completed(self, end_s: float | None) -> RunAnswer | None:
+        """Waits for the end of a repeated run; returns None if a packet tells its answer."""
+        ring = self._runs.ring
+        began = time.perf_counter()
         try:
+            if not ring.spin():
+                while not ring.sleep(_left_s(end_s)):
+                    self._take_packet()
+            ring.note_wait(time.perf_counter() - began)
+            return self._runs.completed()
+        except BadData as error:
+            raise _Broken(str(error)) from None
+
+    def _take_packet(self) -> None:
+        """Takes a packet that has arrived before a completion, which may only be one that wakes."""
+        with contextlib.suppress(BlockingIOError):
+            packet, descriptor = receive(self._end)
+            if descriptor is not None:
+                os.close(descriptor)
             if not packet:
                 raise ConnectionResetError("it has closed the lane")
+            if packet[0] != WAKE:
+                raise _Broken("it has answered a run that was not begun")
+            self._runs.ring.note_wake(packet)
+
+    def _told(self, end_s: float | None) -> tuple[RunAnswer, SharedMemory | None]:
+        """Waits for a packet with an answer; returns it, and the memory that came along."""
+        descriptor: int | None = None
+        try:
+            packet = bytes((WAKE,))
+            while packet[0] == WAKE:
+                left_s = _left_s(end_s)
+                if not self._poll.poll(None if left_s is None else left_s * 1000):
+                    raise TimeoutError
+                packet, descriptor = receive(self._end)
+                if not packet:
+                    raise ConnectionResetError("it has closed the lane")
             answer = decode_answer(packet)
-            if answer.number != self._number:
-                raise ConnectionAbortedError("it has answered another run")
+            try:
+                self._runs.note(answer)
+            except BadData as error:
+                raise _Broken(str(error)) from None
             if not isinstance(answer, RunAnswer):
                 if answer.is_cancelled:
                     raise Cancelled(answer.message)
                 raise _error(answer.code, answer.message)
-            if answer.attached_bytes:
-                if descriptor is None:
-                    raise ConnectionAbortedError("it has sent no memory")
-                received, descriptor = descriptor, None
-                memory = SharedMemory.received(received, answer.attached_bytes, constant=False)
-                view = memory.view()
-                self._result_bytes = max(self._result_bytes, 2 * memory.size)
-                memory.close()
-            results = [
-                tensor.in_arena(view) if tensor.kind == BYTES else tensor.in_arena(view).copy()
-                for tensor in answer.outputs
-            ]
+            if not answer.attached_bytes:
+                return answer, None
+            if descriptor is None:
+                raise _Broken("it has sent no memory")
+            received, descriptor = descriptor, None
+            return answer, SharedMemory.received(received, answer.attached_bytes, constant=False)
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-        if len(results) != len(self.opened.outputs):
-            raise DeadObject("the process of the model has returned other outputs than were wanted")
-        return results, answer.receipt
 
-    def _wait(self, timeout_s: float | None) -> None:
-        """Waits for an answer: at first by polling, if a processor is idle."""
-        now = time.perf_counter()
-        spin_end = now + _SPIN_S
-        while now < spin_end and not PROCESSORS.are_crowded(now):
-            if self._poll.poll(0):
-                return
-            os.sched_yield()
-            now = time.perf_counter()
-        if not self._poll.poll(None if timeout_s is None else max(0.0, timeout_s * 1000)):
-            raise MissedDeadlineTransient(f"the served model has not answered within {timeout_s:g} s")
+
+class _Broken(Exception):
+    """The model's process breaks the rules of lanes."""
+
+
+class _Place:
+    """Where the tensors of a run are in the arena.
+
+    Args:
+        targets: the inputs as arrays; strings are already there.
+        inputs: the inputs.
+        results_at: where outputs may begin.
+
+    Attributes:
+        answered: the outputs of the last answer, of which `outputs` are arrays.
+    """
+
+    def __init__(self, *, targets: Sequence[Array], inputs: tuple[TensorAt, ...], results_at: int) -> None:
+        self.targets = targets
+        self.inputs = inputs
+        self.results_at = results_at
+        self.outputs: Sequence[Array] = ()
+        self.answered: tuple[TensorAt, ...] | None = None
+
+
+def _left_s(end_s: float | None) -> float | None:
+    """Returns the seconds until a time; raises TimeoutError if it has passed."""
+    if end_s is None:
+        return None
+    left_s = end_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
 
 
 def _open(path: Path, wanted: OpenRequest) -> tuple[Opened, socket.socket]:

@@ -1,7 +1,7 @@
 """Writes traces in the JSON format of Chrome, which Perfetto reads."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,12 +21,13 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
         dropped: how many spans are missing.
     """
     own = os.getpid()
+    hosts = {span.process: str(span.details["host"]) for span in spans if "host" in span.details}
     events: list[dict[str, Any]] = [
         {
             "ph": "M",
             "name": "process_name",
             "pid": process,
-            "args": {"name": "application" if process == own else "neurald daemon"},
+            "args": {"name": _name_of(process, own, hosts)},
         }
         for process in sorted({span.process for span in spans})
     ]
@@ -44,14 +45,14 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
                 "args": {"call": span.call, "trace": trace_id, **span.details},
             }
         )
-        arrow = {"submit to the ring": "s", "serve": "f"}.get(span.name)
-        if arrow:
+        if "exchange" in span.details:
+            arrow = "f" if span.category == "daemon" else "s"
             events.append(
                 {
                     "ph": arrow,
-                    "name": "ring",
+                    "name": "call of a daemon",
                     "cat": "daemon",
-                    "id": f"{trace_id}.{span.call}",
+                    "id": f"{trace_id}.{span.details['exchange']}",
                     "ts": span.start_ns / 1e3,
                     "pid": span.process,
                     "tid": span.thread,
@@ -65,3 +66,9 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
             "otherData": {"trace_id": trace_id, "neurald": __version__, "dropped_spans": dropped},
         }
     )
+
+
+def _name_of(process: int, own: int, hosts: Mapping[int, str]) -> str:
+    if process == own:
+        return "application"
+    return f"neurald daemon at {hosts[process]}" if process in hosts else "neurald daemon"

@@ -5,11 +5,16 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
 
+from neurald.hal.rpc.transport.call_times import CallTimes
+
+#: Added to the numbers of processes of other hosts.
+OTHER_HOST: Final = 1 << 32
 #: Most spans of a trace; the oldest are dropped.
 MAX_SPANS: Final = 400_000
 
@@ -43,9 +48,11 @@ class _Thread(threading.local):
 
     Attributes:
         call: number of the call under way; 0 for none.
+        number: of the thread; 0 if it was not asked for.
     """
 
     call = 0
+    number = 0
 
 
 class Recorder:
@@ -53,19 +60,25 @@ class Recorder:
 
     Args:
         process: number of this process.
+        trace_id: of the trace.
     """
 
-    def __init__(self, process: int) -> None:
+    def __init__(self, process: int, trace_id: str = "") -> None:
         self.process = process
+        self.trace_id = trace_id
         self.thread = _Thread()
         #: Compilations and executions that were called.
         self.callers: weakref.WeakSet[Any] = weakref.WeakSet()
         #: Rings whose daemons note when they do what.
         self.stamped: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._spans: deque[Span] = deque(maxlen=MAX_SPANS)
+        #: The number of the latest submission to each ring.
+        self.exchanges: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._hosts: dict[str, int] = {}
+        # What a thread did becomes a `Span` when somebody looks at it.
+        self._spans: deque[Span | tuple[Any, ...]] = deque(maxlen=MAX_SPANS)
         self._added = 0
-        self._calls = 0
-        self._lock = threading.Lock()
+        self._calls = count(1)
+        self._exchanges = count(1)
 
     def begin_call(self) -> int:
         """Numbers a call of the application, unless this thread is inside of one.
@@ -73,17 +86,23 @@ class Recorder:
         Returns:
             The number; 0 inside of another call.
         """
-        if self.thread.call:
+        thread = self.thread
+        if thread.call:
             return 0
-        with self._lock:
-            self._calls += 1
-            number = self._calls
-        self.thread.call = number
+        thread.call = number = next(self._calls)
         return number
 
     def end_call(self) -> None:
         """Ends the call of this thread."""
         self.thread.call = 0
+
+    def next_exchange(self) -> int:
+        """Returns a number for a request to a daemon and what the daemon does for it."""
+        return next(self._exchanges)
+
+    def process_on(self, host: str, process: int) -> int:
+        """Returns a number for a process of another host, which no process of this host has."""
+        return process + OTHER_HOST * self._hosts.setdefault(host, len(self._hosts) + 1)
 
     def add(
         self,
@@ -95,35 +114,48 @@ class Recorder:
     ) -> None:
         """Adds a span of this thread, which ends now unless stated otherwise."""
         end = time.monotonic_ns() if end_ns is None else end_ns
-        self.put(
-            Span(
-                name,
-                category,
-                start_ns,
-                end,
-                self.process,
-                threading.get_native_id(),
-                self.thread.call,
-                details,
-            )
-        )
+        thread = self.thread
+        number = thread.number
+        if not number:
+            thread.number = number = threading.get_native_id()
+        self._spans.append((name, category, start_ns, end, self.process, number, thread.call, details))
+        self._added += 1
 
-    def add_daemon(self, process: int, times_ns: Sequence[int]) -> None:
-        """Adds what a daemon did for the call of this thread.
+    def add_daemon(self, exchange: int, process: int, times_ns: Sequence[int]) -> None:
+        """Adds what a daemon did for a submission of this thread.
 
         Args:
+            exchange: number of the submission.
             process: of the daemon.
             times_ns: it saw the call, the device was free, the driver had returned, it replied.
         """
         call, thread = self.thread.call, threading.get_native_id()
         arrived, admitted, ended, replied = times_ns
+        details = {"exchange": exchange}
+        self.put(Span("serve", "daemon", arrived, replied, process, thread, call, details))
         for name, start, end in (
-            ("serve", arrived, replied),
             ("wait for the device", arrived, admitted),
             ("driver", admitted, ended),
             ("reply", ended, replied),
         ):
             self.put(Span(name, "daemon", start, end, process, thread, call))
+
+    def add_call(self, method: str, exchange: int, process: int, times: CallTimes, host: str) -> None:
+        """Adds what a daemon did for a call of gRPC.
+
+        Args:
+            method: name of the call.
+            exchange: its number.
+            process: of the daemon.
+            times: on the clock of this process.
+            host: where the daemon is; empty for this host.
+        """
+        call, thread = self.thread.call, threading.get_native_id()
+        details: dict[str, Any] = {"exchange": exchange, **({"host": host} if host else {})}
+        start, end = times.arrived_ns, times.replied_ns
+        self.put(Span(f"serve {method}", "daemon", start, end, process, thread, call, details))
+        for each in times.phases:
+            self.put(Span(each.name, "daemon", each.start_ns, each.end_ns, process, thread, call))
 
     def put(self, span: Span) -> None:
         """Adds a span."""
@@ -132,7 +164,7 @@ class Recorder:
 
     def spans(self) -> list[Span]:
         """Returns the spans so far, in the order in which they ended."""
-        return list(self._spans)
+        return [each if isinstance(each, Span) else Span(*each) for each in tuple(self._spans)]
 
     @property
     def dropped(self) -> int:

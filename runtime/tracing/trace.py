@@ -6,16 +6,20 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.runtime.tracing.kernel_spans import with_kernels
+from neurald.runtime.tracing.otel import current_span, export, require_exporter
 from neurald.runtime.tracing.otlp import otlp_document
 from neurald.runtime.tracing.perfetto import trace_document
 from neurald.runtime.tracing.span import Recorder, Span
 from neurald.runtime.tracing.trace_points import install
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 #: Of files for collectors of OpenTelemetry.
 OTLP_SUFFIX: Final = ".otlp.json"
@@ -32,20 +36,33 @@ class Trace:
         path: the file that is written at the end, for Perfetto or chrome://tracing, or with the suffix
             `.otlp.json` for collectors of OpenTelemetry; None for none.
         trace_id: identifies the trace, see below; None for a new one.
+        exporter: a `SpanExporter` of OpenTelemetry, to which the spans are passed at the end.
 
     Attributes:
         trace_id: 32 hexadecimal digits, like those of W3C's trace context.
 
     Raises:
-        BadData: `trace_id` is something else.
+        BadData: `trace_id` or `exporter` is something else.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, trace_id: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        trace_id: str | None = None,
+        exporter: "SpanExporter | None" = None,
+    ) -> None:
+        self._parent = 0
+        if exporter is not None:
+            require_exporter(exporter)
+            current = current_span()
+            if current is not None and trace_id in (None, current[0]):
+                trace_id, self._parent = current
+        self._exporter = exporter
         if trace_id is not None and not _TRACE_ID.fullmatch(trace_id):
             raise BadData(f"trace_id is {trace_id!r}; 32 hexadecimal digits in lower case are expected")
         self.trace_id = secrets.token_hex(16) if trace_id is None else trace_id
         self._path = None if path is None else Path(path)
-        self._recorder = Recorder(os.getpid())
+        self._recorder = Recorder(os.getpid(), self.trace_id)
         self._uninstall: Callable[[], None] | None = None
         self._spans: list[Span] = []
 
@@ -72,6 +89,8 @@ class Trace:
             else:
                 document = trace_document(self._spans, self.trace_id, self._recorder.dropped)
             self._path.write_bytes(document)
+        if self._exporter is not None:
+            export(self._spans, self.trace_id, self._parent, self._exporter)
 
     @property
     def spans(self) -> Sequence[Span]:
@@ -79,11 +98,11 @@ class Trace:
         return tuple(self._spans)
 
     def coverage(self) -> float:
-        """Returns the share of the time of executions that spans inside of them cover, from 0 to 1."""
+        """Returns the share of the time of calls that spans inside of them cover, from 0 to 1."""
         total = covered = 0
         for call, spans in _by_call(self._spans).items():
             roots = [each for each in spans if each.category == "call"]
-            if not call or not roots or not any(each.category in ("step", "device") for each in spans):
+            if not call or not roots:
                 continue
             root = max(roots, key=lambda each: each.end_ns - each.start_ns)
             inside = sorted(
@@ -99,19 +118,27 @@ class Trace:
         return covered / total if total else 0.0
 
 
-def trace(path: str | os.PathLike[str] | None = None, *, trace_id: str | None = None) -> Trace:
+def trace(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    trace_id: str | None = None,
+    exporter: "SpanExporter | None" = None,
+) -> Trace:
     """Records what the library does during a `with` block.
 
     Args:
         path: the file that is written at the end, for https://ui.perfetto.dev or chrome://tracing; with
             the suffix `.otlp.json` for collectors of OpenTelemetry.
         trace_id: of a trace that this one is part of, as 32 hexadecimal digits; None for a new one.
+        exporter: a `SpanExporter` of OpenTelemetry, to which the spans are passed at the end. If
+            OpenTelemetry records a span in this thread, the trace becomes a part of it.
 
     Raises:
-        BadData: `trace_id` is something else.
+        BadData: `trace_id` or `exporter` is something else, or OpenTelemetry is not installed.
         BadState: when the block is entered while another trace is taken.
+        OpFailed: when the block ends, and the exporter fails.
     """
-    return Trace(path, trace_id)
+    return Trace(path, trace_id, exporter)
 
 
 def _by_call(spans: Sequence[Span]) -> dict[int, list[Span]]:

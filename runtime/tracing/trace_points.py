@@ -5,13 +5,15 @@ the library does nothing for traces while none is taken.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from neurald.hal.cache.store import Miss
+from neurald.hal.rpc.transport.call_times import CallTimes, times_from, trace_header
 from neurald.runtime.tracing.span import Recorder
 
 #: Returns name and details of a span, from the arguments of the call and its result.
@@ -20,6 +22,7 @@ Describe: TypeAlias = Callable[[tuple[Any, ...], Any], tuple[str, Mapping[str, A
 Replace: TypeAlias = Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]
 
 _NO_DETAILS: Final[Mapping[str, Any]] = {}
+_HIT: Final[Mapping[str, Any]] = {"hit": True}
 
 
 class TracePoint(Struct, frozen=True, kw_only=True):
@@ -98,7 +101,9 @@ def _native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any
 
     @wraps(create)
     def make(*arguments: Any, **named: Any) -> Any:
+        begun = time.monotonic_ns()
         function = create(*arguments, **named)
+        recorder.add("bind", "step", begun)
         if function is None:
             return None
         name, details = _step(arguments, None)
@@ -129,9 +134,16 @@ def _prepared(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str
     return f"prepare on {arguments[1].name}", details
 
 
-def _looked_up(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
-    reason = getattr(result, "reason", None)
-    return "look up in the cache", {"miss": reason} if isinstance(reason, str) and reason else {"hit": True}
+def _looked_up(name: str) -> Describe:
+    """Describes a look-up, whose result is a `Miss` or None if there was nothing."""
+
+    def describe(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
+        del arguments
+        if result is not None and not isinstance(result, Miss):
+            return name, _HIT
+        return name, {"hit": False, "reason": getattr(result, "reason", "") or "there is no such entry"}
+
+    return describe
 
 
 def _model_of(name: str) -> Describe:
@@ -150,11 +162,12 @@ def _submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., 
     def call(peer: Any, *arguments: Any, **named: Any) -> Any:
         peer.want_stamps(recorder.thread.call or _UNNUMBERED)
         recorder.stamped.add(peer)
+        exchange = recorder.exchanges[peer] = recorder.next_exchange()
         start = time.monotonic_ns()
         try:
             return submit(peer, *arguments, **named)
         finally:
-            recorder.add("submit to the ring", "device", start)
+            recorder.add("submit to the ring", "device", start, {"exchange": exchange})
 
     return call
 
@@ -179,7 +192,102 @@ def _completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[...
                 and start - _LONGEST_SUBMISSION_NS <= times[0]
                 and times[-1] <= end
             ):
-                recorder.add_daemon(stamps.process, times)
+                recorder.add_daemon(recorder.exchanges.get(peer, 0), stamps.process, times)
+
+    return call
+
+
+class _Stub:
+    """Makes a call like a stub of gRPC, and keeps what the daemon sent after the reply."""
+
+    def __init__(self, stub: Any) -> None:
+        self._stub = stub
+        self._call: Any = None
+
+    def __call__(self, message: Any, **named: Any) -> Any:
+        if hasattr(self._stub, "with_call"):
+            reply, self._call = self._stub.with_call(message, **named)
+            return reply
+        self._call = self._stub(message, **named)
+        return self._call
+
+    def future(self, message: Any, **named: Any) -> Any:
+        self._call = self._stub.future(message, **named)
+        return self._call
+
+    def times(self) -> CallTimes | None:
+        """Returns the times of a call that has succeeded."""
+        return times_from(self._call.trailing_metadata())
+
+
+def _add_exchange(
+    recorder: Recorder, connection: Any, method: str, stub: _Stub, start: int, exchange: int, end: int
+) -> None:
+    """Adds what a daemon did for a call that has succeeded."""
+    times = stub.times()
+    times = None if times is None else times.shifted(start, end)
+    if times is not None:
+        host = "" if connection.is_local else connection.host
+        process = recorder.process_on(host, times.process) if host else times.process
+        recorder.add_call(method, exchange, process, times, host)
+
+
+def _invoked(recorder: Recorder, invoke: Callable[..., Any]) -> Callable[..., Any]:
+    """Asks the daemon for the times of each call."""
+
+    @wraps(invoke)
+    def call(connection: Any, method: str, stub: Any, *arguments: Any) -> Any:
+        traced, exchange = _Stub(stub), recorder.next_exchange()
+        message, timeout_s, metadata, *others = arguments
+        asking = (*metadata, trace_header(recorder.trace_id, recorder.thread.call))
+        start = time.monotonic_ns()
+        try:
+            reply = invoke(connection, method, traced, message, timeout_s, asking, *others)
+        finally:
+            end = time.monotonic_ns()
+            recorder.add(f"call {method}", "device", start, {"exchange": exchange}, end)
+        _add_exchange(recorder, connection, method, traced, start, exchange, end)
+        return reply
+
+    return call
+
+
+def _streamed(recorder: Recorder, replies: Callable[..., Any]) -> Callable[..., Any]:
+    """Does the same for calls with many replies."""
+
+    @wraps(replies)
+    def call(connection: Any, method: str, stub: Any, *arguments: Any) -> Iterator[bytes]:
+        traced, exchange = _Stub(stub), recorder.next_exchange()
+        messages, timeout_s, metadata, *others = arguments
+        asking = (*metadata, trace_header(recorder.trace_id, recorder.thread.call))
+        start = time.monotonic_ns()
+        try:
+            yield from replies(connection, method, traced, messages, timeout_s, asking, *others)
+        finally:
+            end = time.monotonic_ns()
+            recorder.add(f"call {method}", "device", start, {"exchange": exchange}, end)
+        _add_exchange(recorder, connection, method, traced, start, exchange, end)
+
+    return call
+
+
+def _enqueued(recorder: Recorder, enqueue: Callable[..., Any]) -> Callable[..., Any]:
+    """Has what a call leaves to a thread in the background be part of this call."""
+
+    @wraps(enqueue)
+    def call(owner: Any, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        number = recorder.thread.call
+
+        def numbered(*inner: Any) -> Any:
+            recorder.thread.call = number
+            start = time.monotonic_ns()
+            try:
+                return work(*inner)
+            finally:
+                recorder.add("prepare in the background", "compile", start)
+                recorder.end_call()
+
+        return enqueue(owner, name, numbered, *arguments)
 
     return call
 
@@ -189,6 +297,7 @@ _UNNUMBERED: Final = 2**32 - 1
 #: How long before the wait for a daemon it may have seen the submission.
 _LONGEST_SUBMISSION_NS: Final = 10_000_000
 
+_CACHE: Final = "neurald.hal.cache.store"
 _BUILDER: Final = "neurald.runtime.compilation_builder"
 _PREPARER: Final = "neurald.runtime.plan.preparer"
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
@@ -197,16 +306,45 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
     TracePoint(module=module, owner=owner, method=method, replace=replace)
     for module, owner, method, replace in (
         ("neurald", "", "load_tflite", recorded("call", _named("load"), is_call=True)),
+        ("neurald", "", "compile", recorded("call", _named("nd.compile"), is_call=True)),
+        ("neurald.runtime.function.compile", "", "load_tflite", recorded("compile", _named("load"))),
+        ("neurald.runtime.tflite.load", "", "file_content", recorded("compile", _named("map the file"))),
+        ("neurald.runtime.tflite.load", "", "_convert", recorded("compile", _named("convert the file"))),
         (
-            "neurald.runtime.tflite.importer",
-            "Importer",
-            "main",
-            recorded("compile", _named("convert the file")),
+            "neurald.runtime.tflite.converted",
+            "ConvertedFile",
+            "__init__",
+            recorded("compile", _named("identify the file")),
+        ),
+        (
+            "neurald.runtime.tflite.converted",
+            "ConvertedFile",
+            "load",
+            recorded("compile", _looked_up("load the converted file")),
+        ),
+        (
+            "neurald.runtime.tflite.converted",
+            "ConvertedFile",
+            "store",
+            recorded("compile", _named("store the converted file")),
         ),
         (_BUILDER, "", "devices", recorded("compile", _named("find devices"))),
         (_BUILDER, "", "find_candidates", recorded("compile", _named("ask devices"))),
         (_BUILDER, "", "partition", recorded("compile", _named("choose devices"))),
+        (_BUILDER, "CompilationBuilder", "_cpu_guard", recorded("compile", _named("compare with the CPU"))),
         (_BUILDER, "", "make_plan", recorded("compile", _named("plan"))),
+        (
+            "neurald.runtime.execution.recovery.recovery",
+            "Recovery",
+            "__init__",
+            recorded("compile", _named("get ready to recover")),
+        ),
+        (
+            "neurald.runtime.compilation",
+            "Compilation",
+            "__init__",
+            recorded("compile", _named("get ready to run")),
+        ),
         (
             _BUILDER,
             "CompilationBuilder",
@@ -227,8 +365,25 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ),
         ("neurald.runtime.execution.execution", "Execution", "_start", recorded("step", _named("bind"))),
         (_PREPARER, "Preparer", "prepare", recorded("compile", _prepared)),
-        (_PREPARER, "_CachedPreparation", "load", recorded("compile", _looked_up)),
+        (
+            _PREPARER,
+            "_CachedPreparation",
+            "load",
+            recorded("compile", _looked_up("load from the cache")),
+        ),
         (_PREPARER, "_CachedPreparation", "_compile", recorded("compile", _named("compile and store"))),
+        (_PREPARER, "", "_compiled", recorded("compile", _named("compile"))),
+        (_PREPARER, "", "first_tier", recorded("compile", _named("prepare the first tier"))),
+        (_PREPARER, "", "key_parts", recorded("compile", _named("compute the key"))),
+        (_CACHE, "Cache", "load", recorded("compile", _looked_up("look up in the cache"))),
+        (_CACHE, "Cache", "store", recorded("compile", _named("write to the cache"))),
+        (
+            "neurald.hal.compiling.background",
+            "BackgroundCompiler",
+            "compile",
+            recorded("compile", _named("compile in another process")),
+        ),
+        ("neurald.runtime.execution.background.optimization", "Optimization", "_enqueue", _enqueued),
         (_STEP, "RecoveringStep", "execute", recorded("step", _step)),
         (_STEP, "RecoveringStep", "create_short_execution", _native),
         (_STEP, "RecoveringStep", "create_reusable_execution", _native),
@@ -242,6 +397,8 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ("neurald.hal.rpc.client.ring", "Ring", "bind", recorded("device", _named("bind to the ring"))),
         ("neurald.hal.rpc.client.ring_peer", "RingPeer", "submit", _submitted),
         ("neurald.hal.rpc.client.ring_peer", "RingPeer", "complete", _completed),
+        ("neurald.hal.rpc.client.connection", "Connection", "_invoke", _invoked),
+        ("neurald.hal.rpc.client.connection", "Connection", "_replies", _streamed),
     )
 )
 

@@ -149,7 +149,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernels/common/product.py": "tests/drivers/cpu/kernels/common/test_packing.py",
     "drivers/cpu/kernels/common/tile.py": "tests/drivers/cpu/kernels/common/test_packing.py",
     "drivers/cpu/kernels/common/transposed_registers.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
-    "drivers/cpu/kernels/common/work_items.py": "tests/drivers/cpu/kernels/row_wise/test_rows.py",
     "drivers/cpu/kernels/gemm/depthwise.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/kernels/gemm/gemm.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/kernels/gemm/micro_kernel.py": "tests/drivers/cpu/kernels/common/test_accumulator_spill.py",

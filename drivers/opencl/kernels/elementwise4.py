@@ -75,12 +75,12 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value] | None) -> _Vec
     found: dict[Expression, Load] = {}
     if column.extent % 4 == 0:
         for each in walk(body):
-            if isinstance(each, Load) and _is_side_by_side(each, column, images, found):
+            if isinstance(each, Load) and is_side_by_side(each, column, images, found):
                 found[each] = each
     return _VectorPlan(body, row, column, tuple(found.values()))
 
 
-def _is_side_by_side(
+def is_side_by_side(
     load: Load, column: Axis, images: frozenset[Value] | None, found: Mapping[Expression, Load]
 ) -> bool:
     """Returns True if a load at four columns from an aligned one reads exactly one vector.
@@ -109,7 +109,7 @@ def _source(kernel: Kernel, plan: _VectorPlan, images: frozenset[Value] | None) 
         f"  const int at = group * {LOCAL_SIZE} + lid;",
         f"  if (at >= {items}) return;",
         f"  const int row = at / {length // 4}, column = at % {length // 4} * 4;",
-        *_texels(plan, values),
+        *vector_reads(plan.loads, {plan.row: "row", plan.column: "column"}, values),
     ]
     elements = []
     for number in range(4):
@@ -120,7 +120,7 @@ def _source(kernel: Kernel, plan: _VectorPlan, images: frozenset[Value] | None) 
         statements = Statements(values.by_value, known, prefix=f"e{number}_")
         elements.append(statements.value(plan.body))
         lines += statements.lines
-    lines.append(_stored(elements, f"row * {length} + column", kernel.output.type))
+    lines.append(stored4_text(elements, f"row * {length} + column", kernel.output.type))
     return Source(
         text="\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", "")),
         arguments=values.values,
@@ -132,12 +132,18 @@ def _source(kernel: Kernel, plan: _VectorPlan, images: frozenset[Value] | None) 
     )
 
 
-def _texels(plan: _VectorPlan, values: KernelArguments) -> list[str]:
-    """Returns the statements that read each vector."""
-    places = Statements(values.by_value, {plan.row: "row", plan.column: "column"})
+def vector_reads(loads: Sequence[Load], axes: Mapping[Expression, str], values: KernelArguments) -> list[str]:
+    """Returns the statements that read each of these loads as a vector: `v0` and so on.
+
+    Args:
+        loads: for which `is_side_by_side` holds.
+        axes: the names of the axes that they depend on; that of the column is the first of four.
+        values: the arguments of the function.
+    """
+    places = Statements(values.by_value, axes)
     names: dict[Expression, str] = {}
     reads = []
-    for number, each in enumerate(plan.loads):
+    for number, each in enumerate(loads):
         argument = values.by_value[each.value]
         kind = texel_vector(each.type) if argument.first else _vector(each.type)
         text = argument.load4(places.value(linearize(each.index, each.value.shape)))
@@ -157,7 +163,7 @@ def _vector(kind: Scalar) -> str:
     return "float4" if kind.is_float and kind is not Scalar.FLOAT64 else f"{memory_type(kind)}4"
 
 
-def _stored(elements: Sequence[str], place: str, kind: Scalar) -> str:
+def stored4_text(elements: Sequence[str], place: str, kind: Scalar) -> str:
     """Returns the statement that stores four elements."""
     if kind is Scalar.FLOAT16:
         return f"  vstorea_half4_rte((float4)({', '.join(elements)}), ({place}) >> 2, a0);"

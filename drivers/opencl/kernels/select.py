@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseC
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.kernels import depthwise, elementwise4, row_wise
+from neurald.drivers.opencl.kernels import depthwise, elementwise4, row_wise, window4
 from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.gemm import (
     cpu_tile,
@@ -25,8 +25,8 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 _MIN_MULTIPLICATIONS = 1 << 25
 #: Above this many multiplications in matrix products, the time between kernels of a step is little.
 _LARGE_STEP = 1 << 35
-#: How many products of warpgroups are candidates.
-_MAX_WARPGROUPS = 6
+#: How many products and attentions of warpgroups are candidates.
+_MAX_WARPGROUPS, _MAX_ATTENTIONS = 6, 6
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:
@@ -78,11 +78,14 @@ def _candidates(
     if kernel.contraction is None:
         yield from elementwise4.candidates(kernel, facts)
         yield from row_wise.candidates(kernel, facts)
+        yield from window4.candidates(kernel, facts)
         return
     if isinstance(kernel.contraction, DepthwiseConvolution):
         yield from depthwise.candidates(kernel, kernel.contraction, facts)
         return
     if isinstance(kernel.contraction, Attention):
+        if is_large:
+            yield from islice(attention.of_warpgroups(kernel, facts), _MAX_ATTENTIONS)
         yield from attention.candidates(kernel, facts)
         return
     product = gemm_view(kernel)

@@ -59,9 +59,11 @@ _MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
 _RELEASE_ALL = 1 << 31
 #: Number of work-groups per compute unit beyond which sources are separate kernels.
 _LAUNCHED_FILLS = 2
-#: Limit on the bytes that are fetched ahead of the phase that reads them, which is half of the cache
-#: of such devices; and the first compute capability that fetches ranges.
-_MAX_FETCHED_BYTES, _FETCHING = 16 << 20, (9, 0)
+#: Limit on the bytes that are fetched ahead of the phase that reads them: more than 16 MB displace
+#: what is needed earlier; and the first compute capability that fetches ranges.
+_MAX_FETCHED_BYTES, _FETCHING = 8 << 20, (9, 0)
+#: Streamed constants of a step that stay in the cache from one execution to the next.
+_MAX_CACHED_BYTES = 24 << 20
 #: Bytes that one instruction fetches.
 _FETCH_BYTES = 2048
 #: Maximum number of work-groups per compute unit.
@@ -207,7 +209,7 @@ def fetches(phases: Sequence[Phase], facts: DeviceFacts) -> tuple[tuple[Fetch, .
     """
     found: list[list[Fetch]] = [[] for _ in phases]
     sizes = [_streamed_bytes(phase) for phase in phases]
-    if not facts.has_nvidia_capability(_FETCHING) or sum(sizes) <= _MAX_FETCHED_BYTES:
+    if not facts.has_nvidia_capability(_FETCHING) or sum(sizes) <= _MAX_CACHED_BYTES:
         return tuple(map(tuple, found))
     # Bytes that are requested before and by each phase, in the order of phases.
     ends = list(itertools.accumulate(sizes))

@@ -210,6 +210,11 @@ class Connection:
         return self._side_channel is not None
 
     @property
+    def host(self) -> str:
+        """Where the daemon is, for people."""
+        return str(self._address)
+
+    @property
     def peer(self) -> int:
         """The id of the daemon's process; 0 if it is on another host, or not known."""
         return 0 if self._side_channel is None else self._side_channel.peer
@@ -254,17 +259,10 @@ class Connection:
             with self._failures(method):
                 self._require_sendable(message)
                 self._traffic.sent(message)
-                call = getattr(self._stub, method)
-                timeout_s = _timeout(deadline_s)
-                if cancellation is None:
-                    reply = call(message, timeout=timeout_s, metadata=self._metadata)
-                else:
-                    future = call.future(message, timeout=timeout_s, metadata=self._metadata)
-                    cancellation.call_on_cancel(future.cancel)
-                    try:
-                        reply = future.result()
-                    finally:
-                        cancellation.forget(future.cancel)
+                stub = getattr(self._stub, method)
+                reply = self._invoke(
+                    method, stub, message, _timeout(deadline_s), self._metadata, cancellation
+                )
         except grpc.FutureCancelledError:
             self._release(tokens)
             raise Cancelled(f"the execution was cancelled while {method} was under way") from None
@@ -347,12 +345,9 @@ class Connection:
             data = encode(first, chunks)
             self._traffic.sent_bytes(len(data))
             metadata = (*self._metadata, ONE_REPLY)
-            if cancellation is None:
-                yield self._execute_at_once(data, timeout=timeout_s, metadata=metadata)
-                return
-            future = self._execute_at_once.future(data, timeout=timeout_s, metadata=metadata)
-            cancellation.call_on_cancel(future.cancel)
-            yield future.result()
+            yield self._invoke(
+                "ExecuteWithData", self._execute_at_once, data, timeout_s, metadata, cancellation
+            )
             return
 
         def messages() -> Iterator[bytes]:
@@ -365,7 +360,51 @@ class Connection:
                 self._traffic.sent_bytes(len(data))
                 yield data
 
-        call = self._execute_in_parts(messages(), timeout=timeout_s, metadata=self._metadata)
+        yield from self._replies(
+            "ExecuteWithData", self._execute_in_parts, messages(), timeout_s, self._metadata, cancellation
+        )
+
+    def _invoke(
+        self,
+        method: str,
+        stub: Any,
+        message: Any,
+        timeout_s: float | None,
+        metadata: tuple[tuple[str, str], ...],
+        cancellation: Cancellation | None = None,
+    ) -> Any:
+        """Makes a call with one reply; traces replace this method.
+
+        Args:
+            method: name of the call in the contract.
+            stub: makes it.
+            message: the request, or an iterator of its parts.
+            timeout_s: of the call.
+            metadata: of the call.
+            cancellation: ends the call.
+        """
+        del method
+        if cancellation is None:
+            return stub(message, timeout=timeout_s, metadata=metadata)
+        future = stub.future(message, timeout=timeout_s, metadata=metadata)
+        cancellation.call_on_cancel(future.cancel)
+        try:
+            return future.result()
+        finally:
+            cancellation.forget(future.cancel)
+
+    def _replies(
+        self,
+        method: str,
+        stub: Any,
+        messages: Iterator[bytes],
+        timeout_s: float | None,
+        metadata: tuple[tuple[str, str], ...],
+        cancellation: Cancellation | None = None,
+    ) -> Iterator[bytes]:
+        """Makes a call with many replies; see `_invoke`."""
+        del method
+        call = stub(messages, timeout=timeout_s, metadata=metadata)
         if cancellation is not None:
             cancellation.call_on_cancel(call.cancel)
         try:
@@ -452,7 +491,9 @@ class Connection:
                 yield part
 
         with self._failures():
-            reply = self._stub.WriteMemory(parts(), timeout=_timeout(deadline_s), metadata=self._metadata)
+            reply = self._invoke(
+                "WriteMemory", self._stub.WriteMemory, parts(), _timeout(deadline_s), self._metadata
+            )
         self._traffic.received(reply)
         return bytes(reply.memory)
 

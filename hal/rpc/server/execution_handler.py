@@ -20,6 +20,7 @@ from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import Request
 from neurald.hal.records import replace
+from neurald.hal.rpc.server.call_trace import phase
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker
 from neurald.hal.rpc.transport.data_message import DataMessage, encode
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
@@ -85,10 +86,11 @@ class ExecutionHandler:
         run = self._validated(session, message, pools, cancellation)
         unpacker = Unpacker(contents)
         part: DataMessage[device_pb2.ExecuteWithDataRequest] | None = first
-        while part is not None:
-            for chunk in part.chunks:
-                unpacker.add(chunk)
-            part = None if unpacker.is_complete else next(parts, None)
+        with phase("receive"):
+            while part is not None:
+                for chunk in part.chunks:
+                    unpacker.add(chunk)
+                part = None if unpacker.is_complete else next(parts, None)
         unpacker.require_complete()
         return RunWithData(run, results, first.head.bytes_per_s)
 
@@ -226,10 +228,15 @@ class _ValidRun:
     @contextlib.contextmanager
     def admitted(self, admission: Admission, session: Session) -> Iterator[ExecutionResult]:
         """Runs the request once the device is free; the device is busy until the context ends."""
-        with admission.execution(
-            session, self.options, self.registered.priority, self.registered.pace
-        ) as ticket:
-            with self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number):
+        with contextlib.ExitStack() as admitted:
+            with phase("wait for the device"):
+                ticket = admitted.enter_context(
+                    admission.execution(session, self.options, self.registered.priority, self.registered.pace)
+                )
+            with (
+                phase("driver"),
+                self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number),
+            ):
                 result = run_on_private_copies(self.registered, self.request, self.options)
             yield with_queue_time(result, self.options, ticket)
 

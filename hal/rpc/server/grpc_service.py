@@ -37,6 +37,7 @@ from neurald.hal.errors import (
     UnavailableDevice,
     error_for,
 )
+from neurald.hal.rpc.server.call_trace import timed_call, timed_stream
 from neurald.hal.rpc.server.execution_handler import RunWithData
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.certificate import Certificate
@@ -126,15 +127,19 @@ class GrpcService:
                 _without_thread(self._open_session), None, _encode
             ),
             "Watch": grpc.unary_stream_rpc_method_handler(_without_thread(self._watch), None, _encode),
-            "WriteMemory": grpc.stream_unary_rpc_method_handler(self._write_memory, None, _encode),
+            "WriteMemory": grpc.stream_unary_rpc_method_handler(
+                timed_call(self._write_memory), None, _encode
+            ),
             "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
-            "ExecuteWithData": grpc.stream_stream_rpc_method_handler(self._execute_with_data),
+            "ExecuteWithData": grpc.stream_stream_rpc_method_handler(timed_stream(self._execute_with_data)),
         }
         contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
         for name, answer in unary.items():
             behaviour = _answering(self._reader, GetMessageClass(contract[name].input_type), answer)
-            methods[name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
-        at_once: grpc.RpcMethodHandler[Any, Any] = grpc.stream_unary_rpc_method_handler(self._execute_at_once)
+            methods[name] = grpc.unary_unary_rpc_method_handler(timed_call(behaviour), None, _encode)
+        at_once: grpc.RpcMethodHandler[Any, Any] = grpc.stream_unary_rpc_method_handler(
+            timed_call(self._execute_at_once)
+        )
         return _OneReply("ExecuteWithData", at_once), grpc.method_handlers_generic_handler(SERVICE, methods)
 
     def session(self, context: grpc.ServicerContext) -> Session:

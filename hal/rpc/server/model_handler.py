@@ -1,5 +1,6 @@
 """The calls that ask about models, have the device prepare them, and release them."""
 
+import contextlib
 from functools import partial
 
 from neurald._proto import device_pb2, types_pb2
@@ -27,6 +28,7 @@ from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.types import FeatureLevel, Model
 from neurald.hal.records import replace
+from neurald.hal.rpc.server.call_trace import phase
 from neurald.hal.rpc.server.execution_handler import is_writable
 from neurald.hal.rpc.wire.device import cache_record_to_wire, prepare_options_from_wire, verdicts_to_wire
 from neurald.hal.rpc.wire.model import model_from_wire
@@ -67,15 +69,19 @@ class ModelHandler:
     ) -> device_pb2.GetSupportedOperationsReply:
         """Returns the device's verdict for each operation of a valid model."""
         self._admission.require_responsive()
-        with self._admission.reading_model(session, message.model.ByteSize(), None):
+        with (
+            phase("read the model"),
+            self._admission.reading_model(session, message.model.ByteSize(), None),
+        ):
             model = self._model(session, message.model)
             validate_model(model)
             crumb, _ = self._crumb(model, message.model)
         require_extensions(model, self._device)
         with charging(session.accounts.memory):
-            verdicts = self._watch.supported(
-                model, crumb, session.number, lambda: self._device.supported_operations(model)
-            )
+            with phase("driver"):
+                verdicts = self._watch.supported(
+                    model, crumb, session.number, lambda: self._device.supported_operations(model)
+                )
             return verdicts_to_wire(verdicts)
 
     def prepare_model(
@@ -92,7 +98,10 @@ class ModelHandler:
             cancellation: is cancelled once the client no longer waits.
         """
         self._admission.require_responsive()
-        with self._admission.reading_model(session, message.model.ByteSize(), cancellation):
+        with (
+            phase("read the model"),
+            self._admission.reading_model(session, message.model.ByteSize(), cancellation),
+        ):
             model = self._model(session, message.model)
             options = prepare_options_from_wire(message.options, self._extensions)
             session.require_space_for_model()
@@ -144,16 +153,17 @@ class ModelHandler:
         self, session: Session, model: Model, crumb: Crumb, options: PrepareOptions
     ) -> PreparedModel:
         """Has the device prepare a model; if it compiles in this process, it is admitted first."""
-        if options.compiler is not None:
-            with self._watch.under_way(CrashPhase.PREPARE, crumb, session.number):
+        with contextlib.ExitStack() as admitted:
+            if options.compiler is None:
+                with phase("wait for the compiler"):
+                    stop = admitted.enter_context(
+                        self._compile_admission.slot(
+                            session, options.priority, options.deadline_s, options.cancellation
+                        )
+                    )
+                options = replace(options, cancellation=stop)
+            with phase("driver"), self._watch.under_way(CrashPhase.PREPARE, crumb, session.number):
                 return self._device.prepare_model(model, options)
-        with (
-            self._compile_admission.slot(
-                session, options.priority, options.deadline_s, options.cancellation
-            ) as stop,
-            self._watch.under_way(CrashPhase.PREPARE, crumb, session.number),
-        ):
-            return self._device.prepare_model(model, replace(options, cancellation=stop))
 
     def _executable(self, answer: PreparedModel) -> PreparedModel:
         """Returns what the driver answered to a preparation.
@@ -212,7 +222,10 @@ class ModelHandler:
                 if claim.found is not None:
                     handle = session.add_shared(claim.found, options.priority)
                 else:
-                    with self._watch.under_way(CrashPhase.LOAD, crumb, session.number):
+                    with (
+                        phase("driver"),
+                        self._watch.under_way(CrashPhase.LOAD, crumb, session.number),
+                    ):
                         prepared_model = self._executable(
                             self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
                         )

@@ -156,6 +156,10 @@ class RingEnd:
         except OSError:
             return
 
+    def always_wake(self) -> None:
+        """Has the peer send a packet with each entry, for an owner that waits by other means."""
+        self._words[self._sleeps] = 1
+
     def note_wake(self, packet: bytes) -> None:
         """Records a packet that woke this end.
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from neurald.hal.errors import BadData, Error, ResultCode, UnavailableDevice
-from neurald.hal.lanes.packets import Answer, RunFailure, RunOrder, TensorAt, aligned
+from neurald.hal.lanes.packets import Answer, RunFailure, TensorAt, aligned
 from neurald.service.inference.models.job import InferenceJob, JobOutput, RunRecord
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.model_worker import ModelWorker
@@ -167,10 +167,15 @@ class ModelInstance:
         for job in jobs:
             job.attempts += 1
         try:
-            run, rows = self._written(lane, jobs)
+            inputs, results_at, rows = self._written(lane, jobs)
             now = time.perf_counter_ns()
             self._busy[lane] = _Batch(jobs=jobs, rows=rows, input_ns=now - began, begun_ns=now)
-            lane.begin(run, lambda answer, memory: self._answered(lane, answer, memory))
+            lane.begin(
+                inputs,
+                results_at,
+                jobs[0].wanted,
+                lambda answer, memory: self._answered(lane, answer, memory),
+            )
         except (ServiceError, Error) as error:
             self._busy.pop(lane, None)
             self._idle.append(lane)
@@ -214,8 +219,12 @@ class ModelInstance:
                     self._returned([job])
         self._loop.call_soon(self._changed)
 
-    def _written(self, lane: ServedLane, jobs: list[InferenceJob]) -> tuple[RunOrder, int]:
-        """Writes the inputs of requests into the arena of a lane, one after another."""
+    def _written(self, lane: ServedLane, jobs: list[InferenceJob]) -> tuple[tuple[TensorAt, ...], int, int]:
+        """Writes the inputs of requests into the arena of a lane, one after another.
+
+        Returns:
+            The inputs, the place behind them, and how many entries they have.
+        """
         sizes = [sum(job.inputs[n].source.size for job in jobs) for n in range(len(jobs[0].inputs))]
         rows = sum(job.rows for job in jobs)
         offsets: list[int] = []
@@ -235,7 +244,7 @@ class ModelInstance:
                 to += source.size
             shape = first.shape if len(jobs) == 1 else (rows, *first.shape[1:])
             inputs.append(TensorAt(kind=first.kind, shape=shape, offset=offset, size=size))
-        return RunOrder(number=0, inputs=tuple(inputs), results_at=at, wanted=jobs[0].wanted), rows
+        return tuple(inputs), at, rows
 
     def _answered(self, lane: ServedLane, answer: Answer, memory: memoryview) -> None:
         batch = self._busy.pop(lane)

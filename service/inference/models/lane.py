@@ -10,8 +10,10 @@ import msgspec
 
 from neurald.hal.errors import Error
 from neurald.hal.lanes import socket_end
-from neurald.hal.lanes.packets import Answer, Arena, RunFailure, RunOrder, decode_answer, encode
+from neurald.hal.lanes.packets import Answer, Arena, RunFailure, TensorAt, decode_answer, encode
+from neurald.hal.lanes.repeats import RepeatedRuns
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.rpc.transport.ring_end import WAKE
 
 _MIN_ARENA_BYTES: Final = 1 << 18
 _MAX_ATTACHED_BYTES: Final = 4 << 30
@@ -32,15 +34,16 @@ class ServedLane:
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._arena: SharedMemory | None = None
-        self._next = 0
         self._done: Callable[[Answer, memoryview], None] | None = None
         end.setblocking(False)
+        self._runs = RepeatedRuns(end)
+        self._runs.ring.always_wake()
         self._loop.add_reader(end.fileno(), self._receive)
 
     @property
     def run_number(self) -> int:
         """The number of the latest run."""
-        return self._next
+        return self._runs.number
 
     def arena(self, size: int) -> memoryview:
         """Returns memory for a run, of at least this size.
@@ -52,17 +55,25 @@ class ServedLane:
         if self._arena is None or self._arena.size < size:
             wanted = max(_MIN_ARENA_BYTES, 1 << (size - 1).bit_length())
             arena = SharedMemory.create(wanted, "neurald lane")
-            socket_end.send(self._end, encode(Arena(size=wanted)), arena.fd)
+            self._runs.send_packet(encode(Arena(size=wanted)), arena.fd)
+            self._runs.forget()
             if self._arena is not None:
                 self._arena.close()
             self._arena = arena
         return self._arena.view()
 
-    def begin(self, run: RunOrder, done: Callable[[Answer, memoryview], None]) -> None:
+    def begin(
+        self,
+        inputs: tuple[TensorAt, ...],
+        results_at: int,
+        wanted: tuple[int, ...],
+        done: Callable[[Answer, memoryview], None],
+    ) -> None:
         """Begins a run.
 
         Args:
-            run: the inputs are in the arena; its number is replaced.
+            inputs: are in the arena.
+            results_at, wanted: see `RunOrder`.
             done: receives the answer and the memory in which outputs are. Not called if the lane is
                 closed before.
 
@@ -70,8 +81,7 @@ class ServedLane:
             OSError: the worker is gone.
             BadData: the run describes too many tensors.
         """
-        self._next += 1
-        socket_end.send(self._end, encode(msgspec.structs.replace(run, number=self._next)))
+        self._runs.begin(inputs, results_at, wanted)
         self._done = done
 
     def close(self) -> None:
@@ -89,9 +99,17 @@ class ServedLane:
             packet, descriptor = socket_end.receive(self._end)
             if not packet:
                 raise ConnectionResetError
-            answer = decode_answer(packet)
+            answer: Answer | None
+            if packet[0] == WAKE:
+                self._runs.ring.note_wake(packet)
+                answer = self._runs.completed() if self._runs.ring.has_entry else None
+                if answer is None:
+                    return
+            else:
+                answer = decode_answer(packet)
+                self._runs.note(answer)
             done, self._done = self._done, None
-            if answer.number != self._next or done is None:
+            if done is None:
                 raise ConnectionAbortedError
             received, descriptor = descriptor, None
             memory = self._memory(answer, received)

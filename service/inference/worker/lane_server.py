@@ -3,8 +3,8 @@
 import contextlib
 import logging
 import os
-import select
 import socket
+import struct
 import threading
 import time
 from typing import Final
@@ -13,17 +13,25 @@ import msgspec
 
 from neurald.hal.errors import BadState, Cancelled, Error, ResultCode
 from neurald.hal.lanes import socket_end
-from neurald.hal.lanes.packets import Answer, Arena, RunAnswer, RunFailure, RunOrder, decode_order, encode
+from neurald.hal.lanes.packets import (
+    KEPT_ORDERS,
+    Answer,
+    Arena,
+    RingMemory,
+    RunAnswer,
+    RunFailure,
+    RunOrder,
+    decode_order,
+    encode,
+)
+from neurald.hal.lanes.repeats import COMPLETION, SUBMISSION
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.process.processors import PROCESSORS
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.runner import Runner
 
 logger = logging.getLogger(__name__)
 
-#: How long a thread looks for the next packet again and again before it sleeps. Others may use the
-#: processor meanwhile.
-_SPIN_S: Final = 50e-6
 _MAX_ARENA_BYTES: Final = 4 << 30
 _MAX_MESSAGE: Final = 2000
 
@@ -40,10 +48,11 @@ class LaneServer:
     def __init__(self, end: socket.socket, model: LoadedModel, *, is_trusted: bool) -> None:
         self._end = end
         self._runner = Runner(model, copies=not (is_trusted or model.tolerates_changing_inputs))
-        self._poll = select.poll()
-        self._poll.register(end, select.POLLIN)
         self._spins = not is_trusted
         self._arena: SharedMemory | None = None
+        self._ring: RingEnd | None = None
+        self._orders: dict[int, RunOrder] = {}
+        self._told: dict[int, RunAnswer] = {}
         self._lock = threading.Lock()
         self._number: int | None = None
         self._cancelled: int | None = None
@@ -76,9 +85,13 @@ class LaneServer:
 
     def _serve(self) -> None:
         try:
-            while self._serve_one():
-                pass
-        except (OSError, msgspec.DecodeError, Error) as error:
+            while True:
+                if self._ring is None or not self._is_asked_by_ring(self._ring):
+                    if not self._read_packet():
+                        return
+                else:
+                    self._repeat(self._ring)
+        except (OSError, msgspec.DecodeError, Error, struct.error) as error:
             # What is wrong with a lane is wrong with its caller, who sees that it is closed.
             logger.debug("a lane ends: %s", error)
         except Exception:
@@ -86,51 +99,102 @@ class LaneServer:
         finally:
             self._end.close()
             self._runner.forget_arena()
+            self._orders.clear()
+            self._ring = None
             if self._arena is not None:
                 self._arena.close()
                 self._arena = None
 
-    def _serve_one(self) -> bool:
-        packet, descriptor = self._received()
+    def _is_asked_by_ring(self, ring: RingEnd) -> bool:
+        """Waits for the caller; returns whether it repeats a run, and else a packet has arrived."""
+        began = time.perf_counter()
+        if not (self._spins and ring.spin()) and not ring.sleep(None):
+            return False
+        ring.note_wait(time.perf_counter() - began)
+        return True
+
+    def _repeat(self, ring: RingEnd) -> None:
+        """Runs one of the kept orders again."""
+        number, slot = SUBMISSION.unpack_from(ring.take())
+        order, told = self._orders.get(slot), self._told.get(slot)
+        if order is None:
+            raise BadState("a run is repeated that is not known")
+        answer, memory = self._answer(order, number)
+        if (
+            isinstance(answer, RunAnswer)
+            and told is not None
+            and memory is None
+            and answer.outputs == told.outputs
+            and answer.receipt.origin == told.receipt.origin
+        ):
+            receipt = answer.receipt
+            ring.put(COMPLETION.pack(number, 1, receipt.read_ns, receipt.run_ns, receipt.written_ns))
+            return
+        ring.put(COMPLETION.pack(number, 0, 0, 0, 0))
+        self._tell(slot, number, answer, memory)
+
+    def _read_packet(self) -> bool:
+        """Obeys one packet; returns False at the end of the lane."""
+        packet, descriptor = socket_end.receive(self._end)
         if not packet:
             return False
+        if packet[0] == WAKE:
+            if self._ring is not None:
+                self._ring.note_wake(packet)
+            return True
         try:
             order = decode_order(packet)
-            if isinstance(order, Arena):
+            if not isinstance(order, RunOrder):
                 if descriptor is None or order.size > _MAX_ARENA_BYTES:
-                    raise BadState("an arena has no memory, or is too large")
-                self._runner.forget_arena()
+                    raise BadState("an arena or a ring has no memory, or is too large")
                 received, descriptor = descriptor, None
-                self._arena = SharedMemory.received(received, order.size, constant=False)
+                self._take_over(order, received)
                 return True
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-        answer, memory = self._answer(order)
+        if not 0 <= order.slot < KEPT_ORDERS:
+            raise BadState(f"an order has the slot {order.slot}; there are {KEPT_ORDERS}")
+        self._orders[order.slot] = order
+        self._tell(order.slot, order.number, *self._answer(order, order.number))
+        return True
+
+    def _take_over(self, order: Arena | RingMemory, descriptor: int) -> None:
+        """Uses a memory of the caller from now on."""
+        if isinstance(order, RingMemory):
+            if order.size != RING_BYTES or self._ring is not None:
+                os.close(descriptor)
+                raise BadState(f"a lane has one ring, of {RING_BYTES} bytes")
+            memory = SharedMemory.received(descriptor, order.size, constant=False)
+            self._ring = RingEnd(memory, self._end, RingSide.DAEMON)
+            memory.close()  # only the mapping is needed
+            return
+        self._runner.forget_arena()
+        self._orders.clear()
+        self._told.clear()
+        self._arena = SharedMemory.received(descriptor, order.size, constant=False)
+
+    def _tell(self, slot: int, number: int, answer: Answer, memory: SharedMemory | None) -> None:
+        """Sends an answer, and keeps it for runs with the same one."""
+        answer = msgspec.structs.replace(answer, number=number)
+        self._told.pop(slot, None)
         try:
             data = encode(answer)
         except Error as error:
-            data, memory = encode(_failure(order.number, error)), None
+            answer, memory = _failure(number, error), None
+            data = encode(answer)
+        if isinstance(answer, RunAnswer) and memory is None:
+            self._told[slot] = answer
         try:
             socket_end.send(self._end, data, None if memory is None else memory.fd)
         finally:
             if memory is not None:
                 memory.close()
-        return True
 
-    def _received(self) -> tuple[bytes, int | None]:
-        if self._spins:
-            now = time.perf_counter()
-            end = now + _SPIN_S
-            while now < end and not self._poll.poll(0) and not PROCESSORS.are_crowded(now):
-                os.sched_yield()
-                now = time.perf_counter()
-        return socket_end.receive(self._end)
-
-    def _answer(self, order: RunOrder) -> tuple[Answer, SharedMemory | None]:
+    def _answer(self, order: RunOrder, number: int) -> tuple[Answer, SharedMemory | None]:
         with self._lock:
-            self._number = order.number
-            is_cancelled = self._cancelled == order.number
+            self._number = number
+            is_cancelled = self._cancelled == number
         try:
             if is_cancelled:
                 raise Cancelled("the caller cancelled the run")
@@ -138,10 +202,10 @@ class LaneServer:
                 raise BadState("a run needs an arena, and none was sent")
             return self._ran(order, self._arena)
         except Error as error:
-            return _failure(order.number, error), None
+            return _failure(number, error), None
         except MemoryError:
             return RunFailure(
-                number=order.number, code=ResultCode.OUT_OF_MEMORY, message="the worker is out of memory"
+                number=number, code=ResultCode.OUT_OF_MEMORY, message="the worker is out of memory"
             ), None
         finally:
             with self._lock:

@@ -8,6 +8,7 @@ from neurald.hal.lanes.packets import (
     BYTES,
     MAX_PACKET_BYTES,
     Arena,
+    RingMemory,
     RunOrder,
     TensorAt,
     aligned,
@@ -49,9 +50,13 @@ def test_tensors_that_are_not_in_the_arena_are_refused(tensor: TensorAt) -> None
 
 def test_packets_are_the_same_after_encoding() -> None:
     tensor = TensorAt(kind="int8", shape=(1, 2), offset=0, size=2)
-    for packet in (RunOrder(number=1, inputs=(tensor,), results_at=64, wanted=(0,)), Arena(size=5)):
+    for packet in (
+        RunOrder(number=1, slot=0, inputs=(tensor,), results_at=64, wanted=(0,)),
+        Arena(size=5),
+        RingMemory(size=4096),
+    ):
         assert decode_order(encode(packet)) == packet
-    many = RunOrder(number=1, inputs=(tensor,) * MAX_PACKET_BYTES, results_at=0, wanted=())
+    many = RunOrder(number=1, slot=0, inputs=(tensor,) * MAX_PACKET_BYTES, results_at=0, wanted=())
     with pytest.raises(BadData, match="describe"):
         encode(many)
 

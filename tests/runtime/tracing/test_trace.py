@@ -191,7 +191,7 @@ def test_coverage() -> None:
         span("step", 0, 0, call=2),
         span("call", 0, 100, call=3),
     ]
-    assert trace.coverage() == (50 + 10) / 200
+    assert trace.coverage() == (50 + 10) / 300
 
 
 def test_a_file_for_opentelemetry(tmp_path: Path) -> None:
@@ -247,3 +247,103 @@ def test_calls_that_were_made_before_have_all_layers() -> None:
         compilation.run(IMAGE)
         execution.compute()
     assert len(recorder.spans()) == before
+
+
+def shares(trace: nd.Trace, call: str) -> list[float]:
+    """Returns the covered share of each call of a name."""
+    numbers = {span.call for span in trace.spans if span.category == "call" and span.name == call}
+    found = []
+    for number in sorted(numbers):
+        only = nd.Trace()
+        only._spans = [span for span in trace.spans if span.call == number]
+        found.append(only.coverage())
+    return found
+
+
+@pytest.mark.timed
+def test_loading_and_preparing_are_covered() -> None:
+    with nd.trace() as trace:
+        nd.compile(MODEL)(IMAGE)
+        nd.compile(MODEL, startup=nd.Startup.OPTIMIZED)
+    (loading, again) = shares(trace, "nd.compile")
+    # Of a small model, and on a busy machine, others may run between two spans.
+    assert min(loading, again) > 0.7, trace.spans
+    found = names(trace.spans, "compile")
+    assert {"load", "map the file", "find devices", "ask devices", "choose devices", "plan"} <= set(found)
+    lookups = [span.details for span in trace.spans if span.name == "look up in the cache"]
+    assert lookups
+    for details in lookups:
+        assert details["hit"] or details["reason"]
+    # What a look-up found is stated where the step was prepared, too.
+    prepared = [span for span in trace.spans if span.name.startswith("prepare on ")]
+    assert {span.details["cache"] for span in prepared} <= {"hit", "miss", "off"}
+
+
+def test_work_in_the_background_belongs_to_the_call_that_began_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with nd.trace() as trace:
+        compiled = nd.compile(MODEL, startup=nd.Startup.INSTANT)
+        assert compiled.compilation.wait_until_optimized(120)
+    (call,) = {span.call for span in trace.spans if span.name == "nd.compile"}
+    background = [span for span in trace.spans if span.name == "prepare in the background"]
+    assert background
+    assert {span.call for span in background} == {call}
+    first = next(span for span in trace.spans if span.name == "look up in the cache")
+    assert first.details["hit"] is False
+    assert {"prepare the first tier", "compile", "write to the cache"} <= set(names(trace.spans, "compile"))
+
+
+def test_a_daemon_on_another_host(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with running_daemon(listen="127.0.0.1:0") as address, nd.trace(path) as trace:
+        compilation = compiled(nd.connect(address))
+        for _ in range(4):
+            compilation.run(IMAGE)
+        run_calls = {span.call for span in trace._recorder.spans() if span.name == "run"}
+    daemon = [span for span in trace.spans if span.category == "daemon"]
+    found = names(daemon, "daemon")
+    assert found["serve ExecuteWithData"] == found["receive"] == 4
+    assert found["serve PrepareModel"] == 1
+    assert found["read the model"] >= 2
+    assert found["driver"] >= 4 + 1
+    # Processes of other hosts have numbers of their own.
+    assert {span.process >> 32 for span in daemon} == {1}
+    for number in run_calls:
+        spans = [span for span in trace.spans if span.call == number]
+        (call,) = [span for span in spans if span.name == "call ExecuteWithData"]
+        for span in spans:
+            if span.category == "daemon":
+                assert call.start_ns <= span.start_ns <= span.end_ns <= call.end_ns
+        assert any(span.category == "kernel" and span.process >> 32 for span in spans)
+    document = json.loads(path.read_text())
+    arrows = [event for event in document["traceEvents"] if event["ph"] in "sf"]
+    assert len({event["id"] for event in arrows}) == len(arrows) / 2
+    hosts = [event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"]
+    assert any(name.startswith("neurald daemon at ") for name in hosts)
+
+
+def test_large_data_for_a_daemon_on_another_host() -> None:
+    size = 700_000
+    graph = nd.ModelBuilder()
+    values = graph.add_operand(nd.OperandType.TENSOR_FLOAT32, (size,))
+    result = graph.add_operand(nd.OperandType.TENSOR_FLOAT32, (size,))
+    graph.add_operation(nd.OperationType.ABS, [values], [result])
+    graph.identify_inputs_and_outputs([values], [result])
+    with running_daemon(listen="127.0.0.1:0") as address:
+        compilation = nd.CompilationBuilder(graph.finish(), [nd.connect(address)]).finish()
+        with nd.trace() as trace:
+            compilation.run(np.zeros(size, np.float32))
+    assert names(trace.spans, "daemon")["serve ExecuteWithData"] == 1
+    assert names(trace.spans, "device")["call ExecuteWithData"] == 1
+
+
+def test_an_older_daemon_sends_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neurald.runtime.tracing.trace_points.times_from", lambda metadata: None)
+    with running_daemon(listen="127.0.0.1:0") as address:
+        compilation = compiled(nd.connect(address))
+        with nd.trace() as trace:
+            compilation.run(IMAGE)
+    assert not names(trace.spans, "daemon")
+    assert names(trace.spans, "device")["call ExecuteWithData"] == 1

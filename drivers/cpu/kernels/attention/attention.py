@@ -136,8 +136,9 @@ class _Writer:
         """Writes the instructions for the range of work items."""
         code, plan = self._code, self._plan
         rows = plan.node.axes[1].extent
-        with each_work_item(code, (plan.batches, plan.blocks)) as ((batch, block), is_first):
+        with each_work_item(code, (plan.batches, plan.blocks)) as ((batch, block), number):
             if plan.first.is_packed or plan.second.is_packed:
+                is_first = code.value(f"icmp eq i64 {number}, 0")
                 is_new = code.value(f"icmp eq i64 {block}, 0")
                 with code.when(code.value(f"or i1 {is_first}, {is_new}")):
                     self._pack(plan.first, self._keys, batch)

@@ -4,7 +4,7 @@ It counts the index in every dimension, without a division per work item.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from neurald.drivers.compiler.ir.extent import is_one
@@ -12,49 +12,74 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 
 
 @contextmanager
-def each_work_item(code: Instructions, extents: Sequence[int]) -> Iterator[tuple[list[str], str]]:
+def each_work_item(
+    code: Instructions, extents: Sequence[int], shared_order: Sequence[int] | None = None
+) -> Iterator[tuple[list[str], str]]:
     """Writes a loop over the work items from `%begin` to below `%end`.
 
     Args:
         code: receives the instructions.
         extents: extents of the dimensions of work items, slowest first; their product is the number
             of work items.
+        shared_order: the dimensions, slowest first, if the range is not all work items: threads
+            that share a kernel read less of each other's results if all kernels are divided alike.
 
     Yields:
-        The index of the work item in each dimension, and an i1 that is true for the first one of
-        the range.
+        The index of the work item in each dimension, and its number in the range.
     """
-    digits = _digits(code, extents)
-    carried = [("i64", digit) for digit, extent in zip(digits, extents, strict=True) if not is_one(extent)]
+    dimensions = range(len(extents))
+    orders = [dimensions, dimensions if shared_order is None else shared_order]
+    if tuple(orders[0]) == tuple(orders[1]):
+        orders.pop()
+    is_whole = ""
+    if len(orders) > 1:
+        is_first = code.value("icmp eq i64 %begin, 0")
+        is_last = code.value(f"icmp eq i64 %end, {math.prod(extents)}")
+        is_whole = code.value(f"and i1 {is_first}, {is_last}")
+
+    def chosen(found: Sequence[Mapping[int, str]], dimension: int) -> str:
+        names = [each[dimension] for each in found]
+        if len({*names}) == 1:
+            return names[0]
+        return code.value(f"select i1 {is_whole}, i64 {names[0]}, i64 {names[1]}")
+
+    counted = [dimension for dimension in dimensions if not is_one(extents[dimension])]
+    begins = [_digits(code, extents, order) for order in orders]
+    carried = [("i64", chosen(begins, dimension)) for dimension in counted]
     with code.loop("%begin", "%end", carried, may_be_empty=True) as loop:
-        names = iter(loop.carried)
-        position = ["0" if is_one(extent) else next(names) for extent in extents]
-        yield position, code.value(f"icmp eq i64 {loop.index}, %begin")
-        loop.results = _successor(code, position, extents)
+        index = dict(zip(counted, loop.carried, strict=True))
+        position = [index.get(dimension, "0") for dimension in dimensions]
+        yield position, code.value(f"sub i64 {loop.index}, %begin")
+        nexts = [_successor(code, index, extents, order) for order in orders]
+        loop.results = [chosen(nexts, dimension) for dimension in counted]
 
 
-def _digits(code: Instructions, extents: Sequence[int]) -> list[str]:
-    """Returns the index of the first work item."""
-    digits = []
-    for dimension, extent in enumerate(extents):
-        inner, digit = math.prod(extents[dimension + 1 :]), "%begin"
+def _digits(code: Instructions, extents: Sequence[int], order: Sequence[int]) -> Mapping[int, str]:
+    """Returns the index of the first work item in each dimension longer than 1."""
+    digits = {}
+    for place, dimension in enumerate(order):
+        inner = math.prod(extents[each] for each in order[place + 1 :])
+        outer = math.prod(extents[each] for each in order[:place])
+        digit = "%begin"
         if not is_one(inner):
             digit = code.value(f"udiv i64 {digit}, {inner}")
-        if not is_one(extent) and not is_one(math.prod(extents[:dimension])):
-            digit = code.value(f"urem i64 {digit}, {extent}")
-        digits.append(digit)
+        if not is_one(extents[dimension]) and not is_one(outer):
+            digit = code.value(f"urem i64 {digit}, {extents[dimension]}")
+        digits[dimension] = digit
     return digits
 
 
-def _successor(code: Instructions, position: Sequence[str], extents: Sequence[int]) -> list[str]:
-    """Returns the index of the next work item, without dimensions of length 1."""
-    results: list[str] = []
+def _successor(
+    code: Instructions, index: Mapping[int, str], extents: Sequence[int], order: Sequence[int]
+) -> Mapping[int, str]:
+    """Returns the index of the next work item in each dimension longer than 1."""
+    results: dict[int, str] = {}
     carry = "1"
-    for digit, extent in reversed(list(zip(position, extents, strict=True))):
-        if is_one(extent):
+    for dimension in reversed(order):
+        if dimension not in index:
             continue
-        following = code.value(f"add i64 {digit}, {carry}")
-        is_over = code.value(f"icmp eq i64 {following}, {extent}")
-        results.append(code.value(f"select i1 {is_over}, i64 0, i64 {following}"))
+        following = code.value(f"add i64 {index[dimension]}, {carry}")
+        is_over = code.value(f"icmp eq i64 {following}, {extents[dimension]}")
+        results[dimension] = code.value(f"select i1 {is_over}, i64 0, i64 {following}")
         carry = code.value(f"zext i1 {is_over} to i64")
-    return results[::-1]
+    return results

@@ -175,7 +175,8 @@ class _Depthwise:
         code, node = self._code, self._node
         size = node.input.type.size_bytes
         _, height, width, channels = node.input.shape
-        with each_work_item(code, self.extents) as ((image, block, *inner), _):
+        order = (0, 1, 2, 3) if self._is_row_by_row else (0, 3, 1, 2)
+        with each_work_item(code, self.extents, order) as ((image, block, *inner), _):
             row, tile = inner if self._is_row_by_row else reversed(inner)
             source = address(
                 code,

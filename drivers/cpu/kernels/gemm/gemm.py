@@ -25,6 +25,7 @@ from neurald.drivers.cpu.kernels.common.tile import Tile, rows_of_tile
 from neurald.drivers.cpu.kernels.common.window import TapSegment, TileRun, tap_segments, tile_runs
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
+from neurald.drivers.cpu.kernels.gemm.operand_packing import OutputRange, SourceCopy
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
@@ -66,6 +67,7 @@ class GemmWriter:
         source: name of the input's memory.
         pointers: names of the memory of the kernel's output and of all values that its body reads.
         pack_panel: packs a panel before it is used; None if panels are packed in advance.
+        copy: the copy of the input that `product` reads; None if it reads the input.
     """
 
     def __init__(
@@ -79,8 +81,9 @@ class GemmWriter:
         source: str,
         pointers: Mapping[Value, str],
         pack_panel: PackPanel | None = None,
+        copy: SourceCopy | None = None,
     ) -> None:
-        self._pack_panel = pack_panel
+        self._pack_panel, self._copy = pack_panel, copy
         self._code, self._target, self._product = code, target, product
         self._kernel, self._bias = split_bias(kernel)
         self._epilogue = Epilogue(self._kernel, target, code, pointers)
@@ -93,6 +96,7 @@ class GemmWriter:
         )
         self._is_one_row = product.rows.positions == 1
         self._is_panel_major = weights.is_panel_major or pack_panel is not None
+        self._shares_positions = weights.shares_positions and pack_panel is None
         self._offsets = tile.offsets(product.channels)
         self._mask: str | None = None
         if not isinstance(product.channels, Extent) and tile.lanes > product.channels:
@@ -139,20 +143,76 @@ class GemmWriter:
     def write(self) -> None:
         """Writes the instructions for the range of work items."""
         code = self._code
-        with each_work_item(code, self.extents) as (position, is_first):
+        order = list(range(len(self.extents)))
+        if self._is_panel_major and self._shares_positions:
+            # Images and units before panels.
+            order[-3:] = order[-2], order[-1], order[-3]
+        with each_work_item(code, self.extents, order) as (position, number):
             *batches, first, second, third = position
             panel, image, unit = (first, second, third) if self._is_panel_major else (third, first, second)
             channel = multiple(code, panel, self._tile.width)
             if not is_one(self._tile.panels):
                 last = str(self._product.channels - self._tile.width)
                 channel = self._single.call("llvm.smin", "i64", channel, last)
+            is_first = code.value(f"icmp eq i64 {number}, 0")
             if self._pack_panel is not None:
                 index = total(code, image, unit)
                 is_new = code.value(f"icmp eq i64 {index}, 0")
                 with code.when(code.value(f"or i1 {is_first}, {is_new}")):
                     self._pack_panel(batches, channel)
-            number = total(code, multiple(code, image, self._units), unit)
-            self._write_unit(self._panel(batches, panel, channel, image, number), unit)
+            if self._copy is not None:
+                self._copy_inputs(self._copy, (batches, image), (panel, unit, number), is_first)
+            tile = total(code, multiple(code, image, self._units), unit)
+            self._write_unit(self._panel(batches, panel, channel, image, tile), unit)
+
+    def _copy_inputs(
+        self,
+        copy: SourceCopy,
+        at: tuple[Sequence[str], str],
+        item: tuple[str, str, str],
+        is_first: str,
+    ) -> None:
+        """Copies the inputs of a unit, unless an earlier work item of the range did.
+
+        Args:
+            copy: copies them.
+            at: the index along each batch dimension, and the image.
+            item: the panel, the unit, and the work item's number in the range.
+            is_first: an i1 that is true for the first work item of the range.
+        """
+        code = self._code
+        if copy.is_whole:
+            with code.when(is_first):
+                copy.write_all(code)
+            return
+        panel, unit, number = item
+        is_needed = code.value(f"icmp eq i64 {panel}, 0")
+        if self._is_panel_major and not self._shares_positions:
+            # The first ones of the range have different units, whichever panel they begin with.
+            count = self._units * self._product.images
+            is_new = code.value(f"icmp ult i64 {number}, {count}")
+            is_needed = code.value(f"or i1 {is_needed}, {is_new}")
+        else:
+            is_needed = code.value(f"or i1 {is_needed}, {is_first}")
+        begins = code.value(f"or i1 {is_first}, {code.value(f'icmp eq i64 {unit}, 0')}")
+        are_columns = self._is_one_row and is_one(self._product.rows.length)
+        if self._is_one_row and not are_columns:
+            # Every column depends on all rows.
+            is_needed = code.value(f"and i1 {is_needed}, {begins}")
+        continues = code.value(f"xor i1 {begins}, true")
+
+        def write(run: TileRun, start: str) -> None:
+            positions = OutputRange(first=start, count=run.length, are_rows=not are_columns)
+            copy.write(code, at, positions, continues)
+
+        with code.when(is_needed):
+            if are_columns:
+                write_chosen(code, self._column_runs, unit, write)
+            elif self._row_runs:
+                write_chosen(code, self._row_runs, unit, write)
+            else:
+                row = "0" if self._is_one_row else unit
+                copy.write(code, at, OutputRange(first=row, count=1, are_rows=True), continues)
 
     def _panel(self, batches: Sequence[str], panel: str, channel: str, image: str, number: str) -> _Panel:
         code, product, weights = self._code, self._product, self._weights

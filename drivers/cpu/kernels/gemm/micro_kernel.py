@@ -51,6 +51,8 @@ class WeightLayout(Struct, frozen=True, kw_only=True):
         vectors: offsets of the vectors of a term, in bytes.
         align: alignment of each vector.
         is_panel_major: True if a panel should be used for all positions before the next one.
+        shares_positions: True if threads should rather have positions of their own and use all
+            panels for each.
         scale_bytes: size of the FLOAT32 scales of a panel's lanes, which precede its INT8 weights;
             0 if there are none. Sums are multiplied by them.
     """
@@ -64,6 +66,7 @@ class WeightLayout(Struct, frozen=True, kw_only=True):
     vectors: tuple[int, ...]
     align: int
     is_panel_major: bool
+    shares_positions: bool = False
     scale_bytes: int = 0
 
 

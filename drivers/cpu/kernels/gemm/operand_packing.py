@@ -1,8 +1,11 @@
 """Packs operands into thread-local scratch memory in the layout that the register tiles read."""
 
 import math
+from collections.abc import Sequence
 
-from neurald.drivers.compiler.ir.extent import Extent
+from msgspec import Struct
+
+from neurald.drivers.compiler.ir.extent import Extent, is_one
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
@@ -33,68 +36,140 @@ def is_aliased(product: WindowedProduct) -> bool:
     )
 
 
-def pad_pixels(
-    code: Instructions, target: Target, product: WindowedProduct, source: str, memory: str
-) -> tuple[WindowedProduct, int]:
-    """Copies the inputs of single-pixel windows with padding between pixels.
+class OutputRange(Struct, frozen=True, kw_only=True):
+    """Consecutive positions of an image in one dimension.
+
+    Attributes:
+        first: the first one, i64.
+        count: their number.
+        are_rows: True if they are rows; else they are columns of the only row.
+    """
+
+    first: str
+    count: int
+    are_rows: bool
+
+
+class SourceCopy:
+    """Copies the inputs of a product to scratch memory, in parts: as they are needed, as FLOAT32.
+
+    A thread that computes a few of the work items thus copies what these read only.
+
+    Attributes:
+        product: the product that reads the copy.
+        size_bytes: the size of the copy.
+        is_whole: True if positions do not depend on parts of the input that are contiguous, so that
+            all of it is copied at once.
 
     Args:
-        code: receives the instructions.
         target: the target of the code.
-        product: a FLOAT32 product.
+        product: the product.
         source: name of the input's memory.
         memory: address of the copy.
-
-    Returns:
-        The product that reads the copy, and the copy's size in bytes.
     """
-    pixel = product.depth * _FLOAT_BYTES + LINE_BYTES
-    rows, columns = product.rows, product.columns
-    with (
-        code.loop("0", str(product.images)) as image,
-        code.loop("0", str(rows.positions)) as row,
-        code.loop("0", str(columns.positions)) as column,
-    ):
-        at = address(
-            code,
-            source,
-            multiple(code, image.index, product.image_bytes),
-            multiple(code, row.index, rows.stride * product.row_bytes),
-            multiple(code, column.index, columns.stride * product.pixel_bytes),
+
+    def __init__(self, target: Target, product: WindowedProduct, source: str, memory: str) -> None:
+        self._target, self._given, self._source, self._memory = target, product, source, memory
+        self._is_padded = product.type is Scalar.FLOAT32
+        rows, columns = product.rows, product.columns
+        has_pixels = product.pixel_bytes >= product.depth * product.type.size_bytes
+        has_rows = is_one(rows.length) or product.row_bytes >= columns.length * product.pixel_bytes
+        is_dense = product.element_bytes == product.type.size_bytes and has_pixels and has_rows
+        self.is_whole = not self._is_padded and not is_dense
+        if self._is_padded:
+            # The distance of pixels is no longer a multiple of `_ALIASED_BYTES`.
+            pixel, positions = product.depth * _FLOAT_BYTES + LINE_BYTES, product.positions
+            self.size_bytes = positions * pixel
+            self.product = replace(
+                product,
+                images=1,
+                rows=WindowDimension(length=1, positions=1),
+                columns=WindowDimension(length=positions, positions=positions),
+                pixel_bytes=pixel,
+                element_bytes=_FLOAT_BYTES,
+            )
+            return
+        factor = _FLOAT_BYTES // product.type.size_bytes
+        self.size_bytes = product.source.count * _FLOAT_BYTES
+        self.product = replace(
+            product,
+            batches=tuple(replace(each, source_bytes=each.source_bytes * factor) for each in product.batches),
+            image_bytes=product.image_bytes * factor,
+            row_bytes=product.row_bytes * factor,
+            pixel_bytes=product.pixel_bytes * factor,
+            element_bytes=product.element_bytes * factor,
+            type=Scalar.FLOAT32,
         )
-        line = total(code, multiple(code, image.index, rows.positions), row.index)
-        index = total(code, multiple(code, line, columns.positions), column.index)
-        to = address(code, memory, multiple(code, index, pixel))
-        _write_floats(code, target, product.type, product.depth, at, to)
-    positions = product.positions
-    padded_product = replace(
-        product,
-        images=1,
-        rows=WindowDimension(length=1, positions=1),
-        columns=WindowDimension(length=positions, positions=positions),
-        pixel_bytes=pixel,
-        element_bytes=_FLOAT_BYTES,
-        type=Scalar.FLOAT32,
-    )
-    return padded_product, positions * pixel
 
+    def write_all(self, code: Instructions) -> None:
+        """Copies everything."""
+        given = self._given
+        _write_floats(code, self._target, given.type, given.source.count, self._source, self._memory)
 
-def convert_to_float(
-    code: Instructions, target: Target, product: WindowedProduct, source: str, memory: str
-) -> tuple[WindowedProduct, int]:
-    """Converts the whole input to FLOAT32; otherwise like `pad_pixels`."""
-    _write_floats(code, target, product.type, product.source.count, source, memory)
-    factor = _FLOAT_BYTES // product.type.size_bytes
-    wide = replace(
-        product,
-        batches=tuple(replace(each, source_bytes=each.source_bytes * factor) for each in product.batches),
-        image_bytes=product.image_bytes * factor,
-        row_bytes=product.row_bytes * factor,
-        pixel_bytes=product.pixel_bytes * factor,
-        element_bytes=product.element_bytes * factor,
-        type=Scalar.FLOAT32,
-    )
-    return wide, product.source.count * _FLOAT_BYTES
+    def write(
+        self, code: Instructions, at: tuple[Sequence[str], str], positions: OutputRange, continues: str
+    ) -> None:
+        """Copies what some positions depend on.
+
+        Args:
+            code: receives the instructions.
+            at: the index along each batch dimension, and the image.
+            positions: the positions.
+            continues: an i1 that is true if what the positions before these depend on is copied.
+        """
+        if self._is_padded:
+            self._copy_pixels(code, positions)
+            return
+        given, first = self._given, positions.first
+        side = given.rows if positions.are_rows else given.columns
+        step = given.row_bytes if positions.are_rows else given.pixel_bytes
+        single = Vector(code, self._target, 1)
+        start = total(code, multiple(code, first, side.stride), str(-side.padding_before))
+        reach = (side.taps - 1) * side.dilation + 1
+        known = total(code, start, str(reach - side.stride))
+        begin = single.call("llvm.smax", "i64", start, known)
+        begin = code.value(f"select i1 {continues}, i64 {begin}, i64 {start}")
+        begin = single.call("llvm.smax", "i64", begin, "0")
+        end = total(code, start, str((positions.count - 1) * side.stride + reach))
+        end = single.call("llvm.smin", "i64", end, str(side.length))
+        batches, image = at
+        offsets = [
+            multiple(code, index, each.source_bytes)
+            for index, each in zip(batches, given.batches, strict=True)
+        ]
+        offsets.append(multiple(code, image, given.image_bytes))
+        size = given.type.size_bytes
+        with code.loop(begin, end, may_be_empty=True) as loop:
+            offset = total(code, *offsets, multiple(code, loop.index, step))
+            to = multiple(code, offset, _FLOAT_BYTES // size)
+            _write_floats(
+                code,
+                self._target,
+                given.type,
+                step // size,
+                address(code, self._source, offset),
+                address(code, self._memory, to),
+            )
+
+    def _copy_pixels(self, code: Instructions, positions: OutputRange) -> None:
+        """Copies the single pixels that positions of all images depend on."""
+        given = self._given
+        rows, columns = given.rows, given.columns
+        with code.loop("0", str(positions.count)) as loop:
+            position = total(code, positions.first, loop.index)
+            line = code.value(f"udiv i64 {position}, {columns.positions}")
+            column = code.value(f"urem i64 {position}, {columns.positions}")
+            image = code.value(f"udiv i64 {line}, {rows.positions}")
+            row = code.value(f"urem i64 {line}, {rows.positions}")
+            at = address(
+                code,
+                self._source,
+                multiple(code, image, given.image_bytes),
+                multiple(code, row, rows.stride * given.row_bytes),
+                multiple(code, column, columns.stride * given.pixel_bytes),
+            )
+            to = address(code, self._memory, multiple(code, position, self.product.pixel_bytes))
+            _write_floats(code, self._target, given.type, given.depth, at, to)
 
 
 def _write_floats(

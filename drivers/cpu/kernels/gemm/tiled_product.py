@@ -23,10 +23,9 @@ from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
 from neurald.drivers.cpu.kernels.gemm.gemm import GemmWriter, PackPanel
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import WeightLayout
 from neurald.drivers.cpu.kernels.gemm.operand_packing import (
-    convert_to_float,
+    SourceCopy,
     is_aliased,
     pack_panel_at_run_time,
-    pad_pixels,
 )
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -43,6 +42,9 @@ _MAX_NEAR_BYTES, _MAX_RESIDENT_INPUT_BYTES = 24 << 10, 256 << 10
 #: With at most this many positions, and at least this many bytes of weights, reading weights takes
 #: longer than multiplying them.
 _MAX_STREAMED_POSITIONS, _MIN_STREAMED_BYTES = 4, 64 << 10
+#: Threads that share a product read all weights rather than all inputs if weights are this many
+#: times as large at most, since inputs are in other threads' caches.
+_MAX_REREAD_RATIO = 4
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64
 #: Copy bandwidth into a thread's scratch memory, per cycle.
@@ -97,12 +99,10 @@ def _new_routine(
     code = Instructions(parameter_names(arguments))
     weights = _weights(product, tile, names[weights_value], weights_value.type)
     source, seen, scratch_bytes, cycles = names[product.source], product, 0, tile.cycles
-    if product.type is not Scalar.FLOAT32:
-        seen, scratch_bytes = convert_to_float(code, target, product, source, "%scratch")
-        source = "%scratch"
-    elif weights.is_panel_major and is_aliased(product):
-        seen, scratch_bytes = pad_pixels(code, target, product, source, "%scratch")
-        source = "%scratch"
+    copy: SourceCopy | None = None
+    if product.type is not Scalar.FLOAT32 or (weights.is_panel_major and is_aliased(product)):
+        copy = SourceCopy(target, product, source, "%scratch")
+        seen, scratch_bytes, source = copy.product, copy.size_bytes, "%scratch"
     cycles += estimate(scratch_bytes) / _COPIED_BYTES_PER_CYCLE
     pack_panel: PackPanel | None = None
     if weights.pointer == "%scratch":
@@ -111,7 +111,9 @@ def _new_routine(
         weights = replace(weights, pointer=address(code, "%scratch", str(begin)))
         cycles += estimate(operand.value.count)
         pack_panel = _panel_packer(code, target, product, tile, names[weights_value], weights.pointer)
-    writer = GemmWriter(code, target, flattened(kernel), seen, tile, weights, source, names, pack_panel)
+    writer = GemmWriter(
+        code, target, flattened(kernel), seen, tile, weights, source, names, pack_panel=pack_panel, copy=copy
+    )
     writer.write()
     return Routine(
         text=function_text(code, arguments),
@@ -139,6 +141,13 @@ def _is_panel_major(product: WindowedProduct) -> bool:
     return weights > _MAX_RESIDENT_BYTES or (weights > _MAX_NEAR_BYTES and is_resident)
 
 
+def _shares_positions(product: WindowedProduct) -> bool:
+    """Returns True if threads should have positions of their own and read all weights."""
+    weights = estimate(product.channels * product.terms) * _FLOAT_BYTES
+    inputs = estimate(product.source.count) * _FLOAT_BYTES
+    return weights <= min(_MAX_STREAMED_WEIGHT_BYTES, _MAX_REREAD_RATIO * inputs)
+
+
 def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar) -> WeightLayout:
     """Returns the layout of the weights.
 
@@ -152,7 +161,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar)
     """
     operand = product.weights
     size = operand.value.type.size_bytes
-    is_panel_major = _is_panel_major(product)
+    is_panel_major, shares_positions = _is_panel_major(product), _shares_positions(product)
     if operand.value.constant is None and operand.channel_step == 1:
         return WeightLayout(
             pointer=pointer,
@@ -164,6 +173,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar)
             vectors=tuple(each * size for each in tile.offsets(product.channels)),
             align=size,
             is_panel_major=is_panel_major,
+            shares_positions=shares_positions,
         )
     is_packed = operand.value.constant is not None
     kind = (Scalar.INT8 if stored is Scalar.UINT8 else stored) if is_packed else Scalar.FLOAT32
@@ -180,6 +190,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar)
         vectors=tuple(each * tile.lanes * kind.size_bytes for each in range(tile.vectors)),
         align=tile.lanes * kind.size_bytes,
         is_panel_major=is_panel_major,
+        shares_positions=shares_positions,
         scale_bytes=scale_bytes,
     )
 

@@ -11,13 +11,14 @@ pixels may yield NaN instead of infinity.
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, larger
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -39,10 +40,10 @@ from neurald.drivers.cpu.kernels.common.window import (
     tile_runs,
     window_dimensions,
 )
-from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Positions of a tile per dimension, the pixels it depends on, and the number of transformed
 #: points.
@@ -51,8 +52,11 @@ _POINTS = _PIXELS * _PIXELS
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 #: Padding between the rows of a matrix, which avoids conflicts in the first-level cache.
 _GAP_BYTES = 64
-#: Maximum number of tiles transformed at once; the results should stay in the second-level cache.
+#: Maximum number of tiles of a block; transformed, they should stay in the second-level cache.
 _MAX_TILES = 56
+#: Blocks are divided until there are this many work items for threads, into parts with at least as
+#: many tiles as large register tiles have positions, that compute at most this share of tiles twice.
+_MIN_WORK_ITEMS, _MIN_PART_TILES, _MAX_REPEATED = 32, 12, 1 / 32
 #: Cycles of a tile's transformations per vector of channels.
 _TRANSFORM_CYCLES = 70.0
 #: Weights up to this size stay in the second-level cache; others are limited by this bandwidth per
@@ -72,9 +76,10 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         rows, columns: movement of its window.
         tile_rows, tile_columns: tiles per image in each dimension.
         tiles: number of tiles of all images.
-        block: tiles transformed at once.
-        capacity: the largest number of tiles transformed at once, for which there is memory.
-        product: one of the 16 products of a block.
+        part: tiles of a work item.
+        parts: number of parts of a block.
+        capacity: the largest number of tiles of a block, for which there is memory.
+        product: one of the 16 products of a part.
         register_tile: the register tile of the product.
     """
 
@@ -83,15 +88,26 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     tile_rows: int
     tile_columns: int
     tiles: int
-    block: int
+    part: int
+    parts: int
     capacity: int
     product: WindowedProduct
     register_tile: Tile
 
     @property
+    def block(self) -> int:
+        """Number of tiles whose transformed pixels are kept."""
+        return self.part * self.parts
+
+    @property
     def blocks(self) -> int:
         """Number of blocks; the last one may have fewer tiles."""
         return -(-self.tiles // self.block)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Dimensions of the work items: blocks, panels and parts."""
+        return self.blocks, self.register_tile.panels, self.parts
 
     @property
     def matrix_bytes(self) -> int:
@@ -100,7 +116,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def sums_bytes(self) -> int:
-        """Size of a panel's sums at one of the 16 points."""
+        """Size of a block's sums for a panel at one of the 16 points."""
         return self.capacity * self.register_tile.width * _FLOAT_BYTES
 
     @property
@@ -115,7 +131,8 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         """Estimated cycles."""
         lanes, register_tile, product = self.register_tile.lanes, self.register_tile, self.product
         vectors = product.depth // lanes + register_tile.panels * register_tile.vectors
-        cycles = _POINTS * register_tile.cycles + estimate(self.block) * vectors * _TRANSFORM_CYCLES
+        cycles = _POINTS * self.parts * register_tile.cycles
+        cycles += estimate(self.block) * vectors * _TRANSFORM_CYCLES
         if self.weight_bytes > _MAX_RESIDENT_BYTES:
             cycles += self.weight_bytes / _WEIGHT_BYTES_PER_CYCLE
         return estimate(self.blocks) * cycles
@@ -138,7 +155,7 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
     return Routine(
         text=function_text(writer.code, arguments),
         arguments=arguments,
-        work_items=plan.blocks * plan.register_tile.panels,
+        work_items=math.prod(plan.extents),
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
@@ -159,8 +176,8 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         return None
     tile_rows, tile_columns = (-(-side.positions // _TILE_SIZE) for side in (rows, columns))
     tiles = images * tile_rows * tile_columns
-    # If there is no tile, no block is computed.
-    block = -(-tiles // larger(1, -(-tiles // _MAX_TILES)))
+    blocks = -(-tiles // _MAX_TILES)
+    block = -(-tiles // blocks)
     product = WindowedProduct(
         source=node.input,
         weights=WeightOperand(value=node.weights, sets=_POINTS, channel_step=depth, term_step=1),
@@ -177,17 +194,24 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         type=Scalar.FLOAT32,
         width=outputs,
     )
-    register_tile = choose_tile(product, target)
+    parts = 1
+    if not isinstance(block, Extent):
+        wanted = -(-_MIN_WORK_ITEMS // (blocks * choose_tile(product, target).panels))
+        most = max(1, min(wanted, block // _MIN_PART_TILES))
+        parts = max(each for each in range(1, most + 1) if -block % each <= _MAX_REPEATED * block)
+    part = -(-block // parts)
+    product = replace(product, columns=WindowDimension(length=part, positions=part))
     return _WinogradPlan(
         rows=rows,
         columns=columns,
         tile_rows=tile_rows,
         tile_columns=tile_columns,
         tiles=tiles,
-        block=block,
-        capacity=_MAX_TILES if isinstance(block, Extent) else block,
+        part=part,
+        parts=parts,
+        capacity=_MAX_TILES if isinstance(part, Extent) else part * parts,
         product=product,
-        register_tile=register_tile,
+        register_tile=choose_tile(product, target),
     )
 
 
@@ -205,9 +229,9 @@ def _transformed(weights: np.ndarray, name: str, plan: _WinogradPlan) -> Value:
 class _WinogradWriter:
     """Writes the function of a Winograd convolution.
 
-    A work item is a block of tiles with a panel. Consecutive ones with the same block use the same
-    transformed pixels. Scratch memory holds zeros for pixels outside the image, the transformed
-    pixels of a block, and the sums of a panel.
+    A work item is a part of a block of tiles with a panel. Consecutive ones with the same part of a
+    block use the same transformed pixels. Scratch memory holds zeros for pixels outside the image,
+    the transformed pixels of a block, and the sums of a panel.
     """
 
     def __init__(
@@ -235,16 +259,38 @@ class _WinogradWriter:
 
     def write(self) -> None:
         """Writes the instructions for the range of work items."""
-        code, plan = self.code, self._plan
+        code, plan, single = self.code, self._plan, self._single
         with code.loop("0", str(plan.product.depth), step=plan.register_tile.lanes) as loop:
             self._store(self._v.number("float", 0), "%scratch", loop.index)
-        with each_work_item(code, (plan.blocks, plan.register_tile.panels)) as ((block, panel), is_first):
-            is_new = code.value(f"icmp eq i64 {panel}, 0")
-            first = multiple(code, block, plan.block)
-            with code.when(code.value(f"or i1 {is_first}, {is_new}")):
-                self._write_pixels(first)
-            self._write_products(panel)
-            self._write_results(first, panel)
+        # Parts of a block with the same panel are multiplied together.
+        parts, panels = plan.parts, plan.register_tile.panels
+        first_group = code.value(f"udiv i64 %begin, {parts}")
+        last_group = code.value(f"udiv i64 {total(code, '%end', str(parts - 1))}, {parts}")
+        first_part = code.value(f"sub i64 %begin, {multiple(code, first_group, parts)}")
+        with code.loop(first_group, last_group, may_be_empty=True) as loop:
+            group = loop.index
+            block, panel = (
+                code.value(f"udiv i64 {group}, {panels}"),
+                code.value(f"urem i64 {group}, {panels}"),
+            )
+            before = multiple(code, group, parts)
+            begin = single.call("llvm.smax", "i64", code.value(f"sub i64 %begin, {before}"), "0")
+            end = single.call("llvm.smin", "i64", code.value(f"sub i64 %end, {before}"), str(parts))
+            # The second group only lacks the parts before those of the first one.
+            number = code.value(f"sub i64 {group}, {first_group}")
+            is_second = code.value(f"icmp eq i64 {number}, 1")
+            missing = single.call("llvm.smin", "i64", first_part, end)
+            missing = code.value(f"select i1 {is_second}, i64 {missing}, i64 0")
+            is_first, is_new = (
+                code.value(f"icmp eq i64 {number}, 0"),
+                code.value(f"icmp eq i64 {panel}, 0"),
+            )
+            all_missing = code.value(f"or i1 {is_first}, {is_new}")
+            missing = code.value(f"select i1 {all_missing}, i64 {end}, i64 {missing}")
+            start = multiple(code, block, plan.block)
+            self._write_pixels(start, (begin, missing))
+            self._write_products(panel, (begin, end))
+            self._write_results(start, panel, (begin, end))
 
     def _store(self, value: str, memory: str, channel: str) -> None:
         to = address(self.code, memory, multiple(self.code, channel, _FLOAT_BYTES))
@@ -254,13 +300,18 @@ class _WinogradWriter:
         return self.code.fresh(f"load {self._v.type('float')}, ptr {memory}, align {_FLOAT_BYTES}")
 
     @contextmanager
-    def _each_tile(self, first: str) -> Iterator[tuple[str, tuple[str, str, str]]]:
-        """Loops over a block; yields a tile's number in it, and its image, row and column.
+    def _each_tile(self, first: str, parts: tuple[str, str]) -> Iterator[tuple[str, tuple[str, str, str]]]:
+        """Loops over tiles; yields a tile's number in its block, and its image, row and column.
 
         Tiles beyond the last one repeat it.
+
+        Args:
+            first: the first tile of the block.
+            parts: the first part, and the one after the last.
         """
         code, plan = self.code, self._plan
-        with code.loop("0", str(plan.block)) as loop:
+        begin, end = (multiple(code, each, plan.part) for each in parts)
+        with code.loop(begin, end, may_be_empty=True) as loop:
             number = total(code, first, loop.index)
             if isinstance(plan.tiles, Extent) or plan.tiles % plan.block:
                 number = self._single.call("llvm.smin", "i64", number, str(plan.tiles - 1))
@@ -270,11 +321,11 @@ class _WinogradWriter:
             row = code.value(f"urem i64 {line}, {plan.tile_rows}")
             yield loop.index, (image, row, column)
 
-    def _write_pixels(self, first: str) -> None:
-        """Transforms the pixels of a block."""
+    def _write_pixels(self, first: str, parts: tuple[str, str]) -> None:
+        """Transforms the pixels of parts of a block."""
         code, plan, product = self.code, self._plan, self._plan.product
         sides = (plan.rows, product.row_bytes), (plan.columns, product.pixel_bytes - _GAP_BYTES)
-        with self._each_tile(first) as (number, (image, *tile)):
+        with self._each_tile(first, parts) as (number, (image, *tile)):
             to = address(code, self._matrix, multiple(code, number, product.pixel_bytes))
             offsets, inside = [multiple(code, image, product.image_bytes)], []
             for index, (side, step) in zip(tile, sides, strict=True):
@@ -336,8 +387,8 @@ class _WinogradWriter:
                     point = row * _PIXELS + column
                     self._store(value, address(code, to, str(point * plan.matrix_bytes)), loop.index)
 
-    def _write_products(self, panel: str) -> None:
-        """Computes the sums of a panel at all 16 points."""
+    def _write_products(self, panel: str, parts: tuple[str, str]) -> None:
+        """Computes the sums of parts of a block for a panel at all 16 points."""
         code, plan, product, register_tile = (
             self.code,
             self._plan,
@@ -374,23 +425,25 @@ class _WinogradWriter:
             at = address(code, self._weights, multiple(code, number, panel_bytes))
             source = address(code, self._matrix, multiple(code, point.index, plan.matrix_bytes))
             target = address(code, self._sums, multiple(code, point.index, plan.sums_bytes))
-            done = 0
-            for run in column_runs:
-                shape = TileShape(
-                    rows=1, columns=run.length, row_segments=taps, column_segments=tap_segments(run.taps)
-                )
-                with code.loop("0", str(run.count), may_be_empty=isinstance(run.count, Extent)) as loop:
-                    first = tile_start(code, run, loop.index)
-                    ahead = sums.prefetch_address(at, total(code, loop.index, str(done)))
-                    begin = address(code, source, multiple(code, first, product.pixel_bytes))
-                    to = address(code, target, multiple(code, first, register_tile.width * _FLOAT_BYTES))
-                    found = sums.accumulate(shape, zeros, begin, (at, ahead), "0")
-                    for each, value in enumerate(found):
-                        self._store(value, to, str(each * register_tile.lanes))
-                done += run.count
+            with code.loop(*parts, may_be_empty=True) as part:
+                inner = multiple(code, part.index, plan.part)
+                done = 0
+                for run in column_runs:
+                    shape = TileShape(
+                        rows=1, columns=run.length, row_segments=taps, column_segments=tap_segments(run.taps)
+                    )
+                    with code.loop("0", str(run.count), may_be_empty=isinstance(run.count, Extent)) as loop:
+                        first = total(code, inner, tile_start(code, run, loop.index))
+                        ahead = sums.prefetch_address(at, total(code, loop.index, str(done)))
+                        begin = address(code, source, multiple(code, first, product.pixel_bytes))
+                        to = address(code, target, multiple(code, first, register_tile.width * _FLOAT_BYTES))
+                        found = sums.accumulate(shape, zeros, begin, (at, ahead), "0")
+                        for each, value in enumerate(found):
+                            self._store(value, to, str(each * register_tile.lanes))
+                    done += run.count
 
-    def _write_results(self, first: str, panel: str) -> None:
-        """Transforms the sums of a panel to the results of its tiles."""
+    def _write_results(self, first: str, panel: str, parts: tuple[str, str]) -> None:
+        """Transforms the sums of parts of a block for a panel to the results of their tiles."""
         code, plan, register_tile, v = self.code, self._plan, self._plan.register_tile, self._v
         channel = multiple(code, panel, register_tile.width)
         if register_tile.panels > 1:
@@ -405,7 +458,7 @@ class _WinogradWriter:
                 results[1].append(v.binary("fsub", "float", v.binary("fsub", "float", b, c), d))
             return results
 
-        with self._each_tile(first) as (number, (image, row, column)):
+        with self._each_tile(first, parts) as (number, (image, row, column)):
             at = address(code, self._sums, multiple(code, number, register_tile.width * _FLOAT_BYTES))
             for each, offset in enumerate(register_tile.offsets(plan.product.channels)):
                 loaded = [

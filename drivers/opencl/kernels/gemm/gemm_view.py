@@ -178,6 +178,14 @@ def _of_convolution(contraction: Convolution) -> GemmView:
     )
     weights = contraction.weights
     is_constant = weights.constant is not None
+    # Where no window extends beyond a line, its rows are contiguous.
+    is_inside = (
+        groups == 1
+        and contraction.dilation[1] == 1
+        and left == right == 0
+        and (columns - 1) * contraction.stride[1] + taps_x <= width
+    )
+    line = (taps_x * depth, contraction.stride[1] * depth, width * depth) if is_inside else (depth,)
     if is_constant:
         weights = packed(
             weights,
@@ -203,7 +211,7 @@ def _of_convolution(contraction: Convolution) -> GemmView:
         right_base=f"(batch * {math.prod(weights.shape[1:]) if is_constant else each * total})",
         is_left_by_row=True,
         is_right_by_column=not is_constant,
-        run=math.gcd(depth, 16),
+        run=math.gcd(16, *line),
         is_windowed=not is_plain,
         text=text,
     )

@@ -8,6 +8,7 @@ held in local memory. Work-groups may also compute that matrix themselves, if it
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
@@ -36,6 +38,11 @@ _VECTOR_BYTES = 16
 #: Limit on local memory.
 _MAX_SCRATCH_BYTES = 40 * 1024
 _MAX_LANES, _MAX_CANDIDATES = 64, 4
+#: Limit on the estimated cost of a candidate, relative to the best one: measurements find most
+#: matrices in a cache, where it matters little how many compute units read them.
+_MAX_COST = 1.25
+#: Bytes that a work-item fetches of another constant.
+_LINE_BYTES = 128
 #: What a group costs besides its vectors, in vectors of a work-item.
 _GROUP_COST = 8
 _FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
@@ -127,10 +134,24 @@ def _candidates(kernel: Kernel, product: GemmView, rows: Rows | None, facts: Dev
         return turns * (_GROUP_COST + -(-chunks // (_ITEMS // lanes)))
 
     lanes = range(_BLOCK, min(_MAX_LANES, -(-product.columns // _BLOCK) * _BLOCK) + 1, _BLOCK)
-    for each in sorted(lanes, key=cost)[:_MAX_CANDIDATES]:
+    best = min(map(cost, lanes))
+    likely = (each for each in sorted(lanes, key=cost) if cost(each) <= _MAX_COST * best)
+    for each in islice(likely, _MAX_CANDIDATES):
         source = _source(kernel, product, rows, each, facts)
         if source is not None:
             yield source
+
+
+def _prefetches(values: KernelArguments) -> str:
+    """Returns statements that fetch the constants besides the matrix, if they are small."""
+    lines = []
+    for position, value in enumerate(values.values[2:], start=2):
+        count = -(-value.size_bytes // _LINE_BYTES)
+        if value.constant is not None and count <= _ITEMS:
+            lines.append(
+                fill(_TEMPLATES["prefetch"], LINES=count, CONSTANT=f"a{position}", LINE_BYTES=_LINE_BYTES)
+            )
+    return "".join(lines)
 
 
 def _groups(product: GemmView, lanes: int) -> int:
@@ -164,6 +185,7 @@ def _source(
     text = fill(
         _TEMPLATES["function"],
         UNPACK=unpack,
+        PREFETCH=_prefetches(values) if facts.is_nvidia else "",
         LEFT=left,
         MULTIPLY=_TEMPLATES["multiply"],
         LOOP=_TEMPLATES["loop"] if ahead * slices < chunks else "",

@@ -165,7 +165,8 @@ def test_streamed_constants_are_fetched_ahead_once() -> None:
     """Every byte behind those of the first phase, each in the parts of the groups that read it."""
     assert FACTS is not None
     facts = replace(FACTS, is_nvidia=True, compute_capability=(9, 0))
-    sizes = [8 << 20, 2 << 20, 40 << 20, 0, 16 << 20, 1 << 20]
+    limit = 8 << 20
+    sizes = [8 << 20, 2 << 20, 40 << 20, 0, 8 << 20, 1 << 20]
     phases = [_streaming(size, 128) if size else _phase((0, 8)) for size in sizes]
     fetched = fetches(phases, facts)
     ends = np.cumsum(sizes)
@@ -176,9 +177,9 @@ def test_streamed_constants_are_fetched_ahead_once() -> None:
             assert parts.get(each.phase, 0) == each.start < each.stop
             parts[each.phase] = each.stop
             before = ends[each.phase] - sizes[each.phase] + each.stop * 128
-            assert before <= ends[number] + (16 << 20)
+            assert before <= ends[number] + limit
     # A phase reads by itself what is not within reach before it begins.
-    assert parts == {1: sizes[1] // 128, 2: (16 << 20) // 128, 4: sizes[4] // 128, 5: sizes[5] // 128}
+    assert parts == {1: sizes[1] // 128, 2: limit // 128, 4: sizes[4] // 128, 5: sizes[5] // 128}
     text = kernel_text("whole_step", "__global const uchar *constants", phases, facts)
     assert f"neurald_fetch((__global const uchar *)(constants + 256UL), 0, {sizes[1] // 128}, " in text
     assert not any(fetches(phases, replace(facts, is_nvidia=False)))

@@ -12,8 +12,10 @@ from support.inference.loading import load
 from neurald.hal.errors import ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.lanes.packets import (
+    KEPT_ORDERS,
     Answer,
     Arena,
+    RingMemory,
     RunAnswer,
     RunFailure,
     RunOrder,
@@ -21,9 +23,22 @@ from neurald.hal.lanes.packets import (
     decode_answer,
     encode,
 )
+from neurald.hal.lanes.repeats import SUBMISSION, RepeatedRuns
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE
 from neurald.service.inference.worker.lane_server import LaneServer
 from neurald.service.inference.worker.loaded_model import LoadedModel
+
+
+def is_cut(end: socket.socket) -> bool:
+    """Returns whether the lane was closed; packets that wake may come before."""
+    try:
+        while packet := socket_end.receive(end)[0]:
+            if packet[0] != WAKE:
+                return False
+    except ConnectionResetError:
+        pass
+    return True
 
 
 class Caller:
@@ -38,7 +53,7 @@ class Caller:
         socket_end.send(self.end, encode(Arena(size=arena_bytes)), self.arena.fd)
 
     def run(self, *inputs: TensorAt, results_at: int = 1024, wanted: tuple[int, ...] = (0,)) -> Answer:
-        order = RunOrder(number=7, inputs=inputs, results_at=results_at, wanted=wanted)
+        order = RunOrder(number=7, slot=0, inputs=inputs, results_at=results_at, wanted=wanted)
         socket_end.send(self.end, encode(order))
         packet, descriptor = socket_end.receive(self.end)
         answer: Answer = decode_answer(packet)
@@ -47,10 +62,7 @@ class Caller:
         return answer
 
     def is_cut(self) -> bool:
-        try:
-            return socket_end.receive(self.end)[0] == b""
-        except ConnectionResetError:
-            return True
+        return is_cut(self.end)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +126,18 @@ def test_runs_that_do_not_fit_are_refused(
     assert isinstance(caller.run(X), RunAnswer)
 
 
-@pytest.mark.parametrize("packet", [b"\xff", b"\x92\xa3run\x01", bytes(100), encode(Arena(size=4096))])
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"\xff",
+        b"\x92\xa3run\x01",
+        b"\x01" * 100,
+        encode(Arena(size=4096)),
+        encode(RingMemory(size=RING_BYTES)),
+        encode(RunOrder(number=1, slot=KEPT_ORDERS, inputs=(X,), results_at=64, wanted=(0,))),
+        encode(RunOrder(number=1, slot=-1, inputs=(X,), results_at=64, wanted=(0,))),
+    ],
+)
 def test_packets_that_are_none_end_the_lane(caller: Caller, packet: bytes) -> None:
     socket_end.send(caller.end, packet)
     assert caller.is_cut()
@@ -128,11 +151,141 @@ def test_arenas_that_could_shrink_end_the_lane(caller: Caller) -> None:
     assert caller.is_cut()
 
 
+class Repeater:
+    """The other end of a lane with a ring."""
+
+    def is_cut(self) -> bool:
+        return is_cut(self.end)
+
+    def __init__(self, model: LoadedModel, *, is_trusted: bool = False, arena_bytes: int = 4096) -> None:
+        self.end, theirs = socket_end.pair()
+        self.end.settimeout(60)
+        self.server = LaneServer(theirs, model, is_trusted=is_trusted)
+        self.server.start()
+        self.runs = RepeatedRuns(self.end)
+        self.replace_arena(arena_bytes)
+
+    def replace_arena(self, size: int) -> None:
+        self.arena = SharedMemory.create(size)
+        self.runs.send_packet(encode(Arena(size=size)), self.arena.fd)
+        self.runs.forget()
+
+    def packet(self) -> Answer:
+        packet, descriptor = b"\0", None
+        while packet[:1] == bytes((WAKE,)):
+            packet, descriptor = socket_end.receive(self.end)
+        assert descriptor is None
+        answer: Answer = decode_answer(packet)
+        self.runs.note(answer)
+        return answer
+
+    def run(self, *inputs: TensorAt, results_at: int = 1024) -> tuple[Answer, bool]:
+        """Returns the answer of a run, and whether it came without a packet."""
+        if not self.runs.begin(inputs, results_at, (0,)):
+            return self.packet(), False
+        if not self.runs.ring.spin():
+            assert self.runs.ring.sleep(60)
+        answer = self.runs.completed()
+        return (answer, True) if answer is not None else (self.packet(), False)
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_repeated_runs_need_no_packets(same: LoadedModel, is_trusted: bool) -> None:
+    caller = Repeater(same, is_trusted=is_trusted)
+    values = np.frombuffer(caller.arena.view(), np.int32)
+    places = [TensorAt(kind="int32", shape=(1, 4), offset=64 * n, size=16) for n in range(KEPT_ORDERS + 2)]
+    seen = []
+    for number in range(30):
+        # The two last places are used in turn, and each of the others once or twice.
+        place = places[number % len(places)] if number < 18 else places[-1 - number % 2]
+        values[place.offset // 4 :][:4] = np.arange(4) + number
+        answer, is_repeated = caller.run(place, results_at=2048)
+        seen.append(is_repeated)
+        assert isinstance(answer, RunAnswer)
+        assert answer.outputs[0].in_arena(caller.arena.view()).tolist() == list(range(number, number + 4))
+        assert answer.receipt.devices == ("cpu",)
+    assert not any(seen[:10])
+    assert all(seen[20:])
+    caller.replace_arena(8192)
+    np.frombuffer(caller.arena.view(), np.int32)[:4] = 9
+    answer, is_repeated = caller.run(X)
+    assert not is_repeated
+    assert isinstance(answer, RunAnswer)
+    assert answer.outputs[0].in_arena(caller.arena.view()).tolist() == [9] * 4
+    caller.end.close()
+
+
+def test_another_answer_comes_as_a_packet() -> None:
+    caller = Repeater(load(zoo.finding()))
+    values = np.frombuffer(caller.arena.view(), np.bool_)
+    x = TensorAt(kind="bool", shape=(1, 8), offset=0, size=8)
+    repeated = []
+    for places in ([1], [2], [1, 2], [3, 4], [5], list(range(8)), [0]):
+        values[:8] = False
+        values[places] = True
+        answer, is_repeated = caller.run(x)
+        repeated.append(is_repeated)
+        assert isinstance(answer, RunAnswer)
+        assert answer.outputs[0].in_arena(caller.arena.view())[:, 1].tolist() == places
+    # Only those with as many results as the run before.
+    assert repeated == [False, True, False, True, False, False, False]
+    caller.end.close()
+
+
+@pytest.mark.parametrize("slot", [1, KEPT_ORDERS, 2**32 - 1])
+def test_unknown_runs_cannot_be_repeated(same: LoadedModel, slot: int) -> None:
+    caller = Repeater(same)
+    assert isinstance(caller.run(X)[0], RunAnswer)
+    caller.runs.ring.put(SUBMISSION.pack(2, slot))
+    assert caller.is_cut()
+
+
+@pytest.mark.parametrize("size", [1, RING_BYTES - 1, RING_BYTES + 1, 1 << 40])
+def test_rings_of_other_sizes_end_the_lane(same: LoadedModel, size: int) -> None:
+    caller = Caller(same)
+    memory = SharedMemory.create(size if size < 1 << 20 else 4096)
+    socket_end.send(caller.end, encode(RingMemory(size=size)), memory.fd)
+    assert caller.is_cut()
+
+
+def test_a_lane_has_one_ring(same: LoadedModel) -> None:
+    caller = Repeater(same)
+    RepeatedRuns(caller.end)
+    assert caller.is_cut()
+
+
+def test_damaged_words_of_a_ring_end_the_lane(same: LoadedModel) -> None:
+    caller = Repeater(same)
+    assert isinstance(caller.run(X)[0], RunAnswer)
+    caller.runs.ring._put_number += 7
+    caller.runs.ring.put(SUBMISSION.pack(2, 0))
+    assert caller.is_cut()
+
+
+def test_repeated_runs_are_cancelled() -> None:
+    caller = Repeater(load(zoo.counting()))
+    count = np.frombuffer(caller.arena.view(), np.int32)
+    x = TensorAt(kind="int32", shape=(), offset=0, size=4)
+    count[0] = 3
+    assert isinstance(caller.run(x)[0], RunAnswer)
+    count[0] = 2**31 - 1
+    assert caller.runs.begin((x,), 1024, (0,))
+    caller.server.cancel(caller.runs.number)
+    assert caller.runs.ring.spin() or caller.runs.ring.sleep(60)
+    assert caller.runs.completed() is None
+    answer = caller.packet()
+    assert isinstance(answer, RunFailure)
+    assert answer.is_cancelled
+    count[0] = 5
+    assert isinstance(caller.run(x)[0], RunAnswer)
+    caller.end.close()
+
+
 def test_a_run_needs_an_arena(same: LoadedModel) -> None:
     mine, theirs = socket_end.pair()
     LaneServer(theirs, same, is_trusted=False).start()
     mine.settimeout(60)
-    socket_end.send(mine, encode(RunOrder(number=1, inputs=(X,), results_at=64, wanted=(0,))))
+    socket_end.send(mine, encode(RunOrder(number=1, slot=0, inputs=(X,), results_at=64, wanted=(0,))))
     answer = decode_answer(socket_end.receive(mine)[0])
     assert isinstance(answer, RunFailure)
     mine.shutdown(socket.SHUT_RDWR)
@@ -144,7 +297,11 @@ def test_runs_are_cancelled(same: LoadedModel) -> None:
     caller = Caller(model)
     np.frombuffer(caller.arena.view(), np.int32)[0] = 2**31 - 1
     order = RunOrder(
-        number=3, inputs=(TensorAt(kind="int32", shape=(), offset=0, size=4),), results_at=64, wanted=(0,)
+        number=3,
+        slot=1,
+        inputs=(TensorAt(kind="int32", shape=(), offset=0, size=4),),
+        results_at=64,
+        wanted=(0,),
     )
     socket_end.send(caller.end, encode(order))
     # Whether the run has begun already or not.

@@ -98,6 +98,47 @@ def test_aliased_inputs(target: Target) -> None:
     assert [routine.scratch_bytes for routine in routines] == [48 * (4096 + 64), 12 * (4096 + 64)]
 
 
+def narrow_windows(source: Shape, weights: Shape, *, pad: int = 0) -> Case:
+    """Returns a convolution of a FLOAT16 image."""
+    builder = GraphBuilder()
+    image = builder.input(*source, type=Scalar.FLOAT16)
+    factors = builder.weights(*weights)
+    height, width = (
+        length + 2 * pad - taps + 1 for length, taps in zip(source[1:3], weights[1:3], strict=True)
+    )
+    output = (source[0], height, width, weights[0])
+    sums = builder.convolution(image, factors, output=output, padding=((pad, pad), (pad, pad)))
+    return finished(builder, sums, f"float16 {source} * {weights}, {pad=}")
+
+
+def test_results_do_not_depend_on_the_division(target: Target) -> None:
+    """Threads order work items in another way, and copy the inputs of their own ones only."""
+    cases = [
+        windows((2, 4, 6, 1024), (112, 1, 1, 1024)),
+        windows((2, 5, 4, 1024), (112, 1, 1, 1024), stride=2),
+        windows((1, 7, 9, 2048), (700, 1, 1, 2048)),
+        windows((3, 6, 5, 60), (210, 3, 3, 60), pad=1),
+        windows((2, 9, 31, 96), (3, 3, 96), pad=1),
+        windows((1, 64, 65, 32), (3, 3, 32), pad=1, stride=2),
+        narrow_windows((2, 9, 10, 24), (70, 3, 3, 24), pad=1),
+        narrow_windows((2, 1, 40, 24), (70, 1, 5, 24)),
+        narrow_windows((1, 3, 33, 24), (70, 3, 3, 24)),
+        narrow_windows((3, 7, 8, 96), (200, 1, 1, 96)),
+        *(Cases(seed).matrix_product(Scalar.FLOAT16, rows=None, batch=(2, 3)) for seed in range(4)),
+        matrices(150, 160, 197, transposed=(False, False), is_constant=True),
+        matrices(150, 160, 197, transposed=(True, False), is_constant=True),
+    ]
+    for case in cases:
+        routine = routine_for(case.kernel, target)
+        assert routine is not None
+        count = routine.work_items
+        whole, _ = run(routine, case.arrays, target, splits=[count])
+        case.assert_equal(whole, routine.label)
+        for splits in (range(1, count), [count // 3, count // 2], [count - 1]):
+            parts, _ = run(routine, case.arrays, target, splits=list(splits) or [count])
+            np.testing.assert_array_equal(parts, whole, err_msg=f"{case.label}, {splits}")
+
+
 def matrices(
     rows: int, depth: int, columns: int, *, transposed: tuple[bool, bool], is_constant: bool
 ) -> Case:

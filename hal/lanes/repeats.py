@@ -1,0 +1,142 @@
+"""Repeated runs of a lane, which cost two numbers in shared memory instead of packets.
+
+The worker keeps the last orders of a lane, each in a slot. A caller that wants the same again, with
+inputs and outputs at the same places of the arena, puts the slot into a ring (`RingEnd`), and the
+worker puts there that the answer was the same again, apart from its durations. If it was another one,
+such as an error, its packet follows.
+"""
+
+import socket
+import struct
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from neurald.hal.errors import BadData
+from neurald.hal.lanes.packets import KEPT_ORDERS, Answer, RingMemory, RunAnswer, RunOrder, TensorAt, encode
+from neurald.hal.lanes.socket_end import send
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
+
+#: The number of a run, and the slot of its order.
+SUBMISSION: Final = struct.Struct("<II")
+#: The number of a run, whether the answer is the same again, and the durations of its receipt.
+COMPLETION: Final = struct.Struct("<IIQQQ")
+
+_Key = tuple[tuple[TensorAt, ...], int, tuple[int, ...]]
+
+
+class _Known:
+    """An order that the worker keeps."""
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+        #: The last answer; None if the order has to be sent again.
+        self.answer: RunAnswer | None = None
+
+
+class RepeatedRuns:
+    """The caller's runs of a lane, one at a time. Not thread-safe.
+
+    Args:
+        end: the caller's end of the lane's socket.
+
+    Attributes:
+        ring: signals repeated runs and their ends.
+
+    Raises:
+        OSError: the worker is gone.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        memory = SharedMemory.working(RING_BYTES, "neurald lane ring")
+        send(end, encode(RingMemory(size=RING_BYTES)), memory.fd)
+        memory.close()  # only the mapping is needed
+        self.ring = RingEnd(memory, end, RingSide.CLIENT)
+        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._number = 0
+        self._under_way: _Known | None = None
+
+    @property
+    def number(self) -> int:
+        """The number of the latest run."""
+        return self._number
+
+    def send_packet(self, packet: bytes, descriptor: int | None = None) -> None:
+        """Sends a packet to the worker.
+
+        Raises:
+            OSError: the worker is gone.
+        """
+        self.ring.announce_packet()
+        send(self._end, packet, descriptor)
+
+    def forget(self) -> None:
+        """Forgets all orders, as the worker does when it gets another arena."""
+        self._known.clear()
+
+    def begin(self, inputs: tuple[TensorAt, ...], results_at: int, wanted: tuple[int, ...]) -> bool:
+        """Begins a run; see `RunOrder`.
+
+        Returns:
+            Whether its end is signalled by the ring; if not, its answer is a packet.
+
+        Raises:
+            BadData: too many tensors are described.
+            OSError: the worker is gone.
+        """
+        key = (inputs, results_at, wanted)
+        known = self._known.get(key)
+        self._number = number = (self._number + 1) & 0xFFFFFFFF
+        if known is not None and known.answer is not None:
+            self._under_way = known
+            self.ring.put(SUBMISSION.pack(number, known.slot))
+            return True
+        if known is None:
+            slot = len(self._known)
+            if slot >= KEPT_ORDERS:
+                slot = self._known.popitem(last=False)[1].slot
+            known = self._known[key] = _Known(slot)
+        self._under_way = known
+        self.send_packet(
+            encode(
+                RunOrder(number=number, slot=known.slot, inputs=inputs, results_at=results_at, wanted=wanted)
+            )
+        )
+        return False
+
+    def completed(self) -> RunAnswer | None:
+        """Takes the end of a run from the ring, where it has arrived.
+
+        Returns:
+            The answer; None if a packet with it follows.
+
+        Raises:
+            BadData: the worker has completed another run, or breaks the rules in another way.
+        """
+        number, is_same, read_ns, run_ns, written_ns = COMPLETION.unpack(self.ring.take())
+        known = self._under_way
+        if number != self._number or known is None:
+            raise BadData("the worker has completed a run that was not begun")
+        if not is_same:
+            return None
+        if known.answer is None:
+            raise BadData("the worker has repeated an answer that it has not given")
+        receipt = msgspec.structs.replace(
+            known.answer.receipt, read_ns=read_ns, run_ns=run_ns, written_ns=written_ns
+        )
+        return RunAnswer(number=number, outputs=known.answer.outputs, attached_bytes=0, receipt=receipt)
+
+    def note(self, answer: Answer) -> None:
+        """Notes an answer that came as a packet.
+
+        Raises:
+            BadData: it answers another run.
+        """
+        if answer.number != self._number or self._under_way is None:
+            raise BadData("the worker has answered a run that was not begun")
+        is_repeatable = isinstance(answer, RunAnswer) and not answer.attached_bytes
+        self._under_way.answer = answer if is_repeatable and isinstance(answer, RunAnswer) else None
+        self._under_way = None

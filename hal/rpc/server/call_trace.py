@@ -1,0 +1,95 @@
+"""Notes what this daemon does for calls whose clients take a trace."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from neurald.hal.rpc.transport.call_times import TRACE_KEY, CallPhase, CallTimes, times_header
+
+_R = TypeVar("_R")
+
+
+class _Thread(threading.local):
+    """What a thread notes.
+
+    Attributes:
+        phases: of the call under way; None if its client takes no trace.
+    """
+
+    phases: list[CallPhase] | None = None
+
+
+_thread: Final = _Thread()
+
+
+@contextlib.contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Notes a part of the call that this thread serves, if its client takes a trace."""
+    phases = _thread.phases
+    if phases is None:
+        yield
+        return
+    start_ns = time.monotonic_ns()
+    try:
+        yield
+    finally:
+        phases.append(CallPhase(name, start_ns, time.monotonic_ns()))
+
+
+def timed_call(
+    behaviour: Callable[[Any, grpc.ServicerContext], _R],
+) -> Callable[[Any, grpc.ServicerContext], _R]:
+    """Makes a call with one reply send its times to clients that ask for them."""
+
+    def call(request: Any, context: grpc.ServicerContext) -> _R:
+        if not _is_asked(context):
+            return behaviour(request, context)
+        with _noted(context):
+            return behaviour(request, context)
+
+    return call
+
+
+def timed_stream(
+    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[_R]],
+) -> Callable[[Any, grpc.ServicerContext], Iterator[_R]]:
+    """Makes a call with many replies send its times to clients that ask for them."""
+
+    def call(request: Any, context: grpc.ServicerContext) -> Iterator[_R]:
+        if not _is_asked(context):
+            return behaviour(request, context)
+        return _noted_replies(behaviour, request, context)
+
+    return call
+
+
+def _noted_replies(
+    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[_R]],
+    request: Any,
+    context: grpc.ServicerContext,
+) -> Iterator[_R]:
+    with _noted(context):
+        yield from behaviour(request, context)
+
+
+def _is_asked(context: grpc.ServicerContext) -> bool:
+    return any(key == TRACE_KEY for key, _ in context.invocation_metadata() or ())
+
+
+@contextlib.contextmanager
+def _noted(context: grpc.ServicerContext) -> Iterator[None]:
+    """Notes the phases of a call; sends them, unless the call fails, since errors have metadata too."""
+    arrived_ns = time.monotonic_ns()
+    phases: list[CallPhase] = []
+    _thread.phases = phases
+    try:
+        yield
+    finally:
+        _thread.phases = None
+    times = CallTimes(os.getpid(), arrived_ns, time.monotonic_ns(), tuple(phases))
+    context.set_trailing_metadata((times_header(times),))

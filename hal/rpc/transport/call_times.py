@@ -1,0 +1,105 @@
+"""What a daemon did for a call of gRPC, and when, for clients that take a trace.
+
+A client that takes a trace sends the header of W3C's trace context with its calls. A daemon answers
+with these times in the trailing metadata; daemons of earlier versions ignore the header.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+#: The header of W3C's trace context.
+TRACE_KEY: Final = "traceparent"
+#: Of the trailing metadata.
+TIMES_KEY: Final = "neurald-times-bin"
+_MAX_BYTES: Final = 4096
+_MAX_PHASES: Final = 32
+_MAX_NAME: Final = 80
+
+
+class CallPhase(Struct, frozen=True, array_like=True):
+    """A part of a call, on the daemon's clock of `time.monotonic_ns()`."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+class CallTimes(Struct, frozen=True, array_like=True):
+    """The times of one call.
+
+    Attributes:
+        process: of the daemon.
+        arrived_ns, replied_ns: on the daemon's clock of `time.monotonic_ns()`.
+        phases: what happened in between, in the order in which it ended.
+    """
+
+    process: int
+    arrived_ns: int
+    replied_ns: int
+    phases: tuple[CallPhase, ...] = ()
+
+    def shifted(self, start_ns: int, end_ns: int) -> "CallTimes | None":
+        """Returns the times on the clock of a client; None if they do not fit into its call.
+
+        The clock of another host begins at another time: the call is then assumed to have taken as
+        long to the daemon as back.
+
+        Args:
+            start_ns, end_ns: when the client began to call, and had the reply.
+        """
+        spare = (end_ns - start_ns) - (self.replied_ns - self.arrived_ns)
+        if spare < 0:
+            return None
+        if start_ns <= self.arrived_ns and self.replied_ns <= end_ns:
+            return self
+        shift = start_ns + spare // 2 - self.arrived_ns
+        return CallTimes(
+            self.process,
+            self.arrived_ns + shift,
+            self.replied_ns + shift,
+            tuple(CallPhase(each.name, each.start_ns + shift, each.end_ns + shift) for each in self.phases),
+        )
+
+
+def times_header(times: CallTimes) -> tuple[str, bytes]:
+    """Returns the entry of the trailing metadata."""
+    return TIMES_KEY, msgspec.msgpack.encode(times)
+
+
+def times_from(metadata: Iterable[tuple[str, str | bytes]] | None) -> CallTimes | None:
+    """Returns the times that a daemon sent; None if it sent none, or such that cannot be."""
+    for key, value in metadata or ():
+        if key == TIMES_KEY and isinstance(value, bytes) and len(value) <= _MAX_BYTES:
+            try:
+                times = msgspec.msgpack.decode(value, type=CallTimes)
+            except msgspec.MsgspecError:
+                return None
+            return times if _is_possible(times) else None
+    return None
+
+
+def _is_possible(times: CallTimes) -> bool:
+    return (
+        0 < times.process < 1 << 32
+        and 0 <= times.arrived_ns <= times.replied_ns < 1 << 63
+        and len(times.phases) <= _MAX_PHASES
+        and all(
+            times.arrived_ns <= each.start_ns <= each.end_ns <= times.replied_ns
+            and len(each.name) <= _MAX_NAME
+            and each.name.isprintable()
+            for each in times.phases
+        )
+    )
+
+
+def trace_header(trace_id: str, call: int) -> tuple[str, str]:
+    """Returns the entry of a call's metadata that asks for its times.
+
+    Args:
+        trace_id: 32 hexadecimal digits.
+        call: number of the call of the application; it identifies the parent.
+    """
+    return TRACE_KEY, f"00-{trace_id}-{call or 1:016x}-01"
