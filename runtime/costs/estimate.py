@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from neurald.hal.device import Capabilities, Link, Performance
 from neurald.hal.model.types import Model, OperandType, Operation, Subgraph
-from neurald.runtime.costs.table import CostSource, CostTable, DeviceLink
+from neurald.runtime.costs.table import CostSource, CostTable, DeviceLink, band_of
 from neurald.runtime.costs.work import (
     OperationKind,
     host_multiplications_per_s,
@@ -67,6 +67,7 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
     table: CostTable = CostTable()
     weight: float = 1.0
     _rooflines: dict[tuple[str, bool], float | None] = field(default_factory=dict)
+    _units: dict[tuple[OperationKind, OperandType, int, bool], OperationCost] = field(default_factory=dict)
 
     def of(self, kind: OperationKind, operand: OperandType, work: float, *, relaxed: bool) -> OperationCost:
         """Returns the cost of an operation.
@@ -77,19 +78,29 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
             work: of the operation.
             relaxed: whether float32 may be computed in float16.
         """
+        unit = self.unit(kind, operand, band_of(work), relaxed=relaxed)
+        return OperationCost(seconds=unit.seconds * work, source=unit.source, energy=unit.energy * work)
+
+    def unit(self, kind: OperationKind, operand: OperandType, band: int, *, relaxed: bool) -> OperationCost:
+        """Returns the cost of a unit of work of an operation whose size is in a band; see `of`."""
+        key = kind, operand, band, relaxed
+        found = self._units.get(key)
+        if found is None:
+            found = self._units[key] = self._unit(kind, operand, band, relaxed=relaxed)
+        return found
+
+    def _unit(self, kind: OperationKind, operand: OperandType, band: int, *, relaxed: bool) -> OperationCost:
         declared = self._declared(operand, relaxed=relaxed)
-        host_s = work / host_multiplications_per_s()
+        host_s = 1 / host_multiplications_per_s()
         if declared is None:
             return OperationCost(seconds=math.inf, source=CostSource.DECLARED, energy=math.inf)
         energy = host_s * declared.power_usage
-        measured = self.table.seconds(kind, work)
+        measured = self.table.unit(kind, band)
         if measured is not None:
             return OperationCost(seconds=measured[0] * self.weight, source=measured[1], energy=energy)
         unit_s = self._roofline(kind)
         if unit_s is not None:
-            return OperationCost(
-                seconds=unit_s * work * self.weight, source=CostSource.ROOFLINE, energy=energy
-            )
+            return OperationCost(seconds=unit_s * self.weight, source=CostSource.ROOFLINE, energy=energy)
         return OperationCost(
             seconds=host_s * declared.exec_time * self.weight, source=CostSource.DECLARED, energy=energy
         )

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from neurald.hal.errors import BadData
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.runtime.costs.work import OperationKind
@@ -27,9 +28,9 @@ _MAX_DISTANCE: Final = 12
 #: The smallest work from which the speed of a device follows: 64 thousand multiplications.
 _SIGNIFICANT_BAND: Final = 32
 _MAX_KINDS: Final = 1024
-_MAX_BANDS: Final = 128
-#: The band of 2^128 multiplications.
-_MAX_BAND: Final = 256
+MAX_BANDS: Final = 128
+#: The band of 2^128 multiplications, the largest one.
+MAX_BAND: Final = 256
 _MAX_SECONDS: Final = 1e6
 
 
@@ -104,15 +105,17 @@ class CostTable(Struct, frozen=True, kw_only=True):
     link: DeviceLink | None = None
     rates: Mapping[OperationKind, Mapping[int, Average]] = field(default_factory=dict)
 
-    def seconds(self, kind: OperationKind, work: float) -> tuple[float, CostSource] | None:
-        """Returns the time of an operation of a type that was measured at about this size, or None."""
+    def unit(self, kind: OperationKind, band: int) -> tuple[float, CostSource] | None:
+        """Returns the time for a unit of work of an operation that was measured at about this size.
+
+        None if it was not.
+        """
         bands = self.rates.get(kind)
         if not bands:
             return None
-        band = band_of(work)
         found = bands.get(band)
         if found is not None:
-            return found.seconds * work, CostSource.MEASURED
+            return found.seconds, CostSource.MEASURED
         near = [each for each in bands if abs(each - band) <= _MAX_DISTANCE]
         if not near:
             return None
@@ -120,10 +123,15 @@ class CostTable(Struct, frozen=True, kw_only=True):
         above = min((each for each in near if each > band), default=None)
         if below is None or above is None:
             nearest = bands[min(near, key=lambda each: abs(each - band))]
-            return nearest.seconds * work, CostSource.SCALED
+            return nearest.seconds, CostSource.SCALED
         share = (band - below) / (above - below)
         low, high = math.log(bands[below].seconds), math.log(bands[above].seconds)
-        return math.exp(low + share * (high - low)) * work, CostSource.SCALED
+        return math.exp(low + share * (high - low)), CostSource.SCALED
+
+    def seconds(self, kind: OperationKind, work: float) -> tuple[float, CostSource] | None:
+        """Returns the time of an operation of a type that was measured at about this size, or None."""
+        found = self.unit(kind, band_of(work))
+        return None if found is None else (found[0] * work, found[1])
 
     def unit_seconds(self, operand: str, *, is_product: bool) -> float | None:
         """Returns the roofline: the time of a unit of work of any operation on a type of operand.
@@ -147,7 +155,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
         bands = dict(self.rates.get(kind, {}))
         band = band_of(work)
         if (kind not in self.rates and len(self.rates) >= _MAX_KINDS) or (
-            band not in bands and len(bands) >= _MAX_BANDS
+            band not in bands and len(bands) >= MAX_BANDS
         ):
             return self
         old = bands.get(band)
@@ -167,8 +175,8 @@ class CostTable(Struct, frozen=True, kw_only=True):
             averages.append(self.launch)
         if any(average.measurements < 1 for average in averages):
             raise BadData("a cost has no measurements")
-        if any(not 0 <= band <= _MAX_BAND for bands in self.rates.values() for band in bands):
-            raise BadData(f"a size is outside of the bands 0 to {_MAX_BAND}")
+        if any(not 0 <= band <= MAX_BAND for bands in self.rates.values() for band in bands):
+            raise BadData(f"a size is outside of the bands 0 to {MAX_BAND}")
         figures = [average.seconds for average in averages]
         if self.link is not None:
             figures += [self.link.input_bytes_per_s, self.link.output_bytes_per_s]
@@ -189,7 +197,14 @@ def _averaged(old: Average | None, new: float) -> Average:
 
 def band_of(work: float) -> int:
     """Returns the number of the band of sizes that includes this one."""
-    return min(_MAX_BAND, round(_BANDS_PER_DOUBLING * math.log2(max(1.0, work))))
+    return min(MAX_BAND, round(_BANDS_PER_DOUBLING * math.log2(max(1.0, work))))
+
+
+def bands_of(work: Array) -> Array:
+    """Returns `band_of` for each element of an array."""
+    rounded = np.rint(_BANDS_PER_DOUBLING * np.log2(np.maximum(1.0, work)))
+    found: Array = np.minimum(MAX_BAND, rounded).astype(np.intp)
+    return found
 
 
 class CostBook:

@@ -26,7 +26,8 @@ _OPEN_ELEMENTS: Final = 1024
 _PRODUCTS: Final = ("CONV", "FULLY_CONNECTED", "MATMUL", "LSTM", "RNN")
 _SIZE: Final = 192
 _ROUNDS: Final = 5
-_CONSTANTS: Final = (Lifetime.CONSTANT_COPY, Lifetime.CONSTANT_POOL, Lifetime.NO_VALUE)
+#: Lifetimes of operands that no operation writes.
+CONSTANTS: Final = (Lifetime.CONSTANT_COPY, Lifetime.CONSTANT_POOL, Lifetime.NO_VALUE)
 
 
 class OperationKind(Struct, frozen=True, kw_only=True):
@@ -56,14 +57,14 @@ def work_of(graph: Subgraph, operation: Operation) -> float:
     dimensions count as 1 if they are the first, otherwise as 64.
     """
     operands = graph.operands
-    written = sum(_elements(operands[n].dimensions) for n in operation.outputs)
+    written = sum(elements_of(operands[n].dimensions) for n in operation.outputs)
     read = sum(
-        _elements(operands[n].dimensions)
+        elements_of(operands[n].dimensions)
         for n in operation.inputs
-        if operands[n].type.is_tensor and operands[n].lifetime not in _CONSTANTS
+        if operands[n].type.is_tensor and operands[n].lifetime not in CONSTANTS
     )
     name = operation.type.name
-    is_product = "CONV" in name or "FULLY_CONNECTED" in name or "MATMUL" in name
+    is_product = is_matrix_product(name)
     weights: tuple[int, ...] = ()
     count = 0
     for n in operation.inputs[1:]:
@@ -89,10 +90,16 @@ def operand_bytes(graph: Subgraph, index: int) -> int:
         item = operand.type.dtype.itemsize
     except (KeyError, ValueError):
         item = 1
-    return item * _elements(operand.dimensions)
+    return item * elements_of(operand.dimensions)
 
 
-def _elements(dimensions: Dimensions) -> int:
+def is_matrix_product(name: str) -> bool:
+    """Returns True if `work_of` counts the multiplications of operations of a type by their weights."""
+    return "CONV" in name or "FULLY_CONNECTED" in name or "MATMUL" in name
+
+
+def elements_of(dimensions: Dimensions) -> int:
+    """Returns the elements of an operand; unspecified dimensions count as in `work_of`."""
     if dimensions is None:
         return _OPEN_ELEMENTS
     if 0 not in dimensions:

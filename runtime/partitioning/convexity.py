@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.types import Model, Subgraph
-from neurald.runtime.model.boundary import written_inputs
+from neurald.runtime.model.boundary import writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 
@@ -67,19 +67,21 @@ def _described(graph: Subgraph, number: int, position: int) -> str:
 
 
 def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> None:
-    written: set[int] = set()
+    writers = writer_by_operand(graph)
     done: set[int] = set()
     for group in groups:
         operations = group.operations if isinstance(group, StepGroup) else (group.operation,)
         for position in operations:
             if position in done or group.graph != number:
                 raise OpFailed(f"{_described(graph, number, position)} is in more than one step")
-            missing = written_inputs(graph, position) - written
-            if missing:
-                unwritten = operand_name(graph.operands, min(missing))
-                raise OpFailed(f"{_described(graph, number, position)} runs before {unwritten} is written")
+            for index in graph.operations[position].inputs:
+                if index in writers and writers[index] not in done:
+                    missing = [n for n in written_inputs(graph, position) if writers[n] not in done]
+                    unwritten = operand_name(graph.operands, min(missing))
+                    raise OpFailed(
+                        f"{_described(graph, number, position)} runs before {unwritten} is written"
+                    )
             done.add(position)
-            written.update(graph.operations[position].outputs)
     if len(done) < len(graph.operations):
         left_out = min(set(range(len(graph.operations))) - done)
         raise OpFailed(f"graph {number}: operation {operation_number(graph, left_out)} is in no step")

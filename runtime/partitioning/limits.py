@@ -9,7 +9,7 @@ from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 from neurald.runtime.partitioning.options import Partitioning
 from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, OperationId, Placement, describe
 
-Placements = Mapping[int, tuple[Placement, ...]]
+Placements = Mapping[int, Sequence[Placement]]
 
 
 class SplitModel(Protocol):
@@ -65,6 +65,8 @@ def split_within_limits(
         BadData: the CPU device is needed but not among the candidates, or no device can run an
             operation.
     """
+    if partitioning.max_partitions is None and partitioning.min_operations <= 1:
+        return split({})
     has_cpu = any(candidate.is_cpu for candidate in candidates)
     demoted: dict[OperationId, str] = {}
     while True:

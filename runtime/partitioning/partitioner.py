@@ -104,7 +104,7 @@ class PartitionResult(Struct, frozen=True, kw_only=True):
     """
 
     groups: tuple[Group, ...]
-    placements: Mapping[int, tuple[Placement, ...]]
+    placements: Mapping[int, Sequence[Placement]]
     predicted_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     @property

@@ -234,7 +234,8 @@ def unsupported_reasons_of_graph(
     operations = graph_of(model, number).operations
     columns = [candidate.unsupported_reasons(number, len(operations)) for candidate in candidates]
     rows = list(zip(*columns, strict=True))
-    for position, operation in enumerate(operations):
+    # Only models with other graphs have control flow.
+    for position, operation in enumerate(operations if model.referenced else ()):
         if is_control_flow(operation):
             rows[position] = unsupported_reasons(model, nesting, candidates, (number, position))
     return rows
@@ -275,8 +276,7 @@ class DeviceScores:
             kind = graph.operands[first].type
             known = self._known.get(kind)
             if known is None:
-                score = self._of_type(kind)
-                known = self._known[kind] = math.inf if math.isnan(score) else score
+                known = self._known[kind] = self.of_type(kind)
             return known
         inner = sum(self._graphs[number] for number in referenced_graphs(graph, operation))
         if operation.type is OperationType.IF:
@@ -284,6 +284,11 @@ class DeviceScores:
         else:
             score = self._figure(self._capabilities.while_performance) + inner
         # A driver's figures are external data. NaN must not win.
+        return math.inf if math.isnan(score) else score
+
+    def of_type(self, operand_type: OperandType) -> float:
+        """Returns the score of operations whose first operand is of a type; infinite if it is not listed."""
+        score = self._of_type(operand_type)
         return math.inf if math.isnan(score) else score
 
     def _of_type(self, operand_type: OperandType) -> float:

@@ -15,20 +15,27 @@ counts for eight turns.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from functools import cached_property
+from typing import Final, overload
 
+from msgspec import Struct
+
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operation, Preference, Subgraph
-from neurald.runtime.costs.estimate import DeviceCosts, ModelWork, OperationCost, device_costs
+from neurald.runtime.costs.estimate import DeviceCosts, OperationCost, device_costs
+from neurald.runtime.costs.graph_work import GraphWork, OperationCosts, flat_operands
 from neurald.runtime.costs.table import CostSource, CostTable
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
-from neurald.runtime.partitioning import grouping_android, placement, policy_tengine
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
-from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem
-from neurald.runtime.partitioning.min_cost.search import FoundPlan, Steps, find_plan
+from neurald.runtime.partitioning.min_cost.other_policies import OtherPolicies
+from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem, Steps
+from neurald.runtime.partitioning.min_cost.search import FoundPlan, find_plan
+from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 from neurald.runtime.partitioning.placement import (
     INTERPRETER,
     Candidate,
+    DeviceScores,
     OperationId,
     Placement,
     PlacementConstraints,
@@ -45,7 +52,7 @@ _LARGEST: Final = (1, 2, 4)
 
 def split_by_cost(
     model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
-) -> tuple[Mapping[int, tuple[Placement, ...]], tuple[Group, ...], Mapping[str, float]]:
+) -> tuple[Mapping[int, Sequence[Placement]], tuple[Group, ...], Mapping[str, float]]:
     """Places and groups the operations of the main graph and of the graphs of interpreted control flow.
 
     Returns:
@@ -64,6 +71,29 @@ def costs_of_candidate(candidate: Candidate) -> DeviceCosts:
     return candidate.costs or device_costs(CostTable(), candidate.capabilities, is_cpu=candidate.is_cpu)
 
 
+class _CostedGraph(Struct, frozen=True, kw_only=True):
+    """What is known about the operations of one graph before they are placed.
+
+    Attributes:
+        graph: the graph.
+        inputs, outputs: of its operations; see `flat_operands`.
+        work: of its operations.
+        costs: of its operations; without control flow.
+        figures: by operation and device, seconds or energies; finite.
+        reasons: by operation, why each candidate cannot run it; empty if it can.
+        able: by operation and device, whether it can run there.
+    """
+
+    graph: Subgraph
+    inputs: tuple[Array, Array]
+    outputs: tuple[Array, Array]
+    work: GraphWork
+    costs: OperationCosts
+    figures: Array
+    reasons: Sequence[tuple[str, ...]]
+    able: Array
+
+
 class _CostChooser:
     """Chooses the devices of one model's operations."""
 
@@ -80,64 +110,73 @@ class _CostChooser:
         self._is_energy = preference is Preference.LOW_POWER
         self._constraints = constraints
         self._nesting = Nesting(model)
-        self._work = ModelWork(model)
         self._devices = [costs_of_candidate(candidate) for candidate in candidates]
         self._cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
         self._interpreter = len(candidates)
-        self._row_of: dict[tuple[object, ...], tuple[OperationCost, ...]] = {}
+        self._graphs: dict[int, _CostedGraph] = {}
         self._plans: dict[int, FoundPlan] = {}
-        self._reasons_of: dict[int, list[tuple[str, ...]]] = {}
         #: By graph and candidate, what all of its operations cost there together.
         self._whole: dict[int, list[float]] = {}
 
-    def split(self) -> tuple[Mapping[int, tuple[Placement, ...]], tuple[Group, ...], Mapping[str, float]]:
+    def split(self) -> tuple[Mapping[int, Sequence[Placement]], tuple[Group, ...], Mapping[str, float]]:
         placed = set(self._nesting.placed_graphs()) if self._cpu is not None else {MAIN}
         for number in self._nesting.order:
-            graph = graph_of(self._model, number)
+            costed = self._graphs[number] = self._costed(number)
             if self._model.referenced:
-                rows = [self._row(graph, each) for each in graph.operations]
-                self._whole[number] = [
-                    sum(self._figure(row[n]) for row in rows) for n in range(len(self._candidates))
-                ]
+                self._whole[number] = costed.figures.sum(axis=0).tolist()
             if number in placed:
-                self._plans[number] = self._plan(number, graph)
-        placements: dict[int, tuple[Placement, ...]] = {}
+                self._plans[number] = self._plan(number, costed)
+        placements: dict[int, Sequence[Placement]] = {}
         pending = [MAIN]
         while pending:
             number = pending.pop()
             if number in placements:
                 continue
-            placements[number] = self._placements(number)
+            placements[number] = _Placements(self, number)
             graph = graph_of(self._model, number)
-            for operation, each in zip(graph.operations, placements[number], strict=True):
-                if each.device == INTERPRETER:
+            for operation, device in zip(graph.operations, self._plans[number].choice, strict=True):
+                if device == self._interpreter:
                     pending += referenced_graphs(graph, operation)
         main = self._plans[MAIN]
         predicted = {"the plan": main.seconds, **main.others}
         return placements, self._groups(MAIN, {}), {} if self._is_energy else predicted
 
-    def _reasons(self, number: int) -> list[tuple[str, ...]]:
-        """Returns for each operation of a graph why each candidate cannot run it; empty if it can."""
-        found = self._reasons_of.get(number)
-        if found is None:
-            found = self._reasons_of[number] = unsupported_reasons_of_graph(
-                self._model, self._nesting, self._candidates, number
-            )
-        return found
+    def _costed(self, number: int) -> _CostedGraph:
+        graph = graph_of(self._model, number)
+        operations = graph.operations
+        inputs = flat_operands([operation.inputs for operation in operations])
+        outputs = flat_operands([operation.outputs for operation in operations])
+        work = GraphWork(graph, inputs, outputs)
+        costs = work.costs_on(self._devices, relaxed=self._model.relaxed)
+        figures = np.minimum(costs.energies if self._is_energy else costs.seconds, _UNLISTED_S)
+        if self._model.referenced:
+            for position, operation in enumerate(operations):
+                if is_control_flow(operation):
+                    figures[position] = self._whole_costs(graph, operation)
+        reasons = unsupported_reasons_of_graph(self._model, self._nesting, self._candidates, number)
+        able = np.array(
+            [[not reason for reason in column] for column in zip(*reasons, strict=True)], bool
+        ).reshape(len(self._candidates), len(operations))
+        return _CostedGraph(
+            graph=graph,
+            inputs=inputs,
+            outputs=outputs,
+            work=work,
+            costs=costs,
+            figures=figures,
+            reasons=reasons,
+            able=able.T,
+        )
 
-    def _row(self, graph: Subgraph, operation: Operation) -> tuple[OperationCost, ...]:
+    def _row(self, number: int, position: int) -> tuple[OperationCost, ...]:
         """Returns the cost of an operation on each candidate, whether it can run it or not."""
-        if is_control_flow(operation):
+        costed = self._graphs[number]
+        if is_control_flow(costed.graph.operations[position]):
             return tuple(
                 OperationCost(seconds=cost, source=CostSource.SCALED, energy=cost)
-                for cost in self._whole_costs(graph, operation)
+                for cost in costed.figures[position].tolist()
             )
-        key = self._work.of(graph, operation)
-        found = self._row_of.get(key)
-        if found is None:
-            relaxed = self._model.relaxed
-            found = self._row_of[key] = tuple(costs.of(*key, relaxed=relaxed) for costs in self._devices)
-        return found
+        return costed.costs.of(position)
 
     def _whole_costs(self, graph: Subgraph, operation: Operation) -> list[float]:
         branches = [self._whole[number] for number in referenced_graphs(graph, operation)]
@@ -147,48 +186,46 @@ class _CostChooser:
         figure = cost.energy if self._is_energy else cost.seconds
         return figure if figure < math.inf else _UNLISTED_S
 
-    def _plan(self, number: int, graph: Subgraph) -> FoundPlan:
-        has_control_flow = any(is_control_flow(operation) for operation in graph.operations)
-        is_sequential = self._is_energy or has_control_flow or number != MAIN
-        rows: dict[tuple[object, ...], list[float]] = {}
-        reasons = self._reasons(number)
-
-        def cost_of(position: int) -> list[float]:
-            operation = graph.operations[position]
-            if is_control_flow(operation) or (number, position) in requested:
-                return self._options(number, position)
-            key = (*self._work.of(graph, operation), *[not reason for reason in reasons[position]])
-            found = rows.get(key)
-            if found is None:
-                found = rows[key] = self._options(number, position)
-            return found
-
-        requested = self._constraints.preferred.keys() | self._constraints.demoted.keys()
-        problem = PlacementProblem(self._model, number, self._devices, cost_of, is_sequential=is_sequential)
-        names = [candidate.name for candidate in self._candidates]
-        if not problem.count:
+    def _plan(self, number: int, costed: _CostedGraph) -> FoundPlan:
+        operations = costed.graph.operations
+        if not operations:
             return FoundPlan(choice=[], steps=[], seconds=0.0, is_optimal=True, others={})
+        if not costed.able.any(axis=1).all():
+            position = int(costed.able.any(axis=1).argmin())
+            reasons = costed.reasons[position]
+            raise no_device_error(self._model, (number, position), self._candidates, reasons)
+        control_flow = []
+        if self._model.referenced:
+            control_flow = [n for n, operation in enumerate(operations) if is_control_flow(operation)]
+        costs = np.full((len(operations), len(self._candidates) + 1), math.inf)
+        costs[:, :-1] = np.where(costed.able, costed.figures, math.inf)
+        requested = self._constraints.preferred.keys() | self._constraints.demoted.keys()
+        for position in {*control_flow, *(position for graph, position in requested if graph == number)}:
+            costs[position] = self._options(number, position)
+        problem = PlacementProblem(
+            ValueGraph.of(costed.graph, costed.inputs, costed.outputs),
+            costs,
+            self._devices,
+            is_sequential=self._is_energy or bool(control_flow) or number != MAIN,
+        )
+        names = [candidate.name for candidate in self._candidates]
         return find_plan(problem, names, self._others(number, problem))
 
     def _options(self, number: int, position: int) -> list[float]:
         """Returns the costs of an operation where it may run, and infinity elsewhere; the interpreter is last."""
-        graph = graph_of(self._model, number)
-        operation = graph.operations[position]
+        costed = self._graphs[number]
+        operation = costed.graph.operations[position]
         operation_id = (number, position)
-        reasons = self._reasons(number)[position]
-        able = [n for n, reason in enumerate(reasons) if not reason]
-        if not able:
-            raise no_device_error(self._model, operation_id, self._candidates, reasons)
+        able = np.flatnonzero(costed.able[position]).tolist()
         wanted = self._requested(operation_id, able)
         able = able if wanted is None else [wanted]
-        row = self._row(graph, operation)
         costs = [math.inf] * (len(self._candidates) + 1)
         for n in able:
-            costs[n] = self._figure(row[n])
+            costs[n] = float(costed.figures[position, n])
         if is_control_flow(operation) and self._cpu in able:
             if self._candidates[self._cpu].unsupported_reason(operation_id):
                 costs[self._cpu] = math.inf
-            branches = referenced_graphs(graph, operation)
+            branches = referenced_graphs(costed.graph, operation)
             if self._nesting.is_interpretable(number, operation) and all(n in self._plans for n in branches):
                 inside = sum(self._plans[n].seconds for n in branches)
                 costs[self._interpreter] = inside * _share(operation)
@@ -205,52 +242,66 @@ class _CostChooser:
         """Yields the plans of other policies, unless there is control flow."""
         if self._model.referenced or number != MAIN:
             return
-        arguments = (self._model, self._candidates, self._preference, self._constraints)
-        placed = placement.find_best_device_for_each_operation(*arguments)
-        android = [each.device for each in placed[MAIN]]
-        groups = grouping_android.group_into_steps(self._model, placed)
-        yield "policy android", android, _steps(groups)
+        costed = self._graphs[MAIN]
+        preferred, demoted = self._constraints.preferred, self._constraints.demoted
+        others = OtherPolicies(
+            costed.graph.operations,
+            self._scores(costed),
+            costed.able,
+            {n: device for (_, n), (device, _) in preferred.items() if costed.able[n, device]},
+            {position for _, position in demoted},
+            self._cpu,
+        )
+        android = others.android()
+        yield "policy android", android, problem.drained(android)
         for device in range(len(self._candidates)):
             if device == self._cpu or self._cpu is None:
                 continue
             yield from self._largest(problem, device)
-        placed = policy_tengine.place_operations(*arguments)
-        groups = policy_tengine.group_consecutive_operations(self._model, placed)
-        yield "policy tengine", [each.device for each in placed[MAIN]], _steps(groups)
+        yield "policy tengine", *others.tengine()
+
+    def _scores(self, costed: _CostedGraph) -> Array:
+        """Returns by operation and device what Android's rule compares."""
+        kinds = costed.work.kinds
+        scores = [
+            DeviceScores(self._model, self._nesting, candidate.capabilities, self._preference)
+            for candidate in self._candidates
+        ]
+        table = np.array([[each.of_type(operand) for each in scores] for _, operand in kinds], np.float64)
+        found: Array = table[costed.work.kind_numbers]
+        return found
 
     def _largest(self, problem: PlacementProblem, device: int) -> Iterator[tuple[str, Choice, Steps | None]]:
         """Yields plans in which a device runs its largest regions only, and the CPU device the rest."""
         cpu = self._cpu
         assert cpu is not None  # noqa: S101 - the caller has checked it
-        choice = [device if costs[device] < math.inf else cpu for costs in problem.costs]
-        if any(costs[found] == math.inf for costs, found in zip(problem.costs, choice, strict=True)):
+        is_able = np.isfinite(problem.cost_array)
+        if not (is_able[:, device] | is_able[:, cpu]).all():
             return
+        choice: Choice = np.where(is_able[:, device], device, cpu).tolist()
         regions = [operations for found, operations in problem.drained(choice) if found == device]
         regions.sort(key=len, reverse=True)
         for count in dict.fromkeys((*_LARGEST, len(regions))):
             if count > len(regions):
                 continue
-            kept = {position for operations in regions[:count] for position in operations}
-            smaller = [
-                found if position in kept or problem.costs[position][cpu] == math.inf else cpu
-                for position, found in enumerate(choice)
-            ]
-            yield f"the {count} largest on {self._candidates[device].name}", smaller, None
+            kept = ~is_able[:, cpu]
+            for operations in regions[:count]:
+                kept[operations] = True
+            smaller = np.where(kept & is_able[:, device], device, cpu)
+            yield f"the {count} largest on {self._candidates[device].name}", smaller.tolist(), None
 
-    def _placements(self, number: int) -> tuple[Placement, ...]:
-        graph = graph_of(self._model, number)
+    def placements(self, number: int) -> tuple[Placement, ...]:
+        """Returns the placements of the operations of a graph, with reasons."""
+        costed = self._graphs[number]
         known: dict[tuple[object, ...], Placement] = {}
         found = []
-        reasons_of = self._reasons(number)
         has_rules = bool(self._constraints.preferred or self._constraints.demoted)
         for position, device in enumerate(self._plans[number].choice):
-            operation = graph.operations[position]
-            operation_id = (number, position)
-            row = self._row(graph, operation)
-            reasons = reasons_of[position]
-            rule = self._rule(operation_id, device, reasons) if has_rules else ""
-            key = (device, id(row), rule, *reasons)
-            if key not in known or is_control_flow(operation):
+            reasons = costed.reasons[position]
+            row = self._row(number, position)
+            rule = self._rule((number, position), device, reasons) if has_rules else ""
+            key = (device, row, rule, *reasons)
+            if key not in known:
                 known[key] = self._placement(device, row, reasons, rule)
             found.append(known[key])
         return tuple(found)
@@ -336,9 +387,35 @@ class _CostChooser:
         return known[number]
 
 
+class _Placements(Sequence[Placement]):
+    """The placements of a graph, with reasons that are only written when somebody asks for them."""
+
+    def __init__(self, chooser: _CostChooser, number: int) -> None:
+        self._chooser = chooser
+        self._number = number
+        self._count = len(graph_of(chooser._model, number).operations)
+
+    @cached_property
+    def _found(self) -> tuple[Placement, ...]:
+        return self._chooser.placements(self._number)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Placement: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Placement, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Placement | tuple[Placement, ...]:
+        return self._found[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self._found == (other._found if isinstance(other, _Placements) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def _share(operation: Operation) -> float:
     return 0.5 if operation.type is OperationType.IF else float(_TURNS)
-
-
-def _steps(groups: Sequence[Group]) -> Steps:
-    return [(group.device, group.operations) for group in groups if isinstance(group, StepGroup)]

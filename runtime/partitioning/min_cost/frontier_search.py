@@ -10,125 +10,138 @@ device of the oldest one is settled.
 """
 
 import math
+from operator import add
 from typing import Final, TypeAlias
 
+from neurald.hal.lazy_numpy import Array, np
 from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem
 
 #: How many states are kept at each operation.
-MAX_STATES: Final = 8
+MAX_STATES: Final = 4
 #: How many operations a frontier has at most.
 MAX_FRONTIER: Final = 6
 
-#: The operation, its device, and the entries of the operations before it.
+#: The device of an operation, and the entries of those before it.
 _Trail: TypeAlias = "tuple[int, _Trail | None]"
 
 
-def _costs_after(
-    own: list[tuple[int, float, float]], read: tuple[int, list[float], list[float]], devices: int
-) -> list[list[tuple[int, float]]]:
-    """Returns what an operation costs on each device, by the device of the only value that it reads."""
-    _, out, into = read
-    return [
-        [
-            (device, alone if device == source else alone + launch + out[source] + into[device])
-            for device, alone, launch in own
-        ]
-        for source in range(devices)
-    ]
+def _own_costs(problem: PlacementProblem) -> tuple[list[list[float]], list[list[float]]]:
+    """Returns what operations cost with what the client gives and gets, and what a byte between devices costs."""
+    graph = problem.graph
+    costs = problem.cost_array
+    if problem.has_transfers:
+        is_given = graph.sources < 0
+        given = np.bincount(graph.read_by[is_given], graph.bytes[graph.read[is_given]], problem.count)
+        (taken,) = np.nonzero(graph.is_output & (graph.writer >= 0))
+        out = np.bincount(graph.writer[taken], graph.bytes[taken], problem.count)
+        costs = costs + np.outer(given, problem.per_byte_in) + np.outer(out, problem.per_byte_out)
+    pairs = problem.per_byte_out[:, None] + problem.per_byte_in
+    np.fill_diagonal(pairs, 0.0)
+    return _without_dominated(problem, costs, float(pairs.max())).tolist(), pairs.tolist()
 
 
-def _cost_here(
-    state: tuple[int, ...],
-    device: int,
-    alone: float,
-    launch: float,
-    read: list[tuple[int, list[float], list[float]]],
-) -> float:
-    """Returns what an operation costs on a device after the choices of a state."""
-    total = alone
-    for index, out, into in read:
-        source = state[index]
-        if source == device:
-            launch = 0.0
-        else:
-            total += out[source] + into[device]
-    return total + launch
+def _without_dominated(problem: PlacementProblem, costs: Array, per_byte: float) -> Array:
+    """Makes devices impossible that are worse than the cheapest one for an operation, whatever others do.
+
+    A change to the cheapest device costs a launch of the operation and of each of its readers at
+    most, and moving all that they exchange.
+    """
+    graph = problem.graph
+    sources, targets = graph.edges
+    sizes = graph.bytes[graph.read[graph.sources >= 0]]
+    exchanged = np.bincount(sources, sizes, problem.count) + np.bincount(targets, sizes, problem.count)
+    launched = 1 + np.bincount(sources, minlength=problem.count)
+    change = exchanged * per_byte + launched * max(problem.launches)
+    limits = costs.min(axis=1) + change
+    return np.where(costs > limits[:, None], np.inf, costs)
+
+
+def _reads(problem: PlacementProblem) -> tuple[list[list[tuple[int, float]]], list[int]]:
+    """Returns for each operation the writers of what it reads, with bytes, and the last one that reads from it."""
+    graph = problem.graph
+    sources, targets = graph.edges
+    last_reader = np.full(problem.count, -1)
+    np.maximum.at(last_reader, sources, targets)
+    sizes = graph.bytes[graph.read[graph.sources >= 0]]
+    if not problem.has_transfers:
+        sizes = np.zeros_like(sizes)
+    once, places = np.unique(targets * problem.count + sources, return_inverse=True)
+    together = np.bincount(places, sizes, len(once))
+    found: list[list[tuple[int, float]]] = [[] for _ in range(problem.count)]
+    for code, size in zip(once.tolist(), together.tolist(), strict=True):
+        found[code // problem.count].append((code % problem.count, size))
+    return found, last_reader.tolist()
+
+
+def _cost_of_state(item: tuple[tuple[int, ...], tuple[float, "_Trail | None"]]) -> float:
+    return item[1][0]
 
 
 def search(problem: PlacementProblem) -> Choice:
     """Returns a choice in which every operation has a device that can run it."""
-    last_reader = [-1] * problem.count
-    for value in problem.values:
-        if value.writer >= 0 and value.readers:
-            last_reader[value.writer] = max(last_reader[value.writer], value.readers[-1])
+    launches = problem.launches
+    own_costs, pairs = _own_costs(problem)
+    reads, last_reader = _reads(problem)
+    moves_of: dict[float, list[list[float]]] = {}
     frontier: list[int] = []
-    #: Of operations that are live but have left the frontier.
+    #: Of operations that are live but not in the frontier.
     settled: dict[int, int] = {}
-    # By the devices of the frontier: the cost, and the devices of all operations so far.
+    choice: Choice = [0] * problem.count
+    #: Operations with several devices to choose from.
+    open_positions: list[int] = []
+    # By the devices of the frontier: the cost, and the devices of the open operations so far.
     states: dict[tuple[int, ...], tuple[float, _Trail | None]] = {(): (0.0, None)}
-    values, launches = problem.values, problem.launches
-    tables: dict[tuple[int, int] | None, list[list[tuple[int, float]]]] = {}
-    for position in range(problem.count):
-        costs = problem.costs[position]
-        options = [device for device, cost in enumerate(costs) if cost < math.inf]
-        place = {operation: index for index, operation in enumerate(frontier)}
-        read: list[tuple[int, list[float], list[float]]] = []
-        fixed = [0.0] * len(costs)
+    for position, given in enumerate(own_costs):
+        read: list[tuple[int, list[list[float]]]] = []
         of_settled: set[int] = set()
-        for number in problem.reads[position]:
-            value = values[number]
-            if value.writer in settled:
-                source = settled[value.writer]
-                for device in options:
-                    if device != source:
-                        fixed[device] += value.out[source] + value.into[device]
-                    else:
-                        of_settled.add(device)
-            elif value.writer >= 0:
-                read.append((place[value.writer], value.out, value.into))
+        for writer, size in reads[position]:
+            moves = moves_of.get(size)
+            if moves is None:
+                moves = moves_of[size] = [[size * each for each in row] for row in pairs]
+            source = settled.get(writer)
+            if source is None:
+                read.append((frontier.index(writer), moves))
             else:
-                for device in options:
-                    fixed[device] += value.into[device]
-        for number in problem.writes[position]:
-            if values[number].is_output:
-                for device in options:
-                    fixed[device] += values[number].out[device]
+                of_settled.add(source)
+                if size:
+                    given = list(map(add, given, moves[source]))
         own = [
-            (device, costs[device] + fixed[device], 0.0 if device in of_settled else launches[device])
-            for device in options
+            (device, cost, 0.0 if device in of_settled else launches[device])
+            for device, cost in enumerate(given)
+            if cost < math.inf
         ]
         kept = [index for index, operation in enumerate(frontier) if last_reader[operation] > position]
-        is_kept = last_reader[position] > position
         all_kept = len(kept) == len(frontier)
+        is_open = len(own) > 1
+        if is_open:
+            open_positions.append(position)
+        else:
+            choice[position] = settled[position] = own[0][0]
+            if all_kept and not read:
+                continue  # It costs the same in all states.
+        is_kept = is_open and last_reader[position] > position
         following: dict[tuple[int, ...], tuple[float, _Trail | None]] = {}
-        added: list[list[tuple[int, float]]] = []
-        index = 0
-        if len(read) == 1:
-            index, out, _ = read[0]
-            # Operations of one kind, which read values of one size, have the same costs.
-            key_of_table = None if of_settled or any(fixed) else (id(costs), id(out))
-            added = tables.get(key_of_table) or _costs_after(own, read[0], len(costs))
-            if key_of_table is not None:
-                tables[key_of_table] = added
         for state, (cost, trail) in states.items():
             rest = state if all_kept else tuple([state[index] for index in kept])
-            if added:
-                options_here = added[state[index]]
-            else:
-                options_here = [
-                    (device, _cost_here(state, device, alone, launch, read)) for device, alone, launch in own
-                ]
-            for device, more in options_here:
-                total = cost + more
+            sources = [(state[index], moves[state[index]]) for index, moves in read]
+            for device, total, launch in own:
+                total += cost
+                for source, moved in sources:
+                    if source == device:
+                        launch = 0.0
+                    else:
+                        total += moved[device]
+                total += launch
                 key = (*rest, device) if is_kept else rest
                 known = following.get(key)
                 if known is None or total < known[0]:
-                    following[key] = (total, (device, trail))
+                    following[key] = (total, (device, trail) if is_open else trail)
         if len(following) > MAX_STATES:
-            best = sorted(following.items(), key=lambda item: item[1][0])
+            best = sorted(following.items(), key=_cost_of_state)
             following = dict(best[:MAX_STATES])
         states = following
-        frontier = [frontier[index] for index in kept]
+        if not all_kept:
+            frontier = [frontier[index] for index in kept]
         if is_kept:
             frontier.append(position)
         if len(frontier) > MAX_FRONTIER:
@@ -136,8 +149,7 @@ def search(problem: PlacementProblem) -> Choice:
             settled[frontier.pop(0)] = oldest
             states = {state[1:]: found for state, found in states.items() if state[0] == oldest}
     _, trail = min(states.values(), key=lambda each: each[0])
-    choice: Choice = []
-    while trail is not None:
-        choice.append(trail[0])
-        trail = trail[1]
-    return choice[::-1]
+    for position in reversed(open_positions):
+        assert trail is not None  # noqa: S101 - it has one entry for each open operation
+        choice[position], trail = trail
+    return choice

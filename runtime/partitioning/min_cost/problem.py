@@ -1,35 +1,33 @@
 """The placement of one graph as numbers: what operations, launches and transfers cost on each device.
 
 A *choice* gives each operation a device, by its index among the candidates; one more index stands
-for the interpreter of control flow. A *value* is an operand that operations exchange, or that the
-client gives or gets. Values are in host memory when they are between devices: a device is charged
-for its inputs that another device or the client has written, and for its outputs that another
-device or the client reads.
+for the interpreter of control flow. Values are in host memory when they are between devices: a
+device is charged for its inputs that another device or the client has written, and for its outputs
+that another device or the client reads.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from neurald.hal.model.types import Lifetime, Model
+from neurald.hal.lazy_numpy import Array, np
 from neurald.runtime.costs.estimate import STEP_S, DeviceCosts
-from neurald.runtime.costs.work import operand_bytes
-from neurald.runtime.model.branches import graph_of
+from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 
 #: For each operation the index of its device.
 Choice: TypeAlias = list[int]
 
-#: Returns the cost of the operation at a position on a device; infinite if it cannot run there.
-CostOf: TypeAlias = Callable[[int], list[float]]
+#: A plan: its steps, each with a device and operations.
+Steps: TypeAlias = Sequence[tuple[int, Sequence[int]]]
 
-_CLIENT: Final = -1
-_EXCHANGED: Final = (
-    Lifetime.TEMPORARY_VARIABLE,
-    Lifetime.SUBGRAPH_OUTPUT,
-    Lifetime.SUBGRAPH_INPUT,
-)
+#: Of each value that an operation writes: whether the client reads it, its readers, and moving it out.
+_Results: TypeAlias = list[tuple[bool, list[int], list[float]]]
+
+#: Plans of so many operations are predicted by loops.
+_FEW: Final = 150
 
 
 class CostedValue(Struct, frozen=True):
@@ -53,115 +51,108 @@ class PlacementProblem:
     """A graph whose operations are to be placed.
 
     Args:
-        model: of the graph.
-        number: of the graph.
+        graph: what the operations exchange.
+        costs: by operation and device, and on the interpreter as the last one; infinite where an
+            operation cannot run.
         devices: what each candidate costs.
-        cost_of: returns the cost of an operation on each device, and on the interpreter as the last.
         is_sequential: whether steps run one after another, so that their costs add up.
 
     Attributes:
         count: of the operations.
         device_count: of the candidates; the interpreter has this number.
-        costs: by operation and device.
-        values: all values.
-        reads: by operation, the values that it reads, without repetitions.
-        writes: by operation, the values that it writes.
         launches: by device, of a step in a plan of several.
         has_transfers: whether moving values costs anything.
     """
 
     def __init__(
-        self,
-        model: Model,
-        number: int,
-        devices: Sequence[DeviceCosts],
-        cost_of: CostOf,
-        *,
-        is_sequential: bool,
+        self, graph: ValueGraph, costs: Array, devices: Sequence[DeviceCosts], *, is_sequential: bool
     ) -> None:
-        graph = graph_of(model, number)
-        operands = graph.operands
+        self.graph = graph
+        self.cost_array = costs
+        self.devices = devices
         self.is_sequential = is_sequential
+        self.count = graph.count
         self.device_count = len(devices)
-        self.costs = [cost_of(position) for position in range(len(graph.operations))]
-        self.count = len(self.costs)
         self.launches = [device.launch_s + STEP_S for device in devices] + [STEP_S]
-        self.values: list[CostedValue] = []
-        self.reads: list[list[int]] = []
-        self.writes: list[list[int]] = []
-        known: dict[int, int] = {}
-        outputs = set(graph.outputs)
         per_byte_in = [1 / device.link.input_bytes_per_s for device in devices] + [0.0]
         per_byte_out = [1 / device.link.output_bytes_per_s for device in devices] + [0.0]
         self.has_transfers = any(per_byte_in) or any(per_byte_out)
-        nothing = [0.0] * len(per_byte_in)
-        by_size: dict[int, tuple[list[float], list[float]]] = {}
+        self.per_byte_in, self.per_byte_out = np.array(per_byte_in), np.array(per_byte_out)
 
-        def add(index: int, writer: int) -> int:
-            into = out = nothing
-            if self.has_transfers:
-                size = operand_bytes(graph, index)
-                if size not in by_size:
-                    by_size[size] = (
-                        [size * each for each in per_byte_in],
-                        [size * each for each in per_byte_out],
-                    )
-                into, out = by_size[size]
-            known[index] = len(self.values)
-            self.values.append(CostedValue(writer, [], index in outputs, into, out))
-            return known[index]
+    @cached_property
+    def costs(self) -> list[list[float]]:
+        """By operation and device."""
+        found: list[list[float]] = self.cost_array.tolist()
+        return found
 
-        for position, operation in enumerate(graph.operations):
-            reads = []
-            for index in operation.inputs:
-                found = known.get(index)
-                if found is None:
-                    if operands[index].lifetime not in _EXCHANGED:
-                        continue
-                    found = add(index, _CLIENT)
-                readers = self.values[found].readers
-                if not readers or readers[-1] != position:
-                    readers.append(position)
-                    reads.append(found)
-            self.reads.append(reads)
-            self.writes.append([add(index, position) for index in operation.outputs])
-        # Plans are predicted often, so what does not depend on them is collected before.
-        values = self.values
-        self._written_reads = [
-            [values[number].writer for number in reads if values[number].writer >= 0] for reads in self.reads
+    @cached_property
+    def values(self) -> list[CostedValue]:
+        """All values; those that no operation of the graph writes or reads have no writer and readers."""
+        graph = self.graph
+        into = np.outer(graph.bytes, self.per_byte_in).tolist()
+        out = np.outer(graph.bytes, self.per_byte_out).tolist()
+        found = [
+            CostedValue(writer, [], is_output, *moves)
+            for writer, is_output, *moves in zip(
+                graph.writer.tolist(), graph.is_output.tolist(), into, out, strict=True
+            )
         ]
-        self._missing = [len(writers) for writers in self._written_reads]
-        self._followers = [
-            [reader for number in numbers for reader in values[number].readers] for numbers in self.writes
-        ]
-        self._given = [
-            [(number, values[number].writer, values[number].into) for number in reads] for reads in self.reads
-        ]
-        self._results = [
-            [(values[number].is_output, values[number].readers, values[number].out) for number in numbers]
-            for numbers in self.writes
-        ]
+        for reader, value in zip(graph.read_by.tolist(), graph.read.tolist(), strict=True):
+            found[value].readers.append(reader)
+        return found
+
+    @cached_property
+    def reads(self) -> list[list[int]]:
+        """By operation, the values that it reads, without repetitions."""
+        found: list[list[int]] = [[] for _ in range(self.count)]
+        for reader, value in zip(self.graph.read_by.tolist(), self.graph.read.tolist(), strict=True):
+            found[reader].append(value)
+        return found
+
+    @cached_property
+    def writes(self) -> list[list[int]]:
+        """By operation, the values that it writes and that another operation or the client reads."""
+        graph = self.graph
+        is_used = graph.is_output.copy()
+        is_used[graph.read] = True
+        found: list[list[int]] = [[] for _ in range(self.count)]
+        (used,) = np.nonzero(is_used & (graph.writer >= 0))
+        for value, writer in zip(used.tolist(), graph.writer[used].tolist(), strict=True):
+            found[writer].append(value)
+        return found
+
+    def contracted(self, groups: Array, count: int) -> "PlacementProblem":
+        """Returns the problem of groups of operations that stay together; see `ValueGraph.contracted`."""
+        costs = np.zeros((count, self.cost_array.shape[1]))
+        np.add.at(costs, groups, self.cost_array)
+        graph = self.graph.contracted(groups, count)
+        return PlacementProblem(graph, costs, self.devices, is_sequential=self.is_sequential)
 
     def uniform(self, device: int) -> bool:
         """Returns True if a device can run all operations."""
-        return all(costs[device] < math.inf for costs in self.costs)
+        return bool(np.isfinite(self.cost_array[:, device]).all())
 
     def predicted_alone(self, device: int) -> float:
         """Returns what a plan of one step takes, on a device that can run all operations."""
         seconds = self.launches[device] - (0.0 if self.is_sequential else STEP_S)
-        for costs in self.costs:
-            seconds += costs[device]
+        seconds += float(self.cost_array[:, device].sum())
         if self.has_transfers:
-            for value in self.values:
-                if value.writer < 0:
-                    seconds += value.into[device]
-                if value.is_output and value.writer >= 0:
-                    seconds += value.out[device]
+            graph = self.graph
+            given = np.unique(graph.read[graph.sources < 0])
+            seconds += float(graph.bytes[given].sum()) * float(self.per_byte_in[device])
+            written = graph.is_output & (graph.writer >= 0)
+            seconds += float(graph.bytes[written].sum()) * float(self.per_byte_out[device])
         return seconds
+
+    def least_of(self, choice: Choice) -> float:
+        """Returns what plans of a choice take at least: the load of one device, or of all together."""
+        devices = np.array(choice)
+        loads = np.bincount(devices, self.cost_array[np.arange(self.count), devices])
+        return float(loads.sum() if self.is_sequential else loads.max())
 
     def least_sequential(self) -> float:
         """Returns what a plan of several steps takes at least, if they run one after another."""
-        return sum(map(min, self.costs)) + sum(sorted(self.launches[: self.device_count])[:2])
+        return float(self.cost_array.min(axis=1).sum()) + sum(sorted(self.launches[: self.device_count])[:2])
 
     def drained(self, choice: Choice) -> list[tuple[int, list[int]]]:
         """Returns the steps of a choice, each with its device, as Android's queues form them.
@@ -172,13 +163,13 @@ class PlacementProblem:
         first = choice[0] if choice else interpreter
         if first != interpreter and choice.count(first) == len(choice):
             return [(first, list(range(len(choice))))]
-        missing = self._missing.copy()
+        missing = self.graph.missing.copy()
         queues: list[list[int]] = [[] for _ in range(interpreter + 1)]
         for position, count in enumerate(missing):
             if not count:
                 queues[choice[position]].append(position)
         steps: list[tuple[int, list[int]]] = []
-        followers = self._followers
+        followers = self.graph.followers
         left = len(choice)
         while left:
             device = interpreter
@@ -199,7 +190,7 @@ class PlacementProblem:
                 steps.append((device, queue))
         return steps
 
-    def predicted(self, steps: Sequence[tuple[int, Sequence[int]]]) -> float:
+    def predicted(self, steps: Steps) -> float:
         """Returns what a plan takes: its critical path, or the sum of its steps if they are sequential.
 
         A step begins when its inputs are there and its device has finished the steps before it.
@@ -207,6 +198,25 @@ class PlacementProblem:
         Args:
             steps: each with its device and its operations, in the order of the plan.
         """
+        return (self._predicted_by_loops if self.count <= _FEW else self._predicted_by_arrays)(steps)
+
+    def predicted_of(self, choice: Choice) -> float:
+        """Returns what the plan of a choice takes."""
+        return self.predicted(self.drained(choice))
+
+    @cached_property
+    def _moves(self) -> tuple[list[list[int]], list[list[tuple[int, int, list[float]]]], list[_Results]]:
+        """What `_predicted_by_loops` looks up by operation, collected once for all plans."""
+        values, reads = self.values, self.reads
+        written_reads = [[w for n in numbers if (w := values[n].writer) >= 0] for numbers in reads]
+        given = [[(n, values[n].writer, values[n].into) for n in numbers] for numbers in reads]
+        results = [
+            [(values[n].is_output, values[n].readers, values[n].out) for n in numbers]
+            for numbers in self.writes
+        ]
+        return written_reads, given, results
+
+    def _predicted_by_loops(self, steps: Steps) -> float:
         total = 0.0
         costs = self.costs
         device_of = [0] * self.count
@@ -215,7 +225,7 @@ class PlacementProblem:
                 device_of[position] = device
         free = [0.0] * (self.device_count + 1)
         ready = [0.0] * self.count
-        written_reads, given, results = self._written_reads, self._given, self._results
+        written_reads, given, results = self._moves
         has_transfers, is_sequential = self.has_transfers, self.is_sequential
         # A plan of one step needs nothing of what a plan of several does.
         overhead_s = STEP_S if len(steps) == 1 and not is_sequential else 0.0
@@ -253,6 +263,51 @@ class PlacementProblem:
                 total = end
         return total
 
-    def predicted_of(self, choice: Choice) -> float:
-        """Returns what the plan of a choice takes."""
-        return self.predicted(self.drained(choice))
+    def _predicted_by_arrays(self, steps: Steps) -> float:
+        """Predicts like `_predicted_by_loops`, in less time if there are many operations."""
+        count = len(steps)
+        lengths = [len(operations) for _, operations in steps]
+        order = np.fromiter(chain.from_iterable(operations for _, operations in steps), np.intp, self.count)
+        step_of = np.empty(self.count, np.intp)
+        step_of[order] = np.repeat(np.arange(count), lengths)
+        device_of_step = np.array([device for device, _ in steps])
+        device_of = device_of_step[step_of]
+        durations = np.array(self.launches)[device_of_step]
+        if count == 1 and not self.is_sequential:
+            durations = durations - STEP_S
+        durations += np.bincount(step_of, self.cost_array[np.arange(self.count), device_of], count)
+        if self.has_transfers:
+            durations += self._transfers(step_of, device_of_step, device_of)
+        if self.is_sequential:
+            return float(durations.sum())
+        sources, targets = self.graph.edges
+        sources, targets = step_of[sources], step_of[targets]
+        crossing = np.unique((targets * count + sources)[sources != targets])
+        needed: list[list[int]] = [[] for _ in range(count)]
+        for code in crossing.tolist():
+            needed[code // count].append(code % count)
+        free = [0.0] * (self.device_count + 1)
+        ends: list[float] = []
+        for (device, _), duration, before in zip(steps, durations.tolist(), needed, strict=True):
+            start = free[device]
+            for step in before:
+                start = max(start, ends[step])
+            free[device] = start + duration
+            ends.append(free[device])
+        return max(ends)
+
+    def _transfers(self, step_of: Array, device_of_step: Array, device_of: Array) -> Array:
+        """Returns by step what it takes to move its inputs in and its outputs out."""
+        graph = self.graph
+        count, values = len(device_of_step), len(graph.bytes)
+        sources = graph.sources
+        is_moved = (sources < 0) | (device_of[sources] != device_of[graph.read_by])
+        once = np.unique(step_of[graph.read_by[is_moved]] * values + graph.read[is_moved])
+        steps, moved = once // values, once % values
+        found = np.bincount(steps, graph.bytes[moved] * self.per_byte_in[device_of_step[steps]], count)
+        is_read = graph.is_output.copy()
+        is_read[graph.read[is_moved]] = True
+        (moved,) = np.nonzero(is_read & (graph.writer >= 0))
+        steps = step_of[graph.writer[moved]]
+        found += np.bincount(steps, graph.bytes[moved] * self.per_byte_out[device_of_step[steps]], count)
+        return found

@@ -1,8 +1,9 @@
 """Finds the plan of least predicted cost for a graph.
 
-Plans of other policies and simple ones are predicted first, so that what is found is never worse
-than any of them. Small graphs are then searched by branch and bound. Larger ones get the choice of
-the frontier search, which is improved by moving whole steps to other devices while that helps.
+Plans of other policies and simple ones are predicted as well, so that what is found is never worse
+than any of them. Small graphs are searched by branch and bound. In larger ones, operations that
+belong together are joined first; then they get the choice of the frontier search, which is improved
+by moving whole steps to other devices while that helps.
 """
 
 import math
@@ -11,17 +12,16 @@ from typing import Final
 
 from msgspec import Struct
 
+from neurald.hal.lazy_numpy import Array, np
 from neurald.runtime.partitioning.min_cost import exact_search, frontier_search
-from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem
+from neurald.runtime.partitioning.min_cost.contraction import contract
+from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem, Steps
 
 #: Graphs of so many operations are searched completely, if that does not take too long.
 MAX_EXACT: Final = 14
 #: How many operations are visited by predictions of improvements: more would take milliseconds.
 _IMPROVEMENT_VISITS: Final = 2_000
 _TOLERANCE: Final = 1e-9
-
-#: A plan: its steps, each with a device and operations.
-Steps = Sequence[tuple[int, Sequence[int]]]
 
 
 class FoundPlan(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class FoundPlan(Struct, frozen=True, kw_only=True):
         steps: with the choice's devices.
         seconds: that are predicted.
         is_optimal: whether no choice can be better.
-        others: what was predicted for other plans, by name.
+        others: what was predicted for other plans, by name; not for those that cannot be better.
     """
 
     choice: Choice
@@ -53,7 +53,8 @@ def find_plan(
     Args:
         problem: of a graph with at least one operation.
         names: of the candidates.
-        others: plans of other policies, by name; None for the steps that a choice has.
+        others: plans of other policies, by name; None for the steps that a choice has. Those of large
+            graphs without steps are left out if they cannot be the best.
         max_nodes: limit of the search in small graphs.
     """
     plans: list[tuple[float, Choice, Steps]] = []
@@ -64,24 +65,51 @@ def find_plan(
             seconds = problem.predicted_alone(device)
             predicted[f"all on {name}"] = seconds
             plans.append((seconds, choice, [(device, range(problem.count))]))
+    is_small = problem.count <= MAX_EXACT
+    if not is_small and min(map(_seconds, plans), default=math.inf) > problem.least_sequential():
+        plans.append(_searched(problem))
     known = {tuple(choice): seconds for seconds, choice, _ in plans}
     for name, choice, given in others:
         key = tuple(choice)
-        if given is None and key in known:
-            predicted[name] = known[key]
-            continue
+        if given is None:
+            if key in known:
+                predicted[name] = known[key]
+                continue
+            if plans and not is_small and problem.least_of(choice) >= min(map(_seconds, plans)):
+                continue
         steps: Steps = problem.drained(choice) if given is None else given
         predicted[name] = known[key] = seconds = problem.predicted(steps)
         plans.append((seconds, choice, steps))
-    if problem.count <= MAX_EXACT:
+    if is_small:
         return _exact(problem, plans, predicted, max_nodes)
-    if min((plan[0] for plan in plans), default=math.inf) > problem.least_sequential():
-        choice = frontier_search.search(problem)
-        if tuple(choice) not in known:
-            steps = problem.drained(choice)
-            plans.append((problem.predicted(steps), choice, steps))
-    seconds, choice, steps = _improved(problem, *min(plans, key=lambda plan: plan[0]))
+    seconds, choice, steps = min(plans, key=_seconds)
     return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=False, others=predicted)
+
+
+def _seconds(plan: tuple[float, Choice, Steps]) -> float:
+    return plan[0]
+
+
+def _searched(problem: PlacementProblem) -> tuple[float, Choice, Steps]:
+    """Returns the plan of the frontier search over groups of operations, improved."""
+    inner, groups = contract(problem)
+    found = frontier_search.search(inner)
+    drained = inner.drained(found)
+    seconds, found, steps = _improved(inner, inner.predicted(drained), found, drained)
+    if inner is problem:
+        return seconds, found, steps
+    return seconds, np.array(found)[groups].tolist(), _expanded(steps, groups, inner.count)
+
+
+def _expanded(steps: Steps, groups: Array, count: int) -> Steps:
+    """Returns steps of groups as steps of their operations, in an order in which they can run."""
+    order = np.argsort(groups, kind="stable").tolist()
+    ends = np.cumsum(np.bincount(groups, minlength=count)).tolist()
+    starts = [0, *ends]
+    return [
+        (device, [position for group in members for position in order[starts[group] : ends[group]]])
+        for device, members in steps
+    ]
 
 
 def _exact(
@@ -94,7 +122,7 @@ def _exact(
         choice = frontier_search.search(problem)
         steps: Steps = problem.drained(choice)
         plans = [(problem.predicted(steps), choice, steps)]
-    seconds, choice, steps = _improved(problem, *min(plans, key=lambda plan: plan[0]))
+    seconds, choice, steps = _improved(problem, *min(plans, key=_seconds))
     found, cost, is_optimal = exact_search.search(problem, choice, seconds, max_nodes)
     if cost < seconds:
         seconds, choice, steps = cost, found, problem.drained(found)

@@ -2,13 +2,18 @@
 
 import itertools
 import random
+from collections.abc import Sequence
+
+import numpy as np
 
 from neurald.hal.device import Capabilities, Performance
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.runtime.costs.estimate import DeviceCosts
+from neurald.runtime.costs.graph_work import flat_operands
 from neurald.runtime.costs.table import DeviceLink
 from neurald.runtime.partitioning.min_cost.problem import PlacementProblem
+from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
 CAPABILITIES = Capabilities(
@@ -82,7 +87,26 @@ def random_problem(
         ]
         return [*costs, float("inf")]
 
-    return PlacementProblem(model, 0, known, cost_of, is_sequential=is_sequential)
+    costs = [cost_of(position) for position in range(operations)]
+    return problem_of(model, known, costs, is_sequential=is_sequential)
+
+
+def problem_of(
+    model: Model, devices: Sequence[DeviceCosts], costs: Sequence[Sequence[float]], *, is_sequential: bool
+) -> PlacementProblem:
+    """Returns the problem of placing a model's main graph.
+
+    Args:
+        model: with operations.
+        devices: the candidates.
+        costs: by operation, on each device and on the interpreter.
+        is_sequential: see `PlacementProblem`.
+    """
+    graph = model.main
+    inputs = flat_operands([operation.inputs for operation in graph.operations])
+    outputs = flat_operands([operation.outputs for operation in graph.operations])
+    values = ValueGraph.of(graph, inputs, outputs)
+    return PlacementProblem(values, np.array(costs), devices, is_sequential=is_sequential)
 
 
 def optimum(problem: PlacementProblem) -> float:

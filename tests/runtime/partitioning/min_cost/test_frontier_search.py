@@ -6,13 +6,12 @@ import random
 
 import pytest
 from support.models.graphs import model
-from support.models.placement_problems import CAPABILITIES, optimum, random_problem
+from support.models.placement_problems import CAPABILITIES, optimum, problem_of, random_problem
 
 import neurald as nd
 from neurald.runtime.costs.estimate import DeviceCosts
 from neurald.runtime.costs.table import DeviceLink
 from neurald.runtime.partitioning.min_cost import frontier_search
-from neurald.runtime.partitioning.min_cost.problem import PlacementProblem
 
 ADD = nd.OperationType.ADD
 
@@ -27,13 +26,8 @@ def test_chains_are_placed_optimally(seed: int) -> None:
         DeviceCosts(capabilities=CAPABILITIES, launch_s=1e-4),
         DeviceCosts(capabilities=CAPABILITIES, launch_s=1e-3, link=link),
     ]
-    problem = PlacementProblem(
-        subject,
-        0,
-        devices,
-        lambda _: [rng.choice([1e-4, 1e-2]), rng.choice([1e-4, 1e-2, math.inf]), math.inf],
-        is_sequential=True,
-    )
+    costs = [[rng.choice([1e-4, 1e-2]), rng.choice([1e-4, 1e-2, math.inf]), math.inf] for _ in range(8)]
+    problem = problem_of(subject, devices, costs, is_sequential=True)
     assert problem.predicted_of(frontier_search.search(problem)) == pytest.approx(optimum(problem))
 
 

@@ -1,8 +1,10 @@
 """Predictions of plans that can be computed by hand."""
 
+import random
+
 import pytest
 from support.models.graphs import model
-from support.models.placement_problems import CAPABILITIES
+from support.models.placement_problems import CAPABILITIES, problem_of, random_problem
 
 import neurald as nd
 from neurald.runtime.costs.estimate import STEP_S, DeviceCosts
@@ -22,13 +24,8 @@ FAR = DeviceCosts(
 
 
 def problem(*, is_sequential: bool = False) -> PlacementProblem:
-    return PlacementProblem(
-        DIAMOND,
-        0,
-        [HOST, FAR],
-        lambda position: [100.0 * (position + 1), 7.0, float("inf")],
-        is_sequential=is_sequential,
-    )
+    costs = [[100.0 * (position + 1), 7.0, float("inf")] for position in range(4)]
+    return problem_of(DIAMOND, [HOST, FAR], costs, is_sequential=is_sequential)
 
 
 def test_a_plan_of_one_step_has_no_steps_to_organise() -> None:
@@ -59,23 +56,28 @@ def test_a_value_is_moved_once_for_a_step_and_back_only_if_it_is_read_elsewhere(
 
 def test_operations_of_one_device_wait_for_each_other() -> None:
     """Two steps of one device do not run at the same time, even if they could."""
-    subject = PlacementProblem(
-        model("x", [(ADD, "x", "a"), (ADD, "x", "b")], "a b"),
-        0,
-        [HOST],
-        lambda _: [5.0, float("inf")],
-        is_sequential=False,
-    )
+    two = model("x", [(ADD, "x", "a"), (ADD, "x", "b")], "a b")
+    subject = problem_of(two, [HOST], [[5.0, float("inf")]] * 2, is_sequential=False)
     assert subject.predicted([(0, [0]), (0, [1])]) == pytest.approx(12, abs=1e-3)
 
 
 def test_what_a_device_cannot_run() -> None:
-    subject = PlacementProblem(
-        DIAMOND,
-        0,
-        [HOST, FAR],
-        lambda n: [1.0, float("inf") if n else 1.0, float("inf")],
-        is_sequential=False,
-    )
+    costs = [[1.0, float("inf") if n else 1.0, float("inf")] for n in range(4)]
+    subject = problem_of(DIAMOND, [HOST, FAR], costs, is_sequential=False)
     assert subject.uniform(0)
     assert not subject.uniform(1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_operations_are_predicted_like_few(seed: int) -> None:
+    rng = random.Random(seed)
+    subject = random_problem(rng, rng.choice([1, 5, 40, 200]), 3, is_sequential=seed % 4 == 0)
+    choice = [
+        rng.choice([n for n, cost in enumerate(costs) if cost < float("inf")]) for costs in subject.costs
+    ]
+    for chosen in (choice, [0] * subject.count):
+        steps = subject.drained(chosen)
+        expected = subject._predicted_by_loops(steps)
+        assert subject._predicted_by_arrays(steps) == pytest.approx(expected, rel=1e-12)
+        assert subject.least_of(chosen) <= expected
+    assert subject.predicted_alone(0) == pytest.approx(subject.predicted_of([0] * subject.count))

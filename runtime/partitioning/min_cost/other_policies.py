@@ -1,0 +1,86 @@
+"""The choices of the other policies for a graph without control flow, as arrays.
+
+They are what `neurald.runtime.partitioning.placement` and `policy_tengine` choose, without reasons and
+in much less time, so that plans can be compared with them.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.model.types import Operation
+from neurald.runtime.partitioning.min_cost.problem import Steps
+from neurald.runtime.partitioning.policy_tengine import ranges_for_cpu
+
+
+class OtherPolicies:
+    """The operations of a graph, as the rules of other policies see them.
+
+    Args:
+        operations: of the graph.
+        scores: by operation and device.
+        able: by operation and device, whether it can run there.
+        preferred: by position, the device that a rule prefers for an operation that can run there.
+        demoted: positions of operations that the CPU device must run if it can.
+        cpu: the CPU device, if there is one.
+    """
+
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        scores: Array,
+        able: Array,
+        preferred: Mapping[int, int],
+        demoted: Collection[int],
+        cpu: int | None,
+    ) -> None:
+        self._operations = operations
+        self._able = able
+        self._preferred = preferred
+        self._demoted = demoted
+        self._cpu = cpu
+        # Operations of types that no device lists are still better where they can run.
+        self._scores = np.where(able, np.minimum(scores, np.finfo(np.float64).max), np.inf)
+
+    def android(self) -> list[int]:
+        """Returns the device of each operation by Android's rule."""
+        order = list(range(self._able.shape[1]))
+        if self._cpu is not None:
+            order.remove(self._cpu)
+            order.insert(0, self._cpu)
+        chosen: list[int] = np.array(order)[self._scores[:, order].argmin(axis=1)].tolist()
+        for position, device in self._preferred.items():
+            if position not in self._demoted:
+                chosen[position] = device
+        return self._demote(chosen)
+
+    def tengine(self) -> tuple[list[int], Steps]:
+        """Returns the device of each operation by Tengine's rule, and the steps."""
+        able, cpu = self._able, self._cpu
+        counts = able.sum(axis=0)
+        others = [n for n in range(able.shape[1]) if n != cpu]
+        main = max(others, key=lambda n: (counts[n], -n), default=0)
+        scores = self._scores.copy()
+        if cpu is not None:
+            scores[able[:, cpu], cpu] = -1.0
+        scores[able[:, main], main] = -2.0
+        chosen: list[int] = scores.argmin(axis=1).tolist()
+        for position, device in self._preferred.items():
+            chosen[position] = device
+        if cpu is not None:
+            can_fall_back = able[:, cpu].tolist()
+            blocked = [position for position, device in enumerate(chosen) if device != main]
+            for covered in ranges_for_cpu(self._operations, blocked):
+                for position in covered[1:]:
+                    if can_fall_back[position] and position not in self._preferred:
+                        chosen[position] = cpu
+        devices = np.array(self._demote(chosen))
+        ends = [*(np.flatnonzero(np.diff(devices)) + 1).tolist(), len(chosen)]
+        steps = [(chosen[start], range(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+        return chosen, steps
+
+    def _demote(self, chosen: list[int]) -> list[int]:
+        if self._cpu is not None:
+            for position in self._demoted:
+                if self._able[position, self._cpu]:
+                    chosen[position] = self._cpu
+        return chosen
