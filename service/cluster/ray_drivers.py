@@ -58,7 +58,7 @@ class RayDrivers:
             ) from None
         self._ray = ray
         chosen = {"scheduling_strategy": "SPREAD", "max_restarts": -1, **(options or {})}
-        actor = ray.remote(SupervisedDriver).options(**chosen)
+        actor = ray.remote(DriverActor).options(**chosen)
         self._actors = [actor.remote(driver, None if tls is None else str(tls)) for _ in range(count)]
 
     def addresses(self, timeout: float = _START_S) -> list[str]:
@@ -108,7 +108,7 @@ class RayDrivers:
         self.close()
 
 
-class SupervisedDriver:
+class DriverActor:
     """Keeps one driver daemon running on this node, always at the same address. A Ray actor.
 
     Args:
