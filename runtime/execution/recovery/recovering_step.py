@@ -326,6 +326,10 @@ class RecoveringStep:
         self._check(request, result)
         return verification.end(captured, request, options, result, seconds, begun)
 
+    def note_time(self, seconds: float) -> None:
+        """Notes the time of a run by a function from `create_array_function`, which refines costs."""
+        self._times.add(seconds)
+
     def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
         """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
         if current_recorder() is None:
