@@ -25,8 +25,8 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 _MIN_MULTIPLICATIONS = 1 << 25
 #: Above this many multiplications in matrix products, the time between kernels of a step is little.
 _LARGE_STEP = 1 << 35
-#: How many products of warpgroups are candidates.
-_MAX_WARPGROUPS = 6
+#: How many products and attentions of warpgroups are candidates.
+_MAX_WARPGROUPS, _MAX_ATTENTIONS = 6, 6
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:
@@ -84,6 +84,8 @@ def _candidates(
         yield from depthwise.candidates(kernel, kernel.contraction, facts)
         return
     if isinstance(kernel.contraction, Attention):
+        if is_large:
+            yield from islice(attention.of_warpgroups(kernel, facts), _MAX_ATTENTIONS)
         yield from attention.candidates(kernel, facts)
         return
     product = gemm_view(kernel)

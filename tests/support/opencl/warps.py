@@ -227,6 +227,178 @@ def without_warpgroups(text: str) -> str:
     return _MULTIPLY + without_ptx(text)
 
 
+#: Element of local memory at an address before chunks are swizzled.
+_SWIZZLED = "#define SWIZZLED(base, at) ((base) + ((at) ^ (((at) >> 7 & 7) << 4)))\n"
+_INSTRUCTION = re.compile(r"m64n(\d+)k\d+\.\w+\.(\w+)\.")
+_ASSEMBLY = r"static inline void (\w+)_{}\([^{{]*\{{\n  asm volatile\((.*?)\n               : .*?\);\n\}}\n"
+#: Multiplies all steps of a tile, for a work-item and for its neighbour.
+_PIPELINE_RUN = """\
+#define NAME_run(sums, full, empty, left, right, first, phase, is_first, next) \\
+  for (int side = 0; side < 2; ++side) \\
+    for (int block = 0; block < BLOCKS; ++block) \\
+      for (int j = 0; j < COUNT; ++j) { \\
+        const int item = (lid ^ side) % 128; \\
+        const int line = block * 64 + item / 32 * 16 + item % 32 / 4 + j % 4 / 2 * 8; \\
+        const int place = j / 4 * 8 + item % 4 * 2 + j % 2; \\
+        sums[side * BLOCKS + block][j] = 0; \\
+        for (int step = 0; step < LENGTH; ++step) { \\
+          const uint at = ((first) + step) % STAGES * STEP; \\
+          for (int word = 0; word < 32; ++word) \\
+            sums[side * BLOCKS + block][j] += warp_products_TYPE( \\
+              *(const __local uint *)SWIZZLED(scratch, at + (left) + line * 128 + word * 4), \\
+              *(const __local uint *)SWIZZLED(scratch, at + (right) + place * 128 + word * 4)); \\
+        } \\
+      }
+"""
+_PIPELINE_FUNCTION = re.compile(
+    r"static inline void (\w+)_(copy|fetch|expect|copied|await)\((?:const uint|const int)[^{]*\{\n.*?\n\}\n",
+    re.DOTALL,
+)
+_PIPELINE_FUNCTIONS = {
+    "copy": "(to, from, bytes) for (int z = 0; z < 16; ++z) "
+    "scratch[(to) + z] = (bytes) ? ((__global const uchar *)(from))[z] : 0",
+    "fetch": "(to, from, arrived) for (int z = 0; z < 8192; ++z) "
+    "scratch[(to) + z] = ((__global const uchar *)(from))[z]",
+    "expect": "(arrived, bytes)",
+    "copied": "(arrived)",
+    "await": "(counter, phase)",
+}
+_NEIGHBOUR = re.compile(r'asm volatile\("shfl\.sync\.bfly\.b32 %0, %0, 1, .*?\n')
+
+
+def without_pipelines(text: str) -> str:
+    """Returns a text without PTX whose groups copy all steps before they multiply them.
+
+    Local memory needs as many stages as a group has steps.
+    """
+    found = re.search(_ASSEMBLY.format("run"), text, re.DOTALL)
+    assert found
+    lines = found[2]
+
+    def number(pattern: str) -> int:
+        return int(re.findall(pattern, lines)[-1])
+
+    instruction = _INSTRUCTION.search(lines)
+    assert instruction
+    blocks, count = lines.count("mma_async") // 4, int(instruction[1]) // 2
+    names: dict[str, object] = {
+        "NAME": found[1],
+        "BLOCKS": blocks,
+        "COUNT": count,
+        "LENGTH": number(r"setp\.lt\.u32 p, step, (\d+);"),
+        "STAGES": number(r"setp\.eq\.u32 p, stage, (\d+);"),
+        "STEP": number(r"mul\.lo\.u32 at, stage, (\d+);"),
+        "TYPE": instruction[2],
+    }
+    run = re.sub(rf"({'|'.join(names)})(?=[^A-Z]|$)", lambda name: str(names[name[0]]), _PIPELINE_RUN)
+    text = text.replace(found[0], run)
+    text = _PIPELINE_FUNCTION.sub(
+        lambda found: f"#define {found[1]}_{found[2]}{_PIPELINE_FUNCTIONS[found[2]]}\n", text
+    )
+    text, others = _NEIGHBOUR.subn(f"given[i] = (is_odd ? high : low)[{blocks * count} + i];\n", text)
+    text, roles = re.subn(
+        r"\n  \} else \{\n(?=    asm)",
+        "\n  }\n  barrier(CLK_LOCAL_MEM_FENCE);\n  if (lid < MULTIPLYING) {\n",
+        text,
+    )
+    assert others == roles == 1
+    text = re.sub(r"(?<=if \(lid >= )\d+", "MULTIPLYING", text)
+    multiplying = re.search(r"const int item = lid - (\d+)", text)
+    assert multiplying
+    text = text.replace("MULTIPLYING", multiplying[1]).replace(f"sums[{blocks}][", f"sums[{2 * blocks}][")
+    return _without_hidden(text)
+
+
+def without_warpgroup_attention(text: str) -> str:
+    """Returns a text without PTX whose warpgroups multiply matrices in local memory."""
+    scoring, weighing = (re.search(_ASSEMBLY.format(name), text, re.DOTALL) for name in ("score", "weigh"))
+    size = re.search(r"neurald_local_(\d+)", text)
+    assert scoring
+    assert weighing
+    assert size
+    text = text.replace(scoring[0], _scoring(scoring[1], scoring[2]))
+    text = text.replace(weighing[0], _weighing(weighing[1], weighing[2], int(size[1])))
+    text = re.sub(r"(neurald_local_(\d+))\[\d+\]", rf"\1[\2 + {4096 * 4}]", text)
+    text = _WARP_FUNCTION.sub(_as_macro, text)
+    text = _PAIR.sub("*found = warp_pair(low, high);\n", text)
+    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text)
+    return _without_hidden(text).replace(f"scratch + {_AT}", f"scratch + {size[1]}")
+
+
+def _scoring(name: str, lines: str) -> str:
+    instruction = _INSTRUCTION.search(lines)
+    assert instruction
+    count = int(instruction[1]) // 2
+    parts = zip(
+        re.findall(r"add\.u64 left, first_left, (\d+);", lines),
+        re.findall(r"add\.u64 right, first_right, (\d+);", lines),
+        strict=True,
+    )
+    products = "".join(
+        f"""\
+    for (int word = 0; word < 8; ++word)
+      scores[j] += warp_products_f16(
+        *(const __local uint *)SWIZZLED(queries, {int(left) * 16} + row * 128 + word * 4),
+        *(const __local uint *)SWIZZLED(keys, {int(right) * 16} + column * 128 + word * 4));
+"""
+        for left, right in parts
+    )
+    return f"""\
+static inline void {name}_score(float *scores, __local const uchar *queries, __local const uchar *keys) {{
+  const int lid = get_local_id(0) % 128;
+  for (int j = 0; j < {count}; ++j) {{
+    const int row = lid / 32 * 16 + lid % 32 / 4 + j % 4 / 2 * 8, column = j / 4 * 8 + lid % 4 * 2 + j % 2;
+    scores[j] = 0;
+{products}  }}
+}}
+"""
+
+
+def _weighing(name: str, lines: str, scratch_bytes: int) -> str:
+    """The weights of a part are exchanged behind the kernel's local memory."""
+    instruction = _INSTRUCTION.search(lines)
+    description = re.search(r"or\.b64 first_right, first_right, (0x\w+);", lines)
+    assert instruction
+    assert description
+    count, block_bytes = int(instruction[1]) // 2, (int(description[1], 16) >> 16 & 0x3FFF) * 16
+    eight_bytes = (int(description[1], 16) >> 32 & 0x3FFF) * 16
+    parts = re.findall(
+        r"add\.u64 right, first_right, (\d+);\\n\"\s+\"\S+ wgmma\S+ \{[^}]*\}, \{([^}]*)\}", lines
+    )
+    text = ""
+    for offset, registers in parts:
+        given = [int(each.strip().lstrip("%")) - count for each in registers.split(",")]
+        text += f"""\
+    barrier(CLK_LOCAL_MEM_FENCE); \\
+    for (int z = 0; z < 4; ++z) \\
+      all[(part_row + z % 2 * 8) * 8 + lid % 4 + z / 2 * 4] = z == 0 ? (weights)[{given[0]}] : z == 1 ? (weights)[{given[1]}] : z == 2 ? (weights)[{given[2]}] : (weights)[{given[3]}]; \\
+    barrier(CLK_LOCAL_MEM_FENCE); \\
+    for (int j = 0; j < {count}; ++j) \\
+      for (int k = 0; k < 16; ++k) {{ \\
+        const int feature = j / 4 * 8 + lid % 4 * 2 + j % 2; \\
+        const uint pair = all[(part_row + j % 4 / 2 * 8) * 8 + k / 2]; \\
+        const uint value = *(const __local ushort *)SWIZZLED(values, {int(offset) * 16} + feature / 64 * {block_bytes} + k / 8 * {eight_bytes} + k % 8 * 128 + feature % 64 * 2); \\
+        (sums)[j] += warp_products_f16(k % 2 ? pair >> 16 : pair & 65535, value); \\
+      }} \\
+"""
+    assert text
+    return f"""\
+#define {name}_weigh(sums, weights, values) {{ \\
+    __local uint *all = (__local uint *)(scratch + {scratch_bytes}) + lid / 128 * 512; \\
+    const int part_row = lid % 128 / 32 * 16 + lid % 32 / 4; \\
+{text}    barrier(CLK_LOCAL_MEM_FENCE); \\
+  }}
+"""
+
+
+def _without_hidden(text: str) -> str:
+    """Returns a text without the rest of PTX, and without instructions that only GPUs need."""
+    text = re.sub(r'asm volatile\("//@ setmaxnreg.*?\n', "\n", text)
+    text = re.sub(r"(neurald_local_(\d+))\[\d+\]", r"\1[\2]", text)
+    text = text.replace("#pragma unroll\n", "#pragma unroll 1\n").replace(HIDDEN, "")
+    return _MULTIPLY + _SWIZZLED + without_ptx(text.replace("(uint)(ulong)scratch", "0"))
+
+
 def without_warps(text: str) -> str:
     """Returns a text without PTX, for work-groups of 256 whose warps run in lockstep."""
     text, count = _MULTIPLYING.subn(
