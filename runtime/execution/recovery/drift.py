@@ -31,7 +31,7 @@ BACK: Final = 1.4
 _COLD_RUNS: Final = 2
 #: After so many runs the usual time is known; it becomes more exact with more of them.
 _USUAL_RUNS: Final = 8
-_MOST_USUAL_RUNS: Final = 32
+_MAX_USUAL_RUNS: Final = 32
 _LATEST_RUNS: Final = 4
 _MIN_WORK_S: Final = 0.2
 #: A device is slow once the sum is that of so many runs of twice the usual time: of four that vary a little.
@@ -76,7 +76,7 @@ class DriftWatch:
             self._cold -= 1
             return False
         logarithm = math.log(max(seconds, 1e-9))
-        if len(self._first) < _USUAL_RUNS or (not self._sum and len(self._first) < _MOST_USUAL_RUNS):
+        if len(self._first) < _USUAL_RUNS or (not self._sum and len(self._first) < _MAX_USUAL_RUNS):
             self._learn(logarithm)
         if len(self._first) < _USUAL_RUNS:
             return False

