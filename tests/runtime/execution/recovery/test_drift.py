@@ -1,6 +1,7 @@
 """Devices that become slow are passed over until they are as fast as before."""
 
 import random
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,27 @@ def test_times_that_always_vary_are_no_slowness_and_hide_none(seconds: float, ji
     assert early <= 2
     assert work_s[20] <= max(1.0, 8 * 2 * seconds)
     assert work_s[38] <= max(1.0, 20 * 2 * seconds)
+
+
+@pytest.mark.timed
+def test_runs_that_wait_for_each_other_are_no_slowness() -> None:
+    """A stream keeps several runs in the queue of a device, each of which then takes several times as long."""
+    device = SimulatedDevice("queued", default_s=0.02)
+    recovery, step = recovering(device)
+
+    def run() -> None:
+        request = request_for([ONES, ONES], [np.empty_like(ONES)])
+        for _ in range(12):
+            recovery.run(step, request, ExecuteOptions())
+
+    run()
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert recovery.fallbacks == ()
+    assert device.executions == 60
 
 
 def test_a_single_short_run_is_not_the_usual_one() -> None:
