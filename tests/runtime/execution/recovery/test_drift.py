@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,8 @@ from support.models.plans import request_for
 from support.models.small import add_model
 
 import neurald as nd
-from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.model.types import Request
 from neurald.runtime.costs import store
 from neurald.runtime.costs.slowness import slowness_of
 from neurald.runtime.execution.recovery import retry
@@ -77,10 +78,30 @@ def test_times_that_always_vary_are_no_slowness_and_hide_none(seconds: float, ji
     assert work_s[38] <= max(1.0, 20 * 2 * seconds)
 
 
+class SharedDevice(SimulatedDevice):
+    """A device that divides its time among the runs that are in it at once."""
+
+    active = 0
+
+    def run(
+        self, model: nd.Model, request: Request, compute: Callable[[], ExecutionResult]
+    ) -> ExecutionResult:
+        with self._turn:
+            self.active += 1
+            left = [self.default_s]
+        while left[0] > 0:
+            time.sleep(1e-3)
+            left[0] -= 1e-3 / self.active
+        with self._turn:
+            self.active -= 1
+            self.executions += 1
+        return compute()
+
+
 @pytest.mark.timed
 def test_runs_that_wait_for_each_other_are_no_slowness() -> None:
-    """A stream keeps several runs in the queue of a device, each of which then takes several times as long."""
-    device = SimulatedDevice("queued", default_s=0.02)
+    """A stream keeps several runs on a device, each of which then takes several times as long."""
+    device = SharedDevice("shared", default_s=0.02)
     recovery, step = recovering(device)
 
     def run() -> None:
