@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import neurald as nd
-from neurald.hal.errors import Error, MissedDeadlineTransient, UnavailableDevice
+from neurald.hal.errors import MissedDeadlineTransient, UnavailableDevice
 
 #: How long a daemon has to begin to serve.
 _START_S: Final = 60.0
 _LOOK_S: Final = 0.05
+_CONNECT_S: Final = 1.0
 #: How long to wait before a daemon is started again, which doubles each time up to the limit.
 _PAUSE_S: Final = 0.1
 _MAX_PAUSE_S: Final = 10.0
@@ -117,7 +117,6 @@ class DriverActor:
     """
 
     def __init__(self, driver: str, tls: str | None) -> None:
-        self._tls = tls
         host = "127.0.0.1"
         if tls is not None:
             import ray
@@ -134,14 +133,11 @@ class DriverActor:
         threading.Thread(target=self._supervise, name="neurald driver", daemon=True).start()
 
     def address(self) -> str:
-        """Returns the address if the daemon serves there now, and else an empty text."""
+        """Returns the address if the daemon listens there now, and else an empty text."""
+        host, _, port = self._address.rpartition(":")
         try:
-            if self._tls is None:
-                nd.connect(self._address)
-            else:
-                with socket.create_connection(self._address.rsplit(":", 1), timeout=_LOOK_S):  # type: ignore[arg-type]
-                    pass
-        except (Error, OSError):
+            socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+        except OSError:
             return ""
         return self._address
 
