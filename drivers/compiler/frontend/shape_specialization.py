@@ -8,8 +8,9 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
+from neurald.drivers.compiler.frontend.variant_uses import VariantUses
 from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, ExtentScope
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
@@ -31,10 +32,6 @@ _LOG = logging.getLogger(__name__)
 _VARIANT_CACHE_SIZE = 8
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
-#: Number of uses of a variant from an open model after which the model is compiled for its shapes,
-#: and the number for which something counts that repeats executions.
-_FREQUENT_USES = 32
-_REPEATED_USES = 16
 #: Shortest length of an open dimension in examples.
 _USUAL = 64
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
@@ -258,8 +255,8 @@ class SpecializingModel(InProcessModel):
         self._prepare = prepare
         self._open_models = open_models
         self._specialize = specialize
-        #: How often variants from open models were used, until they are specialised.
-        self._uses: dict[tuple[Shape | None, ...], int] = {}
+        #: Those of variants that faster ones may replace.
+        self._uses: dict[tuple[Shape | None, ...], VariantUses] = {}
         #: With the inputs and dimensions that are open.
         self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
         #: Held only for a moment, never while something is compiled.
@@ -289,11 +286,32 @@ class SpecializingModel(InProcessModel):
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
-        return reusable_execution(self._repeated(self._shapes(request)), request)
+        shapes = self._shapes(request)
+        variant, uses = self._repeated(shapes)
+        run = reusable_execution(variant, request)
+        if run is None or uses is None:
+            return run
+        current: tuple[Callable[[Cancellation], None], VariantUses | None] = run, uses
+
+        def counted(cancellation: Cancellation) -> None:
+            nonlocal current
+            run, uses = current
+            if uses is not None and uses.is_over:
+                variant, uses = self._repeated(shapes)
+                current = run, uses = reusable_execution(variant, request) or run, uses
+            if uses is not None:
+                uses.add()
+            run(cancellation)
+
+        return counted
 
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """See `CallsDirectly.create_short_execution`."""
-        return short_execution(self._repeated(self._shapes(request)), request)
+        variant, uses = self._repeated(self._shapes(request))
+        run = short_execution(variant, request)
+        if run is None or uses is None:
+            return run
+        return cast("Callable[[], bool]", uses.counted_call(run))
 
     def create_array_function(
         self, shapes: Sequence[Shape], variables: Sequence[Memory]
@@ -301,29 +319,28 @@ class SpecializingModel(InProcessModel):
         """See `CallsDirectly.create_array_function`."""
         main = self._model.main
         declared = [main.operands[index].dimensions for index in main.inputs[len(shapes) :]]
-        return array_function(self._repeated((*shapes, *declared)), shapes, variables)
+        variant, uses = self._repeated((*shapes, *declared))
+        function = array_function(variant, shapes, variables)
+        if function is None or uses is None:
+            return function
+        return cast("ArrayFunction", uses.counted_call(function))
 
-    def _repeated(self, shapes: tuple[Shape | None, ...]) -> PreparedWithOperands | None:
-        """Returns the variant for what repeats executions, which keeps it."""
+    def _repeated(
+        self, shapes: tuple[Shape | None, ...]
+    ) -> tuple[PreparedWithOperands | None, VariantUses | None]:
+        """Returns the variant for what repeats executions, which keeps it, and what counts its uses."""
         with self._lock:
-            variant = self._variants.get(shapes)
-            if variant is not None:
-                self._count(shapes, _REPEATED_USES)
-            return variant
+            return self._variants.get(shapes), self._uses.get(shapes)
 
-    def _count(self, shapes: tuple[Shape | None, ...], uses: int = 1) -> None:
-        """Counts the use of a variant, which is specialised in the background once it is frequent."""
-        count = self._uses.get(shapes)
-        if count is None or self._specialize is None:
-            return
-        self._uses[shapes] = count + uses
-        if count + uses < _FREQUENT_USES:
-            return
-        del self._uses[shapes]
+    def _specialize_later(self, shapes: tuple[Shape | None, ...]) -> bool:
+        """Lets the variant for some shapes be compiled in the background; see `Improve`."""
+        if self._specialize is None:
+            return False
         work = partial(_specialized, weakref.ref(self), self._model, self._specialize, shapes)
         cancellation = worker.submit(work)
         if cancellation is not None:
             weakref.finalize(self, cancellation.cancel).atexit = False
+        return cancellation is not None
 
     def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
         main = self._model.main
@@ -338,20 +355,19 @@ class SpecializingModel(InProcessModel):
                 variant = self._variants.get(shapes)
                 if variant is not None:
                     self._variants.move_to_end(shapes)
-                    if self._uses:
-                        self._count(shapes)
+                    uses = self._uses.get(shapes)
+                    if uses is not None:
+                        uses.add()
                     return variant
             if not self._begin(shapes, options):
                 continue
             try:
-                variant, is_open = self._prepared(shapes, options)
+                variant, uses = self._prepared(shapes, options)
                 with self._lock:
-                    self._variants[shapes] = variant
-                    if is_open and self._specialize is not None:
-                        self._uses[shapes] = 0
+                    self._replace(shapes, variant, uses)
                     while len(self._variants) > _VARIANT_CACHE_SIZE:
                         dropped, _ = self._variants.popitem(last=False)
-                        self._uses.pop(dropped, None)
+                        self._replace(dropped, None)
                 return variant
             finally:
                 self._end(shapes)
@@ -379,40 +395,61 @@ class SpecializingModel(InProcessModel):
 
     def _prepared(
         self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
-    ) -> tuple[PreparedWithOperands, bool]:
-        """Returns a new variant, and whether it is from code for any lengths."""
+    ) -> tuple[PreparedWithOperands, VariantUses | None]:
+        """Returns a new variant, and what counts its uses if a faster one may follow."""
         known = known_shapes(self._model, shapes)
         try:
             if self._first_tier is None:
                 return self._compiled(shapes, known, options)
             variant = self._opened_for(shapes)
             if variant is not None:
-                return variant, True
+                return variant, self._uses_of_open(shapes)
             variant = self._first_tier(self._model, known, options)
         except BadData as error:
             raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
         cancellation = worker.submit(partial(_compiled, weakref.ref(self), shapes))
         if cancellation is not None:
             weakref.finalize(self, cancellation.cancel).atexit = False
-        return variant, False
+        return variant, VariantUses(None)
 
     def _compiled(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
-    ) -> tuple[PreparedWithOperands, bool]:
-        """Returns a compiled variant, and whether it is from code for any lengths."""
+    ) -> tuple[PreparedWithOperands, VariantUses | None]:
+        """Returns a compiled variant, and what counts its uses if a faster one may follow."""
         variant = self._from_open(shapes, known, options)
         if variant is not None:
-            return variant, True
-        return self._prepare(self._model, known, options), False
+            return variant, self._uses_of_open(shapes)
+        return self._prepare(self._model, known, options), None
+
+    def _uses_of_open(self, shapes: tuple[Shape | None, ...]) -> VariantUses | None:
+        """Returns what counts the uses of a variant from code for any lengths."""
+        if self._specialize is None:
+            return None
+        # Functions that count do not keep the model alive.
+        later = weakref.WeakMethod(self._specialize_later)
+        return VariantUses(lambda: (call := later()) is not None and call(shapes))
+
+    def _replace(
+        self,
+        shapes: tuple[Shape | None, ...],
+        variant: PreparedWithOperands | None,
+        uses: VariantUses | None = None,
+    ) -> None:
+        """Replaces a variant, unless it is None, and what counts its uses; the lock is held."""
+        before = self._uses.pop(shapes, None)
+        if before is not None:
+            before.is_over = True
+        if variant is not None:
+            self._variants[shapes] = variant
+        if uses is not None:
+            self._uses[shapes] = uses
 
     def compile_variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> None:
         """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
-        variant, is_open = self._compiled(shapes, known_shapes(self._model, shapes), options)
+        variant, uses = self._compiled(shapes, known_shapes(self._model, shapes), options)
         with self._lock:
             if shapes in self._variants:
-                self._variants[shapes] = variant
-                if is_open and self._specialize is not None:
-                    self._uses[shapes] = 0
+                self._replace(shapes, variant, uses)
 
     def _opened_for(self, shapes: tuple[Shape | None, ...]) -> PreparedWithOperands | None:
         """Returns the model for these shapes from code for any lengths that is there."""
@@ -422,11 +459,13 @@ class SpecializingModel(InProcessModel):
                 return variant
         return None
 
-    def replace_variant(self, shapes: tuple[Shape | None, ...], variant: PreparedWithOperands) -> None:
-        """Replaces the variant for some shapes by a faster one, if it is still there."""
+    def replace_variant(self, shapes: tuple[Shape | None, ...], variant: PreparedWithOperands | None) -> None:
+        """Replaces the variant for some shapes by a faster one, if it is still there.
+
+        If there is no faster one, it remains.
+        """
         with self._lock:
-            if shapes in self._variants:
-                self._variants[shapes] = variant
+            self._replace(shapes, variant if shapes in self._variants else None)
 
     def _from_open(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
@@ -486,10 +525,13 @@ def _specialized(
     cancellation: Cancellation,
 ) -> None:
     """Compiles a model for shapes, and replaces its variant. Does not keep the prepared model alive."""
-    variant = specialize(model, known_shapes(model, shapes), ExecuteOptions(cancellation=cancellation))
-    found = prepared()
-    if found is not None:
-        found.replace_variant(shapes, variant)
+    variant: PreparedWithOperands | None = None
+    try:
+        variant = specialize(model, known_shapes(model, shapes), ExecuteOptions(cancellation=cancellation))
+    finally:
+        found = prepared()
+        if found is not None:
+            found.replace_variant(shapes, variant)
 
 
 def _compiled(

@@ -8,7 +8,7 @@ import pytest
 from support.cpu.compiled_parts import FLOAT, Op, in_parts
 
 import neurald as nd
-from neurald.drivers.compiler.frontend import shape_specialization
+from neurald.drivers.compiler.frontend import variant_uses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.hal.cache.store import Cache
@@ -62,7 +62,7 @@ def count(directory: Path) -> int:
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Records the shapes that were compiled; none is compiled again because it is frequent."""
     found: list[object] = []
-    monkeypatch.setattr(shape_specialization, "_FREQUENT_USES", 1 << 30)
+    monkeypatch.setattr(variant_uses, "FREQUENT_USES", 1 << 30)
     prepare = Preparation.prepare
 
     def counted(self: Preparation, model: nd.Model, shapes: object = None) -> object:

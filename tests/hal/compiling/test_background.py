@@ -89,9 +89,9 @@ _EXITS_MEANWHILE = """
 import numpy as np
 from support.models.small import add_model
 import neurald as nd
-from neurald.drivers.compiler.frontend import shape_specialization
+from neurald.drivers.compiler.frontend import variant_uses
 
-shape_specialization._FREQUENT_USES = 2
+variant_uses.FREQUENT_USES = 2
 compilation = nd.CompilationBuilder(add_model((0, 3)), [nd.devices()[0]]).finish()
 given = np.ones((40, 3), np.float32)
 for _ in range(5):

@@ -10,7 +10,7 @@ from support.models.cached import MODELS
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.frontend import shape_specialization
+from neurald.drivers.compiler.frontend import variant_uses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.cache.entry import Origin
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache
@@ -260,7 +260,7 @@ class TestWarm:
         monkeypatch.setattr(nd, "load_tflite", lambda *_, **__: model())
         monkeypatch.setattr(nd, "devices", lambda: (CpuDevice(),))
         # Frequent shapes would get code of their own in the background.
-        monkeypatch.setattr(shape_specialization, "_FREQUENT_USES", 1 << 30)
+        monkeypatch.setattr(variant_uses, "FREQUENT_USES", 1 << 30)
         found = []
         for options in (
             (),

@@ -7,6 +7,7 @@ comparison.
 
 from collections.abc import Callable, Sequence
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 
@@ -48,14 +49,26 @@ def each_spilled_position(
         pointer: address of the spilled accumulators.
         write: called once, with the name of a position and the accumulators of this position and
             the following ones. Its code may run more than once for a position.
-        together: number of positions per iteration, at most that of all positions.
+        together: number of positions per iteration, at most that of all positions unless it is open.
     """
     code, (count, vectors) = v.code, shape
     kind, size = v.type(element), v.lanes * _ACCUMULATOR_BYTES
+
+    def write_some(first: str, number: int) -> None:
+        start = address(code, pointer, multiple(code, first, vectors * size))
+        at = [address(code, start, str(each * size)) for each in range(number * vectors)]
+        write(first, [code.fresh(f"load {kind}, ptr {each}, align {size}") for each in at])
+
+    if isinstance(count, Extent) and together > 1:
+        # There may be less than are written together.
+        whole = count // together * together
+        with code.loop("0", str(whole), step=together, may_be_empty=True) as loop:
+            write_some(loop.index, together)
+        with code.loop(str(whole), str(count), may_be_empty=True) as loop:
+            write_some(loop.index, 1)
+        return
     with code.loop("0", str(count), step=together) as loop:
         first = loop.index
         if count % together:
             first = Vector(code, v.target, 1).call("llvm.smin", "i64", first, str(count - together))
-        start = address(code, pointer, multiple(code, first, vectors * size))
-        at = [address(code, start, str(each * size)) for each in range(together * vectors)]
-        write(first, [code.fresh(f"load {kind}, ptr {each}, align {size}") for each in at])
+        write_some(first, together)

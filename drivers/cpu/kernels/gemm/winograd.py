@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, larger
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -176,8 +176,7 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
         return None
     tile_rows, tile_columns = (-(-side.positions // _TILE_SIZE) for side in (rows, columns))
     tiles = images * tile_rows * tile_columns
-    # If there is no tile, no block is computed.
-    blocks = larger(1, -(-tiles // _MAX_TILES))
+    blocks = -(-tiles // _MAX_TILES)
     block = -(-tiles // blocks)
     product = WindowedProduct(
         source=node.input,

@@ -49,10 +49,12 @@ class QuantizedMicroKernel:
         )
         row_step = self._product.rows.stride * plan.layout.row_bytes
         column_step = self._product.columns.stride * plan.layout.pixel_bytes
-        columns = plan.pixels // plan.rows
-        self._offsets = [
-            row * row_step + column * column_step for row in range(plan.rows) for column in range(columns)
-        ]
+        self._offsets: list[int] = []
+        if not plan.scheme.has_tiles:
+            columns = plan.pixels // plan.rows
+            self._offsets = [
+                row * row_step + column * column_step for row in range(plan.rows) for column in range(columns)
+            ]
 
     def prefetch_address(self, code: Instructions, panel: str, tile: str) -> str:
         """Returns the address of the next panel's part that is prefetched during a tile.

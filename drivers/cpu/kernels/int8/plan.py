@@ -4,7 +4,7 @@ import math
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_zero
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
@@ -52,7 +52,8 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
 
     A unit is `rows` output rows of one image. It is computed in tiles of `pixels` positions: parts
     of its only row, or all of it at once. There are no partial units, tiles or panels: the last one
-    starts earlier to have full size.
+    starts earlier to have full size. If lengths are open, tile registers have as many rows as units
+    and tiles need, which are extents then.
 
     If windows are single pixels, every position is treated as a row of a single image. Positions
     are contiguous, or gathered when packed.
@@ -65,6 +66,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
             overlap.
         panels: number of panels per group.
         rows: number of rows per unit.
+        units: number of units per image.
         block: units computed at a time.
         layout: the layout of their inputs.
         shares_panels: True if work items are panels; else they are units.
@@ -81,6 +83,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     vectors: int
     panels: int
     rows: int
+    units: int
     block: int
     layout: BlockLayout
     shares_panels: bool
@@ -93,16 +96,18 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
         return math.prod(each.extent for each in self.product.batches)
 
     @property
-    def units(self) -> int:
-        """Number of units per image."""
-        return -(-self.height // self.rows)
+    def has_rows(self) -> bool:
+        """True if a unit may have several rows, which are computed at once."""
+        return isinstance(self.rows, Extent) or self.rows > 1
 
     @property
     def pixels(self) -> int:
         """Number of positions per tile."""
-        if isinstance(self.width, Extent):
+        if self.has_rows:
+            return self.rows * self.width
+        if isinstance(self.width, Extent) and not self.scheme.has_tiles:
             return self.most_pixels
-        return self.rows * self.width if self.rows > 1 else -(-self.width // self.row_tiles)
+        return -(-self.width // self.row_tiles)
 
     @property
     def row_tiles(self) -> int:
@@ -131,7 +136,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     def cycles(self) -> float:
         """Estimated cycles."""
         height, width = estimate(self.height), estimate(self.width)
-        image = _cycles(self.product, self.scheme, self.vectors, (height, width, self.pitch))
+        image = _cycles(self.product, self.scheme, self.vectors, (height, width, estimate(self.pitch)))
         return estimate(self.images) * self.groups * image
 
     @property
@@ -173,7 +178,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     @property
     def span(self) -> int:
         """Number of positions per tile, including those between the ends of its rows."""
-        return (self.rows - 1) * self.pitch + self.width if self.rows > 1 else self.pixels
+        return (self.rows - 1) * self.pitch + self.width if self.has_rows else self.pixels
 
     @property
     def tile_rows(self) -> int:
@@ -183,6 +188,8 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     @property
     def position_tiles(self) -> int:
         """Number of tile registers of inputs that are multiplied together."""
+        if isinstance(self.span, Extent):
+            return _POSITION_TILES[self.vectors]
         return -(-self.span // TILE_ROWS)
 
     @property
@@ -198,7 +205,8 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     @property
     def unrolled(self) -> int:
         """Number of steps per loop iteration."""
-        return max(1, min(self.run_steps, _MAX_UNROLLED_PRODUCTS // (self.pixels * self.vectors), 8))
+        most = _MAX_UNROLLED_PRODUCTS // (estimate(self.pixels) * self.vectors)
+        return max(1, min(self.run_steps, most, 8))
 
     @property
     def positions(self) -> int:
@@ -262,11 +270,12 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     pitch = _pitch(rows, columns, row, pixel) if scheme.has_tiles else width
     vectors = min(
         range(1, min(_most_vectors(scheme), -(-product.channels // scheme.lanes)) + 1),
-        key=lambda count: _cycles(product, scheme, count, (estimate(height), estimate(width), pitch)),
+        key=lambda count: _cycles(
+            product, scheme, count, (_typical(height, scheme), _typical(width, scheme), estimate(pitch))
+        ),
     )
     panels = -(-product.channels // (vectors * scheme.lanes))
-    unit = _unit_rows(scheme, vectors, (height, width, pitch))
-    units = -(-height // unit)
+    unit, units = _units(scheme, vectors, (height, width, pitch))
     weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
     budget = _MAX_SMALL_BLOCK_BYTES if weights <= _MAX_SMALL_WEIGHTS_BYTES else _MAX_BLOCK_BYTES
     inputs = estimate(images * rows.length * row * scheme.element_bytes)
@@ -283,6 +292,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
         vectors=vectors,
         panels=panels,
         rows=unit,
+        units=units,
         block=block,
         layout=BlockLayout(
             scheme=scheme,
@@ -293,7 +303,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
             pixel_elements=pixel,
             row_elements=row,
             is_direct=is_direct,
-            unit=unit,
+            unit=1 if isinstance(unit, Extent) else unit,
             block=block * unit,
             gathered=gathered,
         ),
@@ -301,6 +311,15 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
         pitch=pitch,
         most_pixels=max_pixels(scheme, vectors),
     )
+
+
+def _typical(length: int, scheme: Scheme) -> int:
+    """Returns a length that decides for all lengths; of long ones, one that fills tile registers."""
+    known = estimate(length)
+    if not isinstance(length, Extent) or not scheme.has_tiles or known <= TILE_ROWS:
+        return known
+    whole = math.lcm(*(max_pixels(scheme, vectors) for vectors in _POSITION_TILES))
+    return -(-known // whole) * whole
 
 
 def plan_of_small_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | None:
@@ -313,6 +332,8 @@ def plan_of_small_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | No
         ones; None if there are none.
     """
     height, width = plan.height, plan.width
+    if plan.scheme.has_tiles:
+        return _plan_of_narrow_images(plan) if isinstance(width, Extent) else None
     if isinstance(width, Extent):
         is_small = width.range()[0] < plan.pixels
         return (width, plan.pixels, replace(plan, most_pixels=1)) if is_small else None
@@ -321,7 +342,21 @@ def plan_of_small_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | No
     unit = min(plan.rows, _FEW_ROWS)
     block = plan.layout.block // unit
     layout = replace(plan.layout, unit=unit, block=block * unit)
-    return height, plan.rows, replace(plan, rows=unit, block=block, layout=layout)
+    return height, plan.rows, replace(plan, rows=unit, units=-(-height // unit), block=block, layout=layout)
+
+
+def _plan_of_narrow_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | None:
+    """Returns the plan for images of which several rows are computed at once; see `plan_of_small_images`.
+
+    Two of their rows have at most as many positions as tile registers.
+    """
+    if not isinstance(plan.pitch, Extent):
+        return None
+    # A row is not longer than the pitch, so these are not too many for any pitch.
+    unit, units = _even_units(plan.height, 1 + plan.most_pixels * 2 // 3 // plan.pitch)
+    layout = replace(plan.layout, unit=1, block=plan.block * unit)
+    narrow = replace(plan, rows=unit, units=units, layout=layout)
+    return plan.pitch + plan.width, plan.most_pixels + 1, narrow
 
 
 def _pitch(rows: WindowDimension, columns: WindowDimension, row: int, pixel: int) -> int:
@@ -334,7 +369,7 @@ def _pitch(rows: WindowDimension, columns: WindowDimension, row: int, pixel: int
     if columns.positions == 1:
         return 1
     pitch, rest = divmod(rows.stride * row, columns.stride * pixel)
-    return 0 if rest else pitch
+    return pitch if is_zero(rest) else 0
 
 
 def _most_vectors(scheme: Scheme) -> int:
@@ -347,8 +382,8 @@ def _tile_words(run: int, scheme: Scheme) -> int:
     return -(-words // -(-words // TILE_WORDS))
 
 
-def _unit_rows(scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> int:
-    """Returns the rows per unit, such that units have similar heights.
+def _units(scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> tuple[int, int]:
+    """Returns the number of rows per unit, and the number of units.
 
     Args:
         scheme: multiplication scheme.
@@ -357,23 +392,28 @@ def _unit_rows(scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> int
     """
     height, width, pitch = sizes
     if isinstance(width, Extent):
-        return 1
+        return 1, height
     if scheme.has_tiles:
-        most = max(1, (max_pixels(scheme, vectors) - width) // pitch + 1) if pitch else 1
-    else:
-        most = max(1, max_pixels(scheme, vectors) // width)
+        most = max(1, (max_pixels(scheme, vectors) - width) // estimate(pitch) + 1) if pitch else 1
+        return _even_units(height, most)
+    most = max(1, max_pixels(scheme, vectors) // width)
     if isinstance(height, Extent):
         # Fewer rows are computed with another plan, see `plan_of_small_images`.
-        return most
-    most = min(height, most)
-    return -(-height // -(-height // most))
+        return most, -(-height // most)
+    return _even_units(height, min(height, most))
+
+
+def _even_units(height: int, most: int) -> tuple[int, int]:
+    """Returns the rows per unit, at most `most`, such that units have similar heights; and their number."""
+    units = -(-height // most)
+    return -(-height // units), units
 
 
 def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> float:
-    """Returns the estimated cycles of an image; see `_unit_rows`."""
+    """Returns the estimated cycles of an image; see `_units`."""
     height, width, pitch = sizes
     most = max_pixels(scheme, vectors)
-    rows = _unit_rows(scheme, vectors, sizes)
+    rows, _ = _units(scheme, vectors, sizes)
     tiles = -(-height // rows) * (1 if rows > 1 else -(-width // most))
     pixels = rows * width if rows > 1 else -(-width // -(-width // most))
     panels = -(-product.channels // (vectors * scheme.lanes))

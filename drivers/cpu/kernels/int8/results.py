@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -73,9 +74,8 @@ class ResultWriter:
             self._write_positions(sums, rows, self._single.binary("add", "i64", position, first), channel)
 
         shape = self._plan.pixels if count is None else count, self._plan.vectors
-        each_spilled_position(
-            self._vector, "i32", shape, totals, write, together=min(shape[0], self._together)
-        )
+        together = self._together if isinstance(shape[0], Extent) else min(shape[0], self._together)
+        each_spilled_position(self._vector, "i32", shape, totals, write, together=together)
 
     def write(self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str) -> None:
         """Writes the results of a tile with sums in registers; see `write_spilled`."""

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.extent import Extent, at_least, has_extents
+from neurald.drivers.compiler.ir.extent import at_least, has_extents
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Convolution,
@@ -102,12 +102,6 @@ def _factors(operand: WeightOperand, constant: Array, product: WindowedProduct) 
     )
 
 
-def is_open(product: WindowedProduct) -> bool:
-    """Returns True if the number of positions is only known at run time."""
-    sides = product.images, product.rows.positions, product.columns.positions
-    return any(isinstance(each, Extent) for each in sides)
-
-
 def _scheme(source: Value, target: Target) -> Scheme:
     return Scheme(target=target, is_bytes=target.has_byte_dots and source.type in _BYTES)
 
@@ -163,7 +157,7 @@ def _plan(product: WindowedProduct, scheme: Scheme, zero: int, *, has_sums: bool
     run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
     is_direct = is_direct and not (has_sums and run % scheme.target.vector_bytes)
     plan = plan_of(product, scheme, is_direct=is_direct)
-    if scheme.is_bytes and scheme.target.has_tiles and not has_sums and not is_open(product):
+    if scheme.is_bytes and scheme.target.has_tiles and not has_sums:
         tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct)
         plan = min(plan, tiled, key=lambda each: each.cycles)
     return plan

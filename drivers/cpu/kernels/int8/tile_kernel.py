@@ -12,7 +12,9 @@ shapes of tiles.
 """
 
 import struct
+from functools import cached_property
 
+from neurald.drivers.compiler.ir.extent import Extent, is_one
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
@@ -21,6 +23,8 @@ from neurald.drivers.cpu.target.routine import NAME
 
 _PALETTE = 1
 _REGISTERS = 8
+#: Offset of the numbers of rows in the configuration.
+_ROWS_OFFSET = 48
 #: Name and parameters of the function that computes the sums of a tile.
 _FUNCTION = f"@{NAME}.tiles"
 _PARAMETERS = ("%source", "%panel", "%totals")
@@ -42,14 +46,19 @@ class TileMicroKernel:
         self._sums = [[row * vectors + vector for vector in range(vectors)] for row in range(count)]
         self._inputs = [count * vectors + row for row in range(count)]
         self._weights = [count * vectors + count + vector for vector in range(vectors)]
+        #: Names of the open numbers in the function.
+        self._parameters: dict[str, str] = {}
 
     def configure(self, code: Instructions) -> None:
         """Sets the shapes of the tile registers of this thread."""
         rows, columns = [0] * (2 * _REGISTERS), [0] * (2 * _REGISTERS)
-        words, lanes = self._plan.tile_words, self._plan.scheme.lanes
+        words, lanes, positions = self._plan.tile_words, self._plan.scheme.lanes, self._plan.tile_rows
+        # Open numbers of positions are stored below.
+        known = 0 if isinstance(positions, Extent) else positions
+        sums = [each for row in self._sums for each in row]
         for registers, height, width in (
-            ([each for row in self._sums for each in row], self._plan.tile_rows, lanes),
-            (self._inputs, self._plan.tile_rows, words),
+            (sums, known, lanes),
+            (self._inputs, known, words),
             (self._weights, words, lanes),
         ):
             for each in registers:
@@ -59,6 +68,11 @@ class TileMicroKernel:
         for offset in range(0, len(content), 8):
             (word,) = struct.unpack_from("<q", content, offset)
             code.effect(f"store i64 {word}, ptr {address(code, memory, str(offset))}, align 8")
+        if isinstance(positions, Extent):
+            narrow = code.value(f"trunc i64 {positions} to i8")
+            for each in (*sums, *self._inputs):
+                at = address(code, memory, str(_ROWS_OFFSET + each))
+                code.effect(f"store i8 {narrow}, ptr {at}, align 1")
         _call(code, "ldtilecfg", f"ptr {memory}")
 
     def release(self, code: Instructions) -> None:
@@ -75,13 +89,26 @@ class TileMicroKernel:
             totals: destination, aligned to a vector; the sums of a position are contiguous. It gets
                 those of `ProductPlan.span` positions.
         """
-        if not any(_FUNCTION in each for each in code.globals):
-            inner = Instructions(_PARAMETERS)
-            self._write(inner)
-            head = f"define internal void {_FUNCTION}({_typed(_PARAMETERS)}) noinline nounwind {{"
-            code.globals.append("\n".join((head, *inner.lines, "  ret void", "}")))
+        opened = [each for each in (self._line_bytes, *self._firsts[1:]) if isinstance(each, Extent)]
+        # The inner function does not see extents.
+        self._parameters = {each: f"%extent{number}" for number, each in enumerate(map(str, opened))}
+        names = tuple(self._parameters.values())
+        inner = Instructions((*_PARAMETERS, *names))
+        self._write(inner)
+        function = f"{_FUNCTION}{len(names)}"
+        head = f"define internal void {function}({_typed(_PARAMETERS, names)}) noinline nounwind {{"
+        text = "\n".join((head, *inner.lines, "  ret void", "}"))
+        # Tiles of rows that are narrow have the same function.
+        if text not in code.globals:
+            if any(f"{function}(" in each for each in code.globals):
+                raise NotImplementedError("two functions with tile registers in a kernel")
+            code.globals.append(text)
             code.declarations.update(inner.declarations)
-        code.effect(f"call void {_FUNCTION}({_typed((source, panel, totals))})")
+        code.effect(f"call void {function}({_typed((source, panel, totals), tuple(self._parameters))})")
+
+    def _known(self, number: int) -> str:
+        """Returns a number as text, which is a parameter's name if it is open."""
+        return self._parameters[str(number)] if isinstance(number, Extent) else str(number)
 
     def _write(self, code: Instructions) -> None:
         plan, product = self._plan, self._product
@@ -93,9 +120,7 @@ class TileMicroKernel:
                 _load(code, each, address(code, panel, str(number * vector)), 0)
         weights = address(code, panel, str(self._head))
         with code.loop("0", str(product.rows.taps)) as rows:
-            line = address(
-                code, source, multiple(code, rows.index, product.rows.dilation * plan.layout.row_bytes)
-            )
+            line = address(code, source, self._times(code, rows.index, self._line_bytes))
             panel_line = address(
                 code, weights, multiple(code, rows.index, plan.runs * plan.run_steps * self._line)
             )
@@ -106,9 +131,9 @@ class TileMicroKernel:
                 with code.loop("0", str(plan.run_steps), step=plan.tile_words) as words:
                     at = address(code, run, multiple(code, words.index, WORD_BYTES))
                     self._add(code, at, address(code, panel_run, multiple(code, words.index, self._line)))
-        for row, offset in zip(self._sums, self._first_positions(), strict=True):
+        for row, first in zip(self._sums, self._firsts, strict=True):
             for number, each in enumerate(row):
-                at = address(code, totals, str(offset * self._line + number * vector))
+                at = address(code, totals, self._times(code, str(self._line), first), str(number * vector))
                 _call(code, "tilestored64", f"i8 {each}, ptr {at}, i64 {self._line}")
 
     def _add(self, code: Instructions, source: str, weights: str) -> None:
@@ -116,24 +141,39 @@ class TileMicroKernel:
         vector = self._plan.scheme.target.vector_bytes
         for number, each in enumerate(self._weights):
             _load(code, each, address(code, weights, str(number * vector)), self._line)
-        for inputs, sums, first in zip(self._inputs, self._sums, self._first_positions(), strict=True):
-            _load(code, inputs, address(code, source, str(first * self._distance)), self._distance)
+        for inputs, sums, first in zip(self._inputs, self._sums, self._firsts, strict=True):
+            at = address(code, source, self._times(code, str(self._distance), first))
+            _load(code, inputs, at, self._distance)
             for each, factors in zip(sums, self._weights, strict=True):
                 _call(code, "tdpbusd", f"i8 {each}, i8 {inputs}, i8 {factors}")
+
+    def _times(self, code: Instructions, name: str, number: int) -> str:
+        """Multiplies a name or number by a number that may be open."""
+        if isinstance(number, Extent):
+            return code.value(f"mul i64 {name}, {self._known(number)}")
+        return multiple(code, name, number) if name.startswith("%") else str(int(name) * number)
+
+    @property
+    def _line_bytes(self) -> int:
+        """Distance of the rows of a window in bytes."""
+        return self._product.rows.dilation * self._plan.layout.row_bytes
 
     @property
     def _distance(self) -> int:
         """Distance of neighbouring positions in bytes."""
         plan, product = self._plan, self._product
-        if plan.width == 1:
+        if is_one(plan.width):
             return product.rows.stride * plan.layout.row_bytes
         return product.columns.stride * plan.layout.pixel_bytes
 
-    def _first_positions(self) -> list[int]:
-        """Returns the first position of each tile; the last tile may overlap the one before."""
+    @cached_property
+    def _firsts(self) -> list[int]:
+        """The first position of each tile; tiles may overlap the ones before."""
         plan = self._plan
-        last = plan.span - plan.tile_rows
-        return [min(row * plan.tile_rows, last) for row in range(plan.position_tiles)]
+        last, count = plan.span - plan.tile_rows, plan.position_tiles
+        if isinstance(last, Extent):
+            return [-(-last * row // (count - 1)) if row else 0 for row in range(count)]
+        return [min(row * plan.tile_rows, last) for row in range(count)]
 
 
 def _load(code: Instructions, register: int, pointer: str, distance: int) -> None:
@@ -147,6 +187,6 @@ def _call(code: Instructions, name: str, arguments: str) -> None:
     code.effect(f"call void @llvm.x86.{name}({arguments})")
 
 
-def _typed(names: tuple[str, ...]) -> str:
-    """Returns pointers as a list of parameters or arguments."""
-    return ", ".join(f"ptr {each}" for each in names)
+def _typed(names: tuple[str, ...], numbers: tuple[str, ...]) -> str:
+    """Returns pointers and numbers as a list of parameters or arguments."""
+    return ", ".join((*(f"ptr {each}" for each in names), *(f"i64 {each}" for each in numbers)))

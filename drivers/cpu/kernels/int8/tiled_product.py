@@ -8,7 +8,7 @@ multiplies two computed matrices, for each image: the image is then the left mat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from neurald.drivers.compiler.ir.extent import Extent, is_one
+from neurald.drivers.compiler.ir.extent import Extent, has_extents, is_one, same_length
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -189,7 +189,7 @@ class TiledProductWriter:
         """Returns the first row of a unit; the last unit may share rows with the one before."""
         plan = self._plan
         row = multiple(self.code, unit, plan.rows)
-        if not isinstance(plan.height, Extent) and not plan.height % plan.rows:
+        if not has_extents((plan.height, plan.rows)) and not plan.height % plan.rows:
             return row
         return self._single.call("llvm.smin", "i64", row, str(plan.height - plan.rows))
 
@@ -208,7 +208,7 @@ class TiledProductWriter:
         )
         offset = multiple(code, inner, plan.width)
         before = multiple(code, v.binary("sub", "i64", number, first), plan.row_tiles)
-        if plan.rows > 1:
+        if plan.has_rows:
             memory = start, panel, self._sums.prefetch_address(code, panel, before)
             self._write_tile(memory, (position, channel), offset, group)
             return
@@ -271,7 +271,7 @@ class TiledProductWriter:
     def _write_rows(self, rows: list[list[str]], at: tuple[str, str]) -> None:
         """Writes the results of a tile with spilled sums, without those between its rows."""
         plan, code = self._plan, self.code
-        if plan.span == plan.pixels:
+        if same_length(plan.span, plan.pixels):
             self._results.write_spilled(self._totals, rows, *at)
             return
         position, channel = at

@@ -105,7 +105,7 @@ def test_tiles_of_open_images_have_the_taps_of_every_size(kernel: int, stride: i
             stride=stride,
             padding_before=number_at(side.padding_before, size),
         )
-        covered = set()
+        covered: set[int] = set()
         for run in runs:
             for tile in range(max(0, number_at(run.count, size))):
                 start = number_at(run.first, size) + tile * run.length

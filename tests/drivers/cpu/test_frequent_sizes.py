@@ -1,0 +1,67 @@
+"""What repeats runs on inputs of a frequent size runs the code for this size, once it is compiled."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.models.small import add_model
+
+import neurald as nd
+from neurald.drivers.compiler.frontend import variant_uses
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variant_uses import VariantUses
+from neurald.drivers.cpu.device import CpuDevice
+
+
+def runs(compilation: nd.Compilation, given: np.ndarray) -> Callable[[], Any]:
+    return lambda: compilation.run(given, given)[0]
+
+
+def computations(compilation: nd.Compilation, given: np.ndarray) -> Callable[[], Any]:
+    execution, result = nd.Execution(compilation, reusable=True), np.zeros_like(given)
+    execution.set_input(0, given)
+    execution.set_input(1, given)
+    execution.set_output(0, result)
+
+    def run() -> np.ndarray:
+        result[...] = 0
+        execution.compute()
+        return result
+
+    return run
+
+
+@pytest.mark.parametrize("repeating", [runs, computations])
+def test_frequent_sizes_are_specialised(
+    repeating: Callable[..., Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variant_uses, "FREQUENT_USES", 6)
+    replaced, counted = threading.Event(), []
+    replace, add = SpecializingModel.replace_variant, VariantUses.add
+
+    def replacing(self: SpecializingModel, shapes: Any, variant: Any) -> None:
+        replace(self, shapes, variant)
+        replaced.set()
+
+    def adding(self: VariantUses) -> None:
+        counted.append(self)
+        add(self)
+
+    monkeypatch.setattr(SpecializingModel, "replace_variant", replacing)
+    monkeypatch.setattr(VariantUses, "add", adding)
+    given = np.ones((40, 3), np.float32)
+    compilation = nd.CompilationBuilder(add_model((0, 3)), [CpuDevice()]).finish()
+    run = repeating(compilation, given)
+    for _ in range(10):
+        assert (run() == 2).all()
+    assert counted
+    assert replaced.wait(60)
+    for _ in range(5):
+        assert (run() == 2).all()
+    before = len(counted)
+    for _ in range(10):
+        assert (run() == 2).all()
+    # Functions of the code for this size count nothing.
+    assert len(counted) == before
