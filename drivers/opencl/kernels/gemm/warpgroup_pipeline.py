@@ -74,6 +74,7 @@ class PipelineTiling:
 
     @property
     def rows(self) -> int:
+        """Rows of a tile."""
         return _ROWS * self.blocks * self.sharing
 
     @property
@@ -83,6 +84,7 @@ class PipelineTiling:
 
     @property
     def step_bytes(self) -> int:
+        """Bytes of a step of both matrices."""
         return (self.rows + self.columns) * STEP_BYTES
 
     @property
