@@ -316,7 +316,7 @@ def without_warpgroup_attention(text: str) -> str:
     text = re.sub(r"(neurald_local_(\d+))\[\d+\]", rf"\1[\2 + {4096 * 4}]", text)
     text = _WARP_FUNCTION.sub(_as_macro, text)
     text = _PAIR.sub("*found = warp_pair(low, high);\n", text)
-    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text)
+    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text).replace(_WARP_BARRIER, "barrier(CLK_LOCAL_MEM_FENCE);")
     return _without_hidden(text).replace(f"scratch + {_AT}", f"scratch + {size[1]}")
 
 
