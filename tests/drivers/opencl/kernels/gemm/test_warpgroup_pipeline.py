@@ -17,6 +17,7 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.gemm import warpgroup, warpgroup_pipeline
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
+from neurald.drivers.opencl.kernels.gemm.warpgroup_pipeline import PipelineTiling
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.hal.records import replace
 
@@ -49,7 +50,7 @@ def sources_of(case: Case, units: int, stages: int = 0) -> list[Source]:
     """Returns all candidates. Emulated ones need as many stages as a group has steps."""
     product = gemm_view(case.kernel)
     assert product is not None
-    tilings = warpgroup_pipeline._TILINGS
+    tilings: tuple[PipelineTiling, ...] = warpgroup_pipeline._TILINGS
     if not has_instruction():
         tilings = tuple(replace(each, stages=stages) for each in tilings)
     with (
