@@ -41,6 +41,8 @@ _ORDER = (
     "cpu_cycles",
     "opencl",
     "opencl_batches",
+    "split",
+    "planning",
     "ipc_calls",
     "ipc_calls_busy",
     "ipc_clients",

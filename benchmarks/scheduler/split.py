@@ -148,9 +148,10 @@ def measure_model(name: str, model: Model, cpu: Device, gpu: Device, runs: int, 
         predicted = f", predicted {arm.predicted['the plan'] * 1e3:.3g}" if arm.predicted else ""
         print(  # noqa: T201
             f"  {way}: {first.get(way, arm.ms):.3f} then {arm.ms:.3f} ms{predicted}; "
-            f"prepared in {arm.prepare_s:.1f} s; {arm.steps}",
+            f"prepared in {arm.prepare_s:.1f} s; {arm.steps}; {_shown_receipt(arm, inputs)}",
             flush=True,
         )
+        _print_notes(arm)
     alone = min(arms[way].ms for way in (CPU, OPENCL) if way in arms)
     return [
         name,
@@ -164,6 +165,32 @@ def measure_model(name: str, model: Model, cpu: Device, gpu: Device, runs: int, 
         arms[AGAIN].ms / arms[ANDROID].ms,
         arms[AGAIN].steps,
     ]
+
+
+def _shown_receipt(arm: Arm, inputs: Sequence[Any]) -> str:
+    """Returns what the steps of one run took."""
+    execution = nd.Execution(arm.compilation)
+    execution.enable_receipt()
+    for index, each in enumerate(inputs):
+        execution.set_input(index, each)
+    for index, result in enumerate(arm.compilation.run(*inputs)):
+        execution.set_output(index, np.empty_like(result))
+    try:
+        execution.compute()
+    except Error as error:
+        return f"no receipt: {error}"
+    steps = execution.receipt.steps[:6]
+    return "steps " + ", ".join(
+        f"{step.ran_on} {sum(call.duration_ns for call in step.calls) / 1e6:.3f} ms" for step in steps
+    )
+
+
+def _print_notes(arm: Arm) -> None:
+    for note in arm.compilation.explain().notes:
+        print(f"    {note[:300]}")  # noqa: T201
+    others = ", ".join(f"{name} {seconds * 1e3:.3g} ms" for name, seconds in arm.predicted.items())
+    if others:
+        print(f"    predicted: {others}", flush=True)  # noqa: T201
 
 
 def _compare(way: str, expected: Sequence[Any], found: Sequence[Any]) -> None:

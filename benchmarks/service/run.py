@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from result_file import Column, Result, Table, circumstances, write
-from support.inference.zoo import reshaping
+from support.inference.zoo import reshaping, write_model
 
 ELEMENTS = 3 * 224 * 224
 _CLIENT = Path(__file__).with_name("client.py")
@@ -99,8 +99,17 @@ def _stopped(stack: ExitStack, process: "subprocess.Popen[Any]") -> None:
     stack.callback(stop)
 
 
-def start_triton(stack: ExitStack, python: Path, folder: Path) -> tuple[str, str]:
-    """Starts Triton with its Python backend; returns its addresses for gRPC and HTTP."""
+def start_triton(
+    stack: ExitStack, python: Path, folder: Path, program: str = _MODEL, config: str = _CONFIG
+) -> tuple[str, str]:
+    """Starts Triton with its Python backend; returns its addresses for gRPC and HTTP.
+
+    Args:
+        stack: ends it.
+        python: has nvidia-pytriton.
+        folder: for its files.
+        program, config: of its model, which is called `identity`.
+    """
     text = subprocess.run(  # noqa: S603
         [
             *(python, "-c"),
@@ -117,8 +126,8 @@ def start_triton(stack: ExitStack, python: Path, folder: Path) -> tuple[str, str
     shutil.copytree(home / "backends", backends)
     shutil.copy(home / "python_backend_stubs" / version / "triton_python_backend_stub", backends / "python")
     (repository / "identity" / "1").mkdir(parents=True)
-    (repository / "identity" / "1" / "model.py").write_text(_MODEL)
-    (repository / "identity" / "config.pbtxt").write_text(_CONFIG)
+    (repository / "identity" / "1" / "model.py").write_text(program)
+    (repository / "identity" / "config.pbtxt").write_text(config)
     grpc, http, metrics = _free_ports(3)
     command = [home / "bin" / "tritonserver", "--model-repository", repository]
     command += ["--backend-directory", backends, "--grpc-port", str(grpc)]
@@ -143,11 +152,18 @@ def start_triton(stack: ExitStack, python: Path, folder: Path) -> tuple[str, str
     raise RuntimeError("Triton did not start")
 
 
-def start_neurald(stack: ExitStack, folder: Path) -> tuple[str, str, str]:
-    """Starts the execution service; returns its addresses for gRPC and HTTP, and its socket."""
+def start_neurald(
+    stack: ExitStack, folder: Path, model: bytes | None = None, config: str = ""
+) -> tuple[str, str, str]:
+    """Starts the execution service; returns its addresses for gRPC and HTTP, and its socket.
+
+    Args:
+        stack: ends it.
+        folder: for its files.
+        model, config: of its model, which is called `same`; by default the identity.
+    """
     repository = folder / "neurald"
-    repository.mkdir()
-    (repository / "same.tflite").write_bytes(reshaping("FLOAT32", ELEMENTS))
+    write_model(repository, "same", model or reshaping("FLOAT32", ELEMENTS), config=config)
     path = str(folder / "service.sock")
     settings = {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "socket": path, "allow_client_shm": True}
     process = subprocess.Popen(  # noqa: S603

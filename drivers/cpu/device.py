@@ -209,7 +209,14 @@ class CpuDevice:
         """Binds a model for shapes of its inputs."""
         from neurald.drivers.compiler.frontend.shape_specialization import with_shapes
 
-        return self._first_tier(with_shapes(model, shapes), threads, shared)
+        try:
+            known = with_shapes(model, shapes)
+        except BadData:
+            # References know what executions omit, and report what is wrong.
+            from neurald.hal.execution.reference_model import ReferenceModel
+
+            return ReferenceModel(model)
+        return self._first_tier(known, threads, shared)
 
     def _first_tier(
         self, model: Model, threads: int, shared: Variants | None

@@ -355,9 +355,9 @@ def _assembled(
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
-            before=grid_barrier_text(facts),
+            before=grid_barrier_text(is_nvidia=facts.is_nvidia),
             called=called_functions([source for source, _ in uses], facts),
-            instead=kernel_text(persistent.kernel, BUFFERS, phases, facts, min_groups=facts.compute_units),
+            instead=kernel_text(persistent.kernel, BUFFERS, phases, min_groups=facts.compute_units),
         ),
     )
 

@@ -367,6 +367,14 @@ class AdmissionQueue:
         ticket = self._enqueue(priority, client, user)
         ticket.pace = pace
         must_wait = ticket.started_at is None
+
+        def wake() -> None:
+            with self._lock:
+                if ticket.started_at is None and ticket.ready.locked():
+                    ticket.ready.release()
+
+        if must_wait and cancellation is not None:
+            cancellation.call_on_cancel(wake)
         try:
             if before_wait is not None and must_wait:
                 before_wait()
@@ -377,6 +385,9 @@ class AdmissionQueue:
         except BaseException:
             self._leave(ticket)
             raise
+        finally:
+            if must_wait and cancellation is not None:
+                cancellation.forget(wake)
         return ticket
 
     def release(self, ticket: Ticket) -> None:
@@ -413,7 +424,7 @@ class AdmissionQueue:
         poll_s = _POLL_S * max(1.0, self._waiting / _MAX_FAST_POLLERS)
         expected_s = 0.0 if ticket.pace is None else ticket.pace.expected_s
         left = poll_s if deadline_s is None else min(poll_s, deadline_s - expected_s - time.monotonic())
-        if ticket.ready.acquire(timeout=max(0.0, left)):
+        if ticket.ready.acquire(timeout=max(0.0, left)) and ticket.started_at is not None:
             return
         if cancellation is not None:
             cancellation.require_not_cancelled(f"while it waited for other {self._what}")

@@ -458,13 +458,14 @@ class Session:
         with self._lock:
             self._is_open = False
             cancellations = tuple(self._cancellations)
+        # First of all, the device is to be free for others.
+        for cancellation in cancellations:
+            cancellation.cancel()
         memories = self._memories.close()
         self._fences.close()
         fenced_runs = self._fenced_runs.close()
         models = self._models.close()
         rings = self._rings.close()
-        for cancellation in cancellations:
-            cancellation.cancel()
         for open_ring in rings:
             open_ring.ring.stop()
         for execution in fenced_runs:

@@ -28,32 +28,38 @@ def encode_byte_strings(strings: Array) -> bytes:
     return b"".join(parts)
 
 
-def decode_byte_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
+def decode_byte_strings(source: memoryview, shape: tuple[int, ...], owner: str = "") -> Array:
     """Decodes the strings of an untrusted buffer, which is copied first.
+
+    Args:
+        source: the buffer.
+        shape: of the result.
+        owner: whose strings they are, for errors, such as " for inference input 'x'".
 
     Raises:
         BadData: the buffer does not hold exactly as many strings as the shape has elements.
     """
     content = bytes(source)
     count = math.prod(shape)
-    if count * _LENGTH.size > len(content):
-        raise BadData(
-            f"{len(content)} bytes cannot hold {count} strings, each of which has a length of "
-            f"{_LENGTH.size} bytes"
-        )
-    strings = np.empty(count, object)
+    found: list[bytes] = []
     at = 0
-    for position in range(count):
+    while at < len(content):
         start = at + _LENGTH.size
         if start > len(content):
-            raise BadData(f"{len(content)} bytes end within the length of string {position} of {count}")
+            raise BadData(
+                f"incomplete string length indicator{owner}, expecting {_LENGTH.size} bytes but only "
+                f"{len(content) - at} bytes available"
+            )
         (length,) = _LENGTH.unpack_from(content, at)
         at = start + length
         if at > len(content):
             raise BadData(
-                f"string {position} of {count} has {length} bytes by its length; {len(content) - start} are left"
+                f"incomplete string data{owner}, expecting string of length {length} but only "
+                f"{len(content) - start} bytes available"
             )
-        strings[position] = content[start:at]
-    if at != len(content):
-        raise BadData(f"{count} strings take {at} bytes; {len(content)} are given")
+        found.append(content[start:at])
+    if len(found) != count:
+        raise BadData(f"unexpected number of string elements {len(found)}{owner}, expecting {count}")
+    strings = np.empty(count, object)
+    strings[:] = found
     return strings.reshape(shape)

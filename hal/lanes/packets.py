@@ -65,8 +65,12 @@ class TensorAt(msgspec.Struct, frozen=True, array_like=True):
                     f"a tensor {self.kind}{list(self.shape)} has {self.size} bytes; it takes {expected}"
                 )
 
-    def in_arena(self, arena: memoryview) -> Array:
+    def in_arena(self, arena: memoryview, owner: str = "") -> Array:
         """Returns the tensor as an array on the arena's memory; a copy if it holds strings.
+
+        Args:
+            arena: the memory.
+            owner: whose strings they are, see `decode_byte_strings`.
 
         Raises:
             BadData: it is not in the arena, or not valid.
@@ -74,7 +78,7 @@ class TensorAt(msgspec.Struct, frozen=True, array_like=True):
         self.check(arena.nbytes)
         content = arena[self.offset : self.offset + self.size]
         if self.kind == BYTES:
-            return decode_byte_strings(content, self.shape)
+            return decode_byte_strings(content, self.shape, owner)
         return np.frombuffer(content, type_named(self.kind)).reshape(self.shape)
 
 

@@ -211,6 +211,11 @@ def _transpose(graph: _Graph, size: int, depth: int) -> None:
     graph.apply(OperationType.TRANSPOSE, [graph.vector((0, 2, 1, 3))], (1, size, size, depth))
 
 
+def _resize(graph: _Graph, size: int, depth: int) -> None:
+    lengths = [graph.scalar(2 * size), graph.scalar(2 * size)]
+    graph.apply(OperationType.RESIZE_BILINEAR, lengths, (1, 2 * size, 2 * size, depth))
+
+
 class _Recipe(Struct, frozen=True, kw_only=True):
     """How to build the models of one operation type.
 
@@ -247,6 +252,7 @@ _RECIPES: Final = {
     OperationType.SOFTMAX: _Recipe(add=_unit(OperationType.SOFTMAX), sizes=_IMAGES),
     OperationType.AVERAGE_POOL_2D: _Recipe(add=_pool, sizes=_IMAGES),
     OperationType.TRANSPOSE: _Recipe(add=_transpose, sizes=_IMAGES),
+    OperationType.RESIZE_BILINEAR: _Recipe(add=_resize, sizes=((8, 16), (24, 32), (48, 64))),
 }
 
 

@@ -23,6 +23,9 @@ from neurald.runtime.model.branches import is_control_flow
 _CALL_S: Final = 50e-6
 #: A step of which more than this share is launch and transfers says nothing about its operations.
 _MAX_OVERHEAD: Final = 0.3
+#: It does in spite of transfers if computing takes so many calls, up to this share.
+_MANY_CALLS: Final = 8.0
+_MAX_MOVED: Final = 0.6
 #: A single run does not change a cost by more than this.
 _MAX_FACTOR: Final = 100.0
 
@@ -39,7 +42,8 @@ def refine_step(device: Device, model: Model, seconds: float) -> None:
     moved_s = sum(costs.transfer_s(operand_bytes(graph, n), inward=True) for n in graph.inputs)
     moved_s += sum(costs.transfer_s(operand_bytes(graph, n), inward=False) for n in graph.outputs)
     computed_s = seconds - max(costs.launch_s, _CALL_S) - moved_s
-    if computed_s < (1 - _MAX_OVERHEAD) * seconds:
+    max_overhead = _MAX_MOVED if computed_s > _MANY_CALLS * _CALL_S else _MAX_OVERHEAD
+    if computed_s < (1 - max_overhead) * seconds:
         return
     sizes = _estimates(model, range(len(graph.operations)), costs)
     book.scale(*_scaled(sizes, computed_s))

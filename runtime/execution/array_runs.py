@@ -1,6 +1,12 @@
-"""Runs a compilation on arrays by functions of its device, which do all work in native code."""
+"""Runs a compilation on arrays by functions of its device, which do all work in native code.
 
-from collections.abc import Sequence
+The first runs of a function are timed, since real runs refine the costs of devices.
+"""
+
+import math
+import time
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from neurald.hal.execution.direct_calls import ArrayFunction
@@ -14,6 +20,11 @@ _Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 #: Number of sets of input shapes for which a function is kept.
 _CACHE_SIZE: Final = 8
+#: How many runs of a function are timed, if the shortest of the first ones takes so long that its time
+#: is not mostly that of the call.
+_TIMED_RUNS: Final = 20
+_FIRST_RUNS: Final = 4
+_TELLING_S: Final = 150e-6
 
 
 class ArrayRuns:
@@ -62,14 +73,65 @@ class ArrayRuns:
             return None
         function = self._functions.get(shapes)
         if function is None:
-            function = _function(compilation, shapes)
-            if function is None:
+            untimed = _function(compilation, shapes)
+            if untimed is None:
                 return None
             if len(self._functions) >= _CACHE_SIZE:
                 self._functions.clear()
-            self._functions[shapes] = function
+            function = self._functions[shapes] = self._timed(compilation, shapes, untimed)
         self.latest = function
         return function
+
+    def _timed(self, compilation: CompiledModel, shapes: _Shapes, function: ArrayFunction) -> ArrayFunction:
+        """Returns a function that times its first runs, and then has itself replaced."""
+        executor = compilation.executor
+        if not isinstance(executor, SimpleExecutor):
+            return function
+
+        # Not a strong reference, so that all is released with the last reference to the compilation.
+        reference = weakref.ref(self)
+
+        def replace(timed: ArrayFunction) -> None:
+            runs = reference()
+            if runs is None:
+                return
+            if runs._functions.get(shapes) is timed:
+                runs._functions[shapes] = function
+            if runs.latest is timed:
+                runs.latest = function
+
+        return _TimedFunction(function, compilation.recovery.step(executor.step).note_time, replace)
+
+
+class _TimedFunction:
+    """A function whose first runs are timed. Races between threads only time some runs more."""
+
+    def __init__(
+        self,
+        function: ArrayFunction,
+        note: Callable[[float], None],
+        replace: Callable[[ArrayFunction], None],
+    ) -> None:
+        self._function = function
+        self._note = note
+        self._replace = replace
+        self._runs = 0
+        self._shortest_s = math.inf
+
+    def __call__(self, *arrays: Array | None) -> list[Array] | None:
+        begun = time.perf_counter()
+        outputs = self._function(*arrays)
+        seconds = time.perf_counter() - begun
+        if outputs is None:
+            return None
+        self._runs += 1
+        self._shortest_s = min(self._shortest_s, seconds)
+        is_telling = self._runs < _FIRST_RUNS or self._shortest_s >= _TELLING_S
+        if is_telling:
+            self._note(seconds)
+        if not is_telling or self._runs >= _TIMED_RUNS:
+            self._replace(self)
+        return outputs
 
 
 def _function(compilation: CompiledModel, shapes: _Shapes) -> ArrayFunction | None:

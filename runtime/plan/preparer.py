@@ -121,6 +121,10 @@ class Preparer:
         """Returns a preparer without a deadline, for steps that are prepared again later."""
         return Preparer(replace(self._options, deadline_s=None), self._caching, lock_wait_s=self._lock_wait_s)
 
+    def at_once(self) -> "Preparer":
+        """Returns a preparer that takes the first tier of what is not in the cache."""
+        return Preparer(self._options, self._caching, lock_wait_s=self._lock_wait_s, startup=Startup.INSTANT)
+
     def without_cache(self) -> "Preparer":
         """Returns a preparer that keeps nothing on disk, and has no deadline."""
         return Preparer(replace(self._options, deadline_s=None), None, lock_wait_s=self._lock_wait_s)

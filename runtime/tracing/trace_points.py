@@ -232,6 +232,12 @@ def _add_exchange(
         recorder.add_call(method, exchange, process, times, host)
 
 
+def _unused(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Replaces a method by one that says that there is another way, whose calls are recorded."""
+    del recorder, method
+    return lambda *_: None
+
+
 def _invoked(recorder: Recorder, invoke: Callable[..., Any]) -> Callable[..., Any]:
     """Asks the daemon for the times of each call."""
 
@@ -397,6 +403,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ("neurald.hal.rpc.client.ring", "Ring", "bind", recorded("device", _named("bind to the ring"))),
         ("neurald.hal.rpc.client.ring_peer", "RingPeer", "submit", _submitted),
         ("neurald.hal.rpc.client.ring_peer", "RingPeer", "complete", _completed),
+        ("neurald.hal.rpc.client.connection", "Connection", "_through_kept_call", _unused),
         ("neurald.hal.rpc.client.connection", "Connection", "_invoke", _invoked),
         ("neurald.hal.rpc.client.connection", "Connection", "_replies", _streamed),
     )

@@ -1,5 +1,10 @@
 """The files for Kubernetes: they fit its schemas, and agree with the command line and each other."""
 
+import copy
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ yaml = pytest.importorskip("yaml", reason="reading YAML needs PyYAML, which mkdo
 
 FOLDER = Path(__file__).parents[2] / "examples" / "kubernetes"
 CONTAINERFILE = FOLDER.parent / "container" / "Containerfile"
+HELM = shutil.which("helm", path=os.pathsep.join((str(Path(sys.prefix) / "bin"), os.environ.get("PATH", ""))))
 #: The fields of a ServingRuntime besides those of a pod, by KServe's reference of v1alpha1.
 _RUNTIME_FIELDS = {"annotations", "supportedModelFormats", "protocolVersions"}
 _FORMAT_FIELDS = {"name", "version", "autoSelect", "priority"}
@@ -109,3 +115,62 @@ def test_the_autoscaler_uses_a_metric_that_there_is() -> None:
     text = metrics_text([], RequestBudget(1))
     assert names
     assert all(f"# TYPE {name} gauge" in text for name in names)
+
+
+def rendered(*options: str) -> dict[str, Any]:
+    """Returns what helm makes of the chart, by kind."""
+    if HELM is None:
+        pytest.skip("helm is not installed; the package helm-binary of the group test has it")
+    command = [HELM, "template", "neurald", str(FOLDER / "chart"), *options]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    return {each["kind"]: each for each in yaml.safe_load_all(text) if each}
+
+
+def without_defaults(document: dict[str, Any]) -> dict[str, Any]:
+    """Returns a document without what the chart has and the file has not, or the other way round."""
+    found: dict[str, Any] = copy.deepcopy(document)
+    spec = found["spec"]
+    if found["kind"] == "Deployment":
+        del spec["replicas"]  # which the autoscaler chooses
+        spec = spec["template"]["spec"]
+    for container in spec.get("containers", ()):
+        container.pop("imagePullPolicy", None)
+    return found
+
+
+def test_the_chart_makes_the_same_as_the_files() -> None:
+    found = rendered("--set", "autoscaling.enabled=false")
+    scaled = rendered()
+    assert "replicas" not in scaled["Deployment"]["spec"]
+    assert found.keys() == scaled.keys() - {"HorizontalPodAutoscaler"}
+    found["HorizontalPodAutoscaler"] = scaled["HorizontalPodAutoscaler"]
+    files = {each["kind"]: each for each in map(read, read("kustomization.yaml")["resources"])}
+    assert found.keys() == files.keys()
+    for kind, document in files.items():
+        assert without_defaults(found[kind]) == without_defaults(document)
+    runtime = rendered("--set", "kserve.enabled=true")
+    assert runtime.keys() == {"ServingRuntime"}
+    assert without_defaults(runtime["ServingRuntime"]) == without_defaults(read("serving-runtime.yaml"))
+
+
+def test_the_chart_fits_the_schemas_with_other_values() -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="the group test is not installed").validate
+    values = ["image.tag=1.2", "models.claim=mine", "autoscaling.maxReplicas=20", "resources.limits.cpu=8"]
+    found = rendered(
+        "--set", ",".join(values), "--set", "arguments={--service-limit=queue=9,--no-model-control}"
+    )
+    for document in found.values():
+        validate(document, "1.30", strict=True)
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert container["image"] == "neurald:1.2"
+    assert "--service-limit=queue=9" in container["args"]
+    assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == "mine"
+    assert found["HorizontalPodAutoscaler"]["spec"]["maxReplicas"] == 20
+
+
+@pytest.mark.parametrize("value", ["replicas=0", "models.claim=", "tls.secret=x", "arguments={serve}"])
+def test_the_chart_refuses_values(value: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        rendered("--set", value)
+    assert value.partition("=")[0].partition(".")[0] in caught.value.stderr

@@ -24,7 +24,7 @@ faults strikes in each of eight phases of a call, under the service manager (`ma
 jobs as the cores allow (`matrix_jobs.py`). With `--heal` the process of an installed driver is killed
 and stopped during executions on its device (`heal.py`). With `--updates` a driver is replaced again
 and again while its clients call (`update.py`). With `--swaps` the first tiers of models are replaced by optimised
-code under threads, while compiling processes are killed and disks are full (`swap.py`). All exit
+code under threads, while compiling processes and daemons are killed and disks are full (`swap.py`). All exit
 with 1 if anything was wrong, too slow, or grew.
 """
 

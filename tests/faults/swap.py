@@ -1,9 +1,11 @@
-"""Faults while optimised code replaces a first tier: killed compilers and a full disk.
+"""Faults while optimised code replaces a first tier: killed compilers and daemons, and a full disk.
 
 Models of the conformance records are prepared one after another with a first tier, and threads run
 each while its optimised code is compiled and replaces it. At random moments, a fault strikes: the
-process that compiles or the one that forks it is killed, or the disk of the cache is full. Every
-result must be right, and a step that keeps its first tier must say why.
+process that compiles, the one that forks it, or the daemon that prepares the model is killed, or the
+disk of the cache is full. Every result must be right, and a step that keeps its first tier must say
+why. Once the code of a daemon has replaced the first tier, the daemon's death is an error, since the
+application has named its device.
 """
 
 import contextlib
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+from faults.daemon_process import DaemonProcess
 from support.data import VECTORS
 
 import neurald as nd
@@ -92,6 +95,12 @@ def kill_compilers(disk: Disk) -> None:
                 _kill(process)
 
 
+def kill_daemon(disk: Disk) -> None:
+    """Kills the daemon that prepares the model."""
+    for daemon in _daemons:
+        daemon.process.kill()
+
+
 def fill_disk(disk: Disk) -> None:
     """Fills the disk of the cache."""
     disk.fill()
@@ -102,8 +111,28 @@ def nothing(disk: Disk) -> None:
 
 
 FAULTS: Final[Mapping[str, Callable[[Disk], None]]] = {
-    each.__name__: each for each in (kill_server, kill_compilers, fill_disk, nothing)
+    each.__name__: each for each in (kill_server, kill_compilers, kill_daemon, fill_disk, nothing)
 }
+
+
+#: The daemon of the model, if there is one.
+_daemons: list[DaemonProcess] = []
+
+
+@contextlib.contextmanager
+def _device(fault: str, folder: Path) -> Iterator[nd.Device]:
+    """Yields the device that prepares a model: that of a daemon if this is to be killed."""
+    if fault != kill_daemon.__name__:
+        yield nd.devices()[0]
+        return
+    with DaemonProcess(folder) as daemon:
+        device = nd.connect(daemon.address)
+        _daemons.append(daemon)
+        try:
+            yield device
+        finally:
+            _daemons.remove(daemon)
+            device.close()
 
 
 def _servers() -> list[int]:
@@ -136,7 +165,8 @@ def play(count: int, seed: int, *, faults: Sequence[str] = tuple(FAULTS)) -> dic
         try:
             for number, record in enumerate(_records(draw, count)):
                 name = draw.choice(faults)
-                outcome, lines = _replaced(record, number, name, disk, draw)
+                with _device(name, Path(folder) / str(number)) as device:
+                    outcome, lines = _replaced(record, number, name, disk, draw, device)
                 outcomes[f"{name}: {outcome}"] += 1
                 wrong += [f"{record.name}, {name}: {line}" for line in lines]
                 disk.clear()
@@ -177,7 +207,7 @@ def _records(draw: random.Random, count: int) -> Iterator[Record]:
 
 
 def _replaced(
-    record: Record, number: int, fault: str, disk: Disk, draw: random.Random
+    record: Record, number: int, fault: str, disk: Disk, draw: random.Random, device: nd.Device
 ) -> tuple[str, list[str]]:
     """Prepares a model, runs it while a fault strikes, and returns its outcome and what was wrong."""
     moments = sorted(draw.uniform(0, _STRIKE_S) for _ in range(draw.randint(1, _MAX_STRIKES)))
@@ -195,17 +225,26 @@ def _replaced(
     compilations: list[nd.Compilation] = []
 
     def compile_model(model: nd.Model) -> nd.Compilation:
-        builder = nd.CompilationBuilder(model, [nd.devices()[0]])
+        builder = nd.CompilationBuilder(model, [device])
         builder.set_startup(nd.Startup.INSTANT)
         builder.set_caching(disk.folder / str(number), bytes(_TOKEN_BYTES))
         compilations.append(builder.finish())
         return compilations[-1]
 
     wrong: list[str] = []
+    threads: list[threading.Thread] = []
     try:
-        wrong += mismatches(record, run(record, compile_model))
+        try:
+            wrong += mismatches(record, run(record, compile_model))
+        except nd.Error as error:
+            if not _is_excused(error, device):
+                wrong.append(f"{type(error).__name__}: {error}")
+            if not compilations:
+                return "refused", wrong
         compilation = compilations[0]
-        threads = [threading.Thread(target=_call, args=(record, compilation, wrong)) for _ in range(THREADS)]
+        threads += [
+            threading.Thread(target=_call, args=(record, compilation, wrong, device)) for _ in range(THREADS)
+        ]
         for thread in threads:
             thread.start()
         is_optimized = compilation.wait_until_optimized(_WAIT_S)
@@ -226,7 +265,16 @@ def _replaced(
     return "first tier", wrong
 
 
-def _call(record: Record, compilation: nd.Compilation, wrong: list[str]) -> None:
+def _is_excused(error: nd.Error, device: nd.Device) -> bool:
+    """Returns True if an error is that of a daemon that was killed.
+
+    One that is killed while it looks at a model supports no operation of it.
+    """
+    is_of_daemon = isinstance(error, nd.DeadObject | nd.UnavailableDevice) or "is gone" in str(error)
+    return device.is_remote and is_of_daemon
+
+
+def _call(record: Record, compilation: nd.Compilation, wrong: list[str], device: nd.Device) -> None:
     """Runs a record until its code was replaced, or will not be, and some more."""
     left = _RUNS_AFTER
     while left:
@@ -234,7 +282,9 @@ def _call(record: Record, compilation: nd.Compilation, wrong: list[str]) -> None
         try:
             wrong += mismatches(record, run(record, lambda _: compilation))
         except nd.Error as error:
-            wrong.append(f"{type(error).__name__}: {error}")
+            is_first_tier = any(step.tier is StepTier.FIRST for step in compilation.status.steps)
+            if is_first_tier or not _is_excused(error, device):
+                wrong.append(f"{type(error).__name__}: {error}")
             return
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from outside import applications
 from outside.litert_data import write_models
 from outside.models import compare, difference
 
@@ -43,3 +44,26 @@ def test_suite(suite: str) -> None:
         [sys.executable, _RUN, suite, checkout], text=True, stdout=subprocess.PIPE, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.timeout(1300)
+@pytest.mark.parametrize("name", sorted(applications.NEEDS))
+def test_application(name: str) -> None:
+    lacking = applications.missing(name)
+    if lacking:
+        pytest.skip(f"{lacking} is not installed")
+    words, _, _ = applications.compare(name)
+    assert not words
+
+
+def test_every_application_is_run() -> None:
+    programs = {path.stem for path in Path(applications.__file__).with_name("programs").glob("*.py")}
+    assert programs == set(applications.NEEDS)
+
+
+def test_differences_of_applications_are_found() -> None:
+    right = {"scores": np.array([1.0, 2.0]), "seconds": np.array(1.0)}
+    assert not applications.difference({**right, "seconds": np.array(5.0)}, right)
+    assert not applications.difference({**right, "scores": np.array([1.00001, 2.0])}, right)
+    assert "differs by" in applications.difference({**right, "scores": np.array([1.01, 2.0])}, right)
+    assert "is expected" in applications.difference({**right, "scores": np.array([1.0])}, right)

@@ -52,6 +52,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/binding/largest.py": "tests/drivers/cpu/first_tier/kernels/test_largest.py",
     "drivers/cpu/first_tier/binding/rows.py": "tests/drivers/cpu/first_tier/kernels/test_rows.py",
     "drivers/cpu/first_tier/binding/pooling.py": "tests/drivers/cpu/first_tier/kernels/test_pooling.py",
+    "drivers/cpu/first_tier/binding/recurrent.py": "tests/drivers/cpu/first_tier/kernels/test_recurrent.py",
     "drivers/cpu/first_tier/kernels/epilogue.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
     "drivers/cpu/first_tier/kernels/factors.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
     "drivers/cpu/first_tier/kernels/nest.py": "tests/drivers/cpu/first_tier/kernels/test_elements.py",

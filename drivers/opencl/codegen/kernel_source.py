@@ -39,8 +39,6 @@ class Source:
             file scope.
         arguments: the values, in the order of the function's pointers; the output first.
         images: the positions of the arguments that are images.
-        streamed: the position of a constant that the groups read once, in about equal parts in their
-            order, which may be fetched into a cache earlier; 0 if there is none.
         adds: whether the function adds to the output, which must be zero before.
         is_retargeted: whether the function needs `platform.retargeting`; then it runs only as a
             separate kernel, and local memory is aligned to 1,024 bytes.
@@ -62,7 +60,6 @@ class Source:
     label: str = ""
     operations: tuple[int, ...] = ()
     images: tuple[int, ...] = ()
-    streamed: int = 0
     adds: bool = False
     is_retargeted: bool = False
 

@@ -21,6 +21,10 @@ from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import is_multiple_of_4
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+#: Types whose elements are too small to be stored one by one, if there are many.
+_NARROW = (Scalar.INT8, Scalar.UINT8, Scalar.FLOAT16)
+_MAX_NARROW_LENGTH, _MIN_NARROW_ELEMENTS = 16, 1 << 18
+
 
 @dataclass(frozen=True, slots=True)
 class _VectorPlan:
@@ -56,7 +60,21 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
     # rows.
     plans = [_plan(kernel, count, images) for count in (0, len(kernel.shape) - 1)]
     best = max(plans, key=lambda plan: len(plan.loads))
-    return (_source(kernel, best, images), render(kernel)) if best.loads else ()
+    if best.loads:
+        return _source(kernel, best, images), render(kernel)
+    if images is None and _stores_narrow_vectors(kernel):
+        return _source(kernel, plans[1], images), render(kernel)
+    return ()
+
+
+def _stores_narrow_vectors(kernel: Kernel) -> bool:
+    """Returns True if it pays to store four elements at once, although they are loaded one by one.
+
+    Images with few channels that are padded are an example.
+    """
+    length = kernel.shape[-1] if kernel.shape else 0
+    is_narrow = kernel.output.type in _NARROW and length % 4 == 0 and 0 < length <= _MAX_NARROW_LENGTH
+    return is_narrow and kernel.output.count >= _MIN_NARROW_ELEMENTS
 
 
 def _plan(kernel: Kernel, leading: int, images: frozenset[Value] | None) -> _VectorPlan:

@@ -23,6 +23,8 @@ from neurald.hal.records import replace
 _MAX_CHANNELS = 4
 #: Smaller outputs are not worth a kernel that pads.
 _MIN_ELEMENTS = 1 << 22
+#: Smaller windows are gathered about as fast as they are multiplied.
+_MIN_TAPS = 16
 #: Bytes of a vector.
 _VECTOR_BYTES = 16
 #: The first compute capability whose tensor cores are used with such copies.
@@ -56,7 +58,7 @@ def _is_suitable(node: Convolution) -> bool:
         and node.input.type in _TYPES
         and node.output.count >= _MIN_ELEMENTS
         and node.input.shape[3] <= _MAX_CHANNELS
-        and math.prod(node.kernel) > 1
+        and math.prod(node.kernel) >= _MIN_TAPS
     )
 
 

@@ -11,7 +11,6 @@
 #define $WAIT_ARGUMENTS , sync, target
 #define $WAIT if (target) neurald_wait(sync, target, lid, $MAX_SPINS);
 $PLACE
-$FETCH
 static $CALLED void neurald_arrive(__global uint *sync, const uint target, const int lid) {
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (lid == 0) {
@@ -50,22 +49,6 @@ static inline void neurald_leave(__global uint *sync, const uint target, const i
     sync[$SELECTOR] = next;
   }
   for (int at = $FIRST_GROUPS + lid; at < $ABORTED; at += (int)get_local_size(0)) sync[at] = 0;
-}
-
-//: [fetch]
-//: Fetches bytes `start` to `stop` of the parts of `size` bytes that a work-group will read into the
-//: cache. The last work-items do that, because the first one waits.
-static $CALLED void neurald_fetch(__global const uchar *data, const int start, const int stop, const int size,
-                                  const int end, const int parts, const int first, const int groups, const int lid) {
-  const int lane = lid - ((int)get_local_size(0) - 32);
-  if (lane < 0) return;
-  for (int part = first; part < parts; part += groups) {
-    const int last = min(part * size + stop, end);
-    for (int at = part * size + start + lane * $FETCH_BYTES; at < last; at += 32 * $FETCH_BYTES) {
-      const uint count = min($FETCH_BYTES, last - at);
-      asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" :: "l"((ulong)(data + at)), "r"(count) : "memory");
-    }
-  }
 }
 
 //: [place_nvidia]

@@ -18,15 +18,10 @@ the instruction cache, and the code of each phase is kept minimal.
 A function may contain the wait itself (`Source.waits`): it first requests constants, which never
 change, so that they are loaded while it waits.
 
-Constants that are read once (`Source.streamed`) are also fetched into the second-level cache several
-phases ahead, where the device has an instruction for that: memory then works during barriers, too,
-and during phases that read little. The work-group that will read a part fetches it.
-
 The kernel's last two arguments are its synchronisation memory and the number of phases. With no
 phases it only runs the barrier.
 """
 
-import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -59,13 +54,6 @@ _MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
 _RELEASE_ALL = 1 << 31
 #: Number of work-groups per compute unit beyond which sources are separate kernels.
 _LAUNCHED_FILLS = 2
-#: Limit on the bytes that are fetched ahead of the phase that reads them: more than 16 MB displace
-#: what is needed earlier; and the first compute capability that fetches ranges.
-_MAX_FETCHED_BYTES, _FETCHING = 8 << 20, (9, 0)
-#: Streamed constants of a step that stay in the cache from one execution to the next.
-_MAX_CACHED_BYTES = 24 << 20
-#: Bytes that one instruction fetches.
-_FETCH_BYTES = 2048
 #: Maximum number of work-groups per compute unit.
 _MAX_PER_UNIT = 4
 
@@ -188,69 +176,15 @@ def resident_groups(facts: DeviceFacts, are_resident: Callable[[int], bool]) -> 
     return 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fetch:
-    """Part of a streamed constant that is fetched ahead.
-
-    Attributes:
-        phase: the phase that reads the constant.
-        start, stop: the range of bytes of each group's part.
-    """
-
-    phase: int
-    start: int
-    stop: int
-
-
-def fetches(phases: Sequence[Phase], facts: DeviceFacts) -> tuple[tuple[Fetch, ...], ...]:
-    """Returns, for each phase, what its work-groups fetch for later phases before they wait.
-
-    It is empty if the device cannot fetch, or if streamed constants could stay in the cache.
-    """
-    found: list[list[Fetch]] = [[] for _ in phases]
-    sizes = [_streamed_bytes(phase) for phase in phases]
-    if not facts.has_nvidia_capability(_FETCHING) or sum(sizes) <= _MAX_CACHED_BYTES:
-        return tuple(map(tuple, found))
-    # Bytes that are requested before and by each phase, in the order of phases.
-    ends = list(itertools.accumulate(sizes))
-    done = 0
-    for number, end in enumerate(ends):
-        done = max(done, end)
-        limit = end + _MAX_FETCHED_BYTES
-        for later in range(number + 1, len(phases)):
-            start, stop = max(done, ends[later] - sizes[later]), min(limit, ends[later])
-            if stop <= start:
-                continue
-            before, part = ends[later] - sizes[later], _part_bytes(phases[later])
-            first, last = ((each - before) * part // sizes[later] // 16 * 16 for each in (start, stop))
-            last = part if stop == ends[later] else last
-            if first < last:
-                found[number].append(Fetch(phase=later, start=first, stop=last))
-            done = stop
-    return tuple(map(tuple, found))
-
-
-def _streamed_bytes(phase: Phase) -> int:
-    source = phase.source
-    return source.arguments[source.streamed].size_bytes if source.streamed else 0
-
-
-def _part_bytes(phase: Phase) -> int:
-    """Returns the bytes of a streamed constant that each group reads."""
-    return -(-_streamed_bytes(phase) // phase.source.groups // 16) * 16
-
-
-def grid_barrier_text(facts: DeviceFacts) -> str:
+def grid_barrier_text(*, is_nvidia: bool) -> str:
     """Returns the functions that the kernels of `kernel_text` call, needed once per program.
 
-    On NVIDIA devices, PTX orders memory accesses; elsewhere OpenCL's fences do.
+    Args:
+        is_nvidia: whether PTX orders memory accesses; otherwise OpenCL's fences do.
     """
-    is_nvidia = facts.is_nvidia
     suffix = "_nvidia" if is_nvidia else ""
     return fill(
         _TEMPLATES["functions"],
-        FETCH=_TEMPLATES["fetch"] if facts.has_nvidia_capability(_FETCHING) else "",
-        FETCH_BYTES=_FETCH_BYTES,
         WAIT=WAIT,
         WAIT_PARAMETERS=WAIT_PARAMETERS,
         WAIT_ARGUMENTS=WAIT_ARGUMENTS,
@@ -279,9 +213,7 @@ def called_functions(sources: Iterable[Source], facts: DeviceFacts) -> frozenset
     return frozenset(name for name, count in counts.items() if count > 1 and facts.is_nvidia)
 
 
-def kernel_text(
-    name: str, parameters: str, phases: Sequence[Phase], facts: DeviceFacts, *, min_groups: int = 1
-) -> str:
+def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, min_groups: int = 1) -> str:
     """Returns the kernel's text.
 
     The program must also contain `grid_barrier_text` and the functions of all sources (see
@@ -291,7 +223,6 @@ def kernel_text(
         name: the name of the kernel.
         parameters: the kernel's parameters, which the phases' expressions refer to.
         phases: in order; `local_size` must accept their sources.
-        facts: the device.
         min_groups: the minimum number of work-groups of a launch, which each have their own
             compute unit.
     """
@@ -314,32 +245,19 @@ def kernel_text(
         f"  uint target = sync[{_SELECTOR}] << 31;",
         f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_MAX_TRIAL_SPINS});",
     ]
-    fetched = fetches(phases, facts)
     for number, (phase, needs_barrier) in enumerate(zip(phases, has_grid_barrier, strict=True)):
         lines.append(f"  if (phases > {number}) {{")
-        requests = [_fetch_line(phases[each.phase], each) for each in fetched[number]]
-        if needs_barrier and (phase.source.waits or requests):
-            lines += ["    target += groups;", "    neurald_arrive(sync, target, lid);", *requests]
-            if not phase.source.waits:
-                lines.append("    neurald_idle(sync, target, lid);")
+        if needs_barrier and phase.source.waits:
+            lines += ["    target += groups;", "    neurald_arrive(sync, target, lid);"]
         elif needs_barrier:
             lines.append(f"    neurald_meet(sync, target += groups, lid, {_MAX_SPINS});")
         elif phase.source.has_barriers and number:
             # Local memory may still be read by the previous phase; a grid barrier includes the wait
             # for that.
             lines.append("    barrier(CLK_LOCAL_MEM_FENCE);")
-        if not needs_barrier:
-            lines += requests
         lines += [*_phase_lines(phase, items, needs_barrier=needs_barrier, min_groups=min_groups), "  }"]
     lines += ["  neurald_leave(sync, target, first, lid);", "}", ""]
     return "\n".join(lines)
-
-
-def _fetch_line(phase: Phase, fetch: Fetch) -> str:
-    source = phase.source
-    place = f"(__global const uchar *){phase.pointers[source.streamed].partition(')')[2]}"
-    numbers = (fetch.start, fetch.stop, _part_bytes(phase), _streamed_bytes(phase), source.groups)
-    return f"    neurald_fetch({place}, {', '.join(map(str, numbers))}, first, groups, lid);"
 
 
 def _phase_lines(phase: Phase, items: int, *, needs_barrier: bool, min_groups: int) -> list[str]:

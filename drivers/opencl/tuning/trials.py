@@ -75,12 +75,11 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
                 _phases_name(source),
                 BUFFERS,
                 [phase_of(source, call, 0)] * _PHASES,
-                facts,
                 min_groups=facts.compute_units,
             )
             for source, call in zip(sources, calls, strict=True)
         ]
-        before, instead = grid_barrier_text(facts), "".join(repeated)
+        before, instead = grid_barrier_text(is_nvidia=facts.is_nvidia), "".join(repeated)
         called = called_functions([*sources, *sources], facts)
         calls = [_phases_call(source, facts) for source in sources]
     text = program_text(

@@ -20,6 +20,7 @@ from neurald.hal.accounting.limits import certificate_user
 from neurald.hal.accounting.pacing import step
 from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
 from neurald.hal.admission.certificates import peer_certificate
+from neurald.hal.admission.kept_calls import KeptCalls
 from neurald.hal.admission.message_reader import MessageReader
 from neurald.hal.admission.peer_user import peer_user
 from neurald.hal.admission.serving_turns import ServingPlace
@@ -57,6 +58,10 @@ SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
 _MAX_PART_BYTES = CHUNK_BYTES + (1 << 18)
 #: How many nested messages and byte strings it may have, those of some thousand arguments.
 _MAX_REQUEST_PARTS = 20_000
+#: How many calls all clients together may keep open, each of which has a thread, and how long one
+#: must have waited for its client to be cut off for another.
+MAX_KEPT_CALLS = 64
+_KEPT_GRACE_S = 1.0
 #: The time that the threads that serve all clients spend on a byte of memory sent over gRPC.
 _BYTE_S = 1e-3 / CHUNK_BYTES
 
@@ -92,6 +97,7 @@ class GrpcService:
         self._certificates: dict[Session, Certificate] = {}
         self._peers_lock = threading.Lock()
         self._watches: dict[Session, _SessionWatch] = {}
+        self._kept = KeptCalls(limit=MAX_KEPT_CALLS, grace_s=_KEPT_GRACE_S)
         handler.admission.on_hang.append(self._tell_end)
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -132,6 +138,7 @@ class GrpcService:
             ),
             "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
             "ExecuteWithData": grpc.stream_stream_rpc_method_handler(timed_stream(self._execute_with_data)),
+            "ExecuteEach": grpc.stream_stream_rpc_method_handler(self._execute_each),
         }
         contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
         for name, answer in unary.items():
@@ -235,19 +242,52 @@ class GrpcService:
             return
         abort(context, failure)
 
+    def _execute_each(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Executes one request after another in a call that its client keeps open."""
+        try:
+            session = self.session(context)
+            cancellation = _cancellation(context)
+            with self._kept.open(session, context) as kept:
+                for part in parts:
+                    with kept.serving():
+                        reply = self._execute_one(session, part, cancellation)
+                    yield reply
+                    if kept.is_over:
+                        return
+        except Exception as error:
+            failure = _failure(error)
+        else:
+            return
+        abort(context, failure)
+
+    def _execute_one(self, session: Session, part: bytes, cancellation: Cancellation) -> bytes:
+        """Executes a request that one message carries, with results that fit in one."""
+        _require_size(part)
+        with session.call(), self._admission.serving(session):
+            step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
+            message = _with_data(part)
+            pools = message.head.request.request.pools
+            if any(pool.WhichOneof("kind") == "buffer" for pool in pools):
+                raise BadData("a call that is kept open takes no device buffers")
+            received = self._handler.executions.receive_with_data(session, message, iter(()), cancellation)
+            return self._only_reply(session, received)
+
+    def _only_reply(self, session: Session, received: RunWithData) -> bytes:
+        """Runs a request whose results must fit in one message, and returns that."""
+        size = sum(memory.size for memory in received.results)
+        if size > CHUNK_BYTES:
+            raise BadData(f"{size} bytes of results do not fit in one reply of {CHUNK_BYTES} bytes")
+        (reply,) = self._handler.executions.run_with_data(session, received)
+        step(is_interpreted=True, beside_s=len(reply) * _BYTE_S)
+        return reply
+
     def _execute_at_once(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         """Executes with data whose results fit in one message, which needs no stream."""
 
         def execute() -> bytes:
             session = self.session(context)
             with session.call(), self._admission.serving(session) as place:
-                received = self._receive_with_data(session, parts, context, place)
-                size = sum(memory.size for memory in received.results)
-                if size > CHUNK_BYTES:
-                    raise BadData(f"{size} bytes of results do not fit in one reply of {CHUNK_BYTES} bytes")
-                (reply,) = self._handler.executions.run_with_data(session, received)
-                step(is_interpreted=True, beside_s=len(reply) * _BYTE_S)
-                return reply
+                return self._only_reply(session, self._receive_with_data(session, parts, context, place))
 
         return _run_or_abort(context, execute)
 
@@ -308,6 +348,7 @@ class GrpcService:
             self._peers.pop(session, None)
             self._certificates.pop(session, None)
         self._handler.sessions.close(session)
+        self._kept.end(session)
 
     def _watch(
         self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
@@ -335,6 +376,7 @@ class GrpcService:
         watch = self._watches.pop(session, None)
         if watch is not None:
             watch.end(error)
+        self._kept.end(session)
 
     def end_refused(self, refusal: Callable[[Certificate], str]) -> None:
         """Ends the sessions of clients whose certificates are refused, and tells them why.
@@ -408,16 +450,20 @@ def _arriving(parts: Iterator[bytes], stream: Stream, place: ServingPlace) -> It
         part = next(parts, None)
         if part is None:
             return
-        if len(part) > _MAX_PART_BYTES:
-            raise ResourceExhaustedPersistent(
-                f"a message has {len(part)} bytes; where a call sends several, each may have at most "
-                f"{_MAX_PART_BYTES}"
-            )
+        _require_size(part)
         place.take()
         stream.moves(len(part))
         yield part
         place.end()
         step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
+
+
+def _require_size(part: bytes) -> None:
+    if len(part) > _MAX_PART_BYTES:
+        raise ResourceExhaustedPersistent(
+            f"a message has {len(part)} bytes; where a call sends several, each may have at most "
+            f"{_MAX_PART_BYTES}"
+        )
 
 
 def _paced(messages: Iterable[_T], stream: Stream, size_of: Callable[[_T], int]) -> Iterator[_T]:

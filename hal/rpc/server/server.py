@@ -34,7 +34,7 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.fork import require_grpc
 from neurald.hal.process.workers import WorkerThreads
 from neurald.hal.rpc.server.channel import ChannelServer
-from neurald.hal.rpc.server.grpc_service import SERVICE, GrpcService
+from neurald.hal.rpc.server.grpc_service import MAX_KEPT_CALLS, SERVICE, GrpcService
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.access_token import create_token, remove_token, token_path
 from neurald.hal.rpc.transport.certificate import Revocations
@@ -50,6 +50,8 @@ _MAX_CALLS = 256
 _MAX_WAITING_CALLS = 1024
 #: How many streams may be under way in addition; each has a thread.
 _MAX_STREAMS = 96
+#: All calls that have a thread.
+_MAX_THREADS = _MAX_CALLS + _MAX_STREAMS + MAX_KEPT_CALLS + MAX_AWAITED_MESSAGES
 #: How long a stream may stall.
 _PATIENCE_S = 10.0
 #: How long a stream must have stalled to be cut off for another one, if there are too many.
@@ -145,11 +147,11 @@ class DeviceServer:
         self._token: bytes | None = None
         self._gate = AccessInterceptor(self.handler.sessions)
         self._certificates = None if self._revocations is None else CertificateInterceptor(self._revocations)
-        self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
+        self._threads = WorkerThreads(_MAX_THREADS, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only calls submit
             options=server_options(is_local=address.is_loopback, shares_port=shares_port),
-            maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING_CALLS,
+            maximum_concurrent_rpcs=_MAX_THREADS + _MAX_WAITING_CALLS,
             interceptors=[
                 *(() if self._certificates is None else (self._certificates,)),
                 self._gate,

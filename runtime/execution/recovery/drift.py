@@ -1,12 +1,20 @@
 """Notices that a device has become much slower than it was, for example because it throttles.
 
-The usual time of a step is the shortest of its first runs. If all of its latest runs take nearly
-twice as long, over at least 0.2 seconds of work, the device has become slow. The CPU device then
-stands in, once it has prepared the step, and the device gets a run after a pause that doubles with
-every run that is still slow. If the CPU device is even slower, the device goes on, and its time is
-the usual one from then on.
+The first runs of a step tell its usual time and by how much its times vary. Later runs are tested by
+a cumulative sum: each adds how much closer its logarithm is to twice the usual time than to the usual
+one, at most half of that factor, so that single long runs count no more than others. If the sum has
+become large, over at least 0.2 seconds of work, and the latest runs take at least 1.6 times as long
+as usual, the device has become slow. Four runs are enough if
+times vary little, and more are needed if they vary much, so that a device whose times always vary
+does not count as slow.
+
+The CPU device then stands in, once it has prepared the step, and the device gets a run after a pause
+that doubles with every run that is still slow. If the CPU device is even slower, the device goes on,
+and its time is the usual one from then on.
 """
 
+import math
+import statistics
 from collections import deque
 from typing import Final
 
@@ -14,13 +22,23 @@ from neurald.hal.model.types import Model, value_size
 from neurald.runtime.costs.slowness import set_slowness
 from neurald.runtime.model.branches import is_control_flow
 
-#: By which factor a run must be longer than usual to count as slow, and to count as usual again.
-SLOW: Final = 1.8
+#: The factor by which a device becomes slow: twice, as a logarithm.
+_STEP: Final = math.log(2.0)
+#: By which factor the latest runs must be longer than usual.
+_SLOW: Final = 1.6
+#: A run within this factor of the usual time counts as usual again.
 BACK: Final = 1.4
 _COLD_RUNS: Final = 2
+#: After so many runs the usual time is known; it becomes more exact with more of them.
 _USUAL_RUNS: Final = 8
+_MAX_USUAL_RUNS: Final = 32
 _LATEST_RUNS: Final = 4
 _MIN_WORK_S: Final = 0.2
+#: A device is slow once the sum is that of so many runs of twice the usual time: of four that vary a little.
+_SLOW_RUNS: Final = 3.2
+#: Up to this deviation of the logarithms of times, which is that of times that vary by a half, no more
+#: runs are needed.
+_CALM: Final = 0.35
 
 
 class DriftWatch:
@@ -37,38 +55,56 @@ class DriftWatch:
     def __init__(self, device: str) -> None:
         self._device = device
         self._cold = _COLD_RUNS
+        #: Logarithms of the times of the first runs.
         self._first: list[float] = []
-        self._usual_s = 0.0
+        self._usual = 0.0
+        self._limit = math.inf
+        self._sum = 0.0
         self._latest: deque[float] = deque(maxlen=_LATEST_RUNS)
         self._slow_work_s = 0.0
         self._stand_in: deque[float] = deque(maxlen=3)
         self.is_slow = False
         self.reason = ""
 
+    @property
+    def _usual_s(self) -> float:
+        return math.exp(self._usual)
+
     def add(self, seconds: float) -> bool:
         """Adds a run on the device. True if the device has become slow by it."""
         if self._cold:
             self._cold -= 1
             return False
-        if not self._usual_s:
-            self._first.append(seconds)
-            if len(self._first) == _USUAL_RUNS:
-                self._usual_s = min(self._first)
+        logarithm = math.log(max(seconds, 1e-9))
+        if len(self._first) < _USUAL_RUNS or (not self._sum and len(self._first) < _MAX_USUAL_RUNS):
+            self._learn(logarithm)
+        if len(self._first) < _USUAL_RUNS:
             return False
         self._latest.append(seconds)
-        if seconds <= SLOW * self._usual_s:
+        excess = logarithm - self._usual - _STEP / 2
+        self._sum = max(0.0, self._sum + max(-_STEP / 2, min(_STEP / 2, excess)))
+        if not self._sum:
             self._slow_work_s = 0.0
             return False
         self._slow_work_s += seconds
-        is_long = len(self._latest) == _LATEST_RUNS and self._slow_work_s >= _MIN_WORK_S
-        if self.is_slow or not is_long or min(self._latest) <= SLOW * self._usual_s:
+        if self.is_slow or self._sum < self._limit or self._slow_work_s < _MIN_WORK_S:
+            return False
+        slow_s = statistics.median_low(self._latest)
+        if slow_s <= _SLOW * self._usual_s:
             return False
         self.is_slow = True
-        self.reason = (
-            f"it has become slow: {min(self._latest) * 1e3:.3g} ms instead of {self._usual_s * 1e3:.3g} ms"
-        )
-        set_slowness(self._device, min(self._latest) / self._usual_s)
+        self.reason = f"it has become slow: {slow_s * 1e3:.3g} ms instead of {self._usual_s * 1e3:.3g} ms"
+        set_slowness(self._device, slow_s / self._usual_s)
         return True
+
+    def _learn(self, logarithm: float) -> None:
+        """Adds one of the first runs, and finds out what is usual."""
+        self._first.append(logarithm)
+        if len(self._first) < _USUAL_RUNS:
+            return
+        self._usual = statistics.median(self._first)
+        deviation = statistics.median(abs(each - self._usual) for each in self._first) * 1.48
+        self._limit = _SLOW_RUNS * _STEP / 2 * max(1.0, (deviation / _CALM) ** 2)
 
     def is_back(self, seconds: float) -> bool:
         """Returns True if a run shows that the device is as fast as usual again."""
@@ -80,16 +116,16 @@ class DriftWatch:
     def stood_in(self, seconds: float) -> bool:
         """Adds a run of the CPU device. True if it is slower than the slow device, which then goes on."""
         self._stand_in.append(seconds)
-        slow_s = min(self._latest, default=0.0)
-        if len(self._stand_in) < 3 or min(self._stand_in) <= slow_s:
+        slow_s = statistics.median_low(self._latest) if self._latest else 0.0
+        if len(self._stand_in) < 3 or statistics.median_low(self._stand_in) <= slow_s:
             return False
-        self._usual_s = slow_s
+        self._usual = math.log(max(slow_s, 1e-9))
         self._end()
         return True
 
     def _end(self) -> None:
         self.is_slow = False
-        self._slow_work_s = 0.0
+        self._slow_work_s = self._sum = 0.0
         self._latest.clear()
         self._stand_in.clear()
         set_slowness(self._device, 1.0)

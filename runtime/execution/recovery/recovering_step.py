@@ -1,10 +1,11 @@
 """Handles devices that fail at run time: their steps run on the CPU until the device is retried.
 
 This extends Android's first stage of fallback, which has no memory of failures. A step whose device
-failed stays prepared on the CPU, so that the next failure costs no compilation. The device is
-retried after a pause that doubles with every consecutive failure. If its driver died, the prepared
-model is lost, and the step is prepared again from its device, model and options: in the background
-if the CPU can take over, otherwise by the execution that needs it.
+failed stays prepared on the CPU, so that the next failure costs no compilation; the first one gets
+code that is ready at once, until better code was compiled in the background. The device is retried
+after a pause that doubles with every consecutive failure. If its driver died, the prepared model is
+lost, and the step is prepared again from its device, model and options: in the background if the CPU
+can take over, otherwise by the execution that needs it.
 
 With an explicit list of devices the CPU does not take over. The device's error is raised to the
 caller, and a step whose driver died is prepared again.
@@ -110,6 +111,8 @@ class RecoveringStep:
         #: Called when the first tier is used, if set.
         self.on_first_tier: Callable[[], None] | None = None
         self._on_cpu: PreparedModel | None = None
+        #: What the CPU runs in place of the device until it has compiled the step.
+        self._first_on_cpu: PreparedModel | None = None
         self._is_preparing = False
         #: Why the driver was stopped last, and until when its successor is waited for.
         self._withdrawal = ("", 0.0)
@@ -184,7 +187,7 @@ class RecoveringStep:
     def _execute_on_cpu(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Executes the step on the CPU in place of its device."""
         try:
-            cpu = self._cpu_model()
+            cpu = self._stand_in()
             started = time.perf_counter()
             with self._noted(cpu_device(), self._health.reason):
                 result = run_on_cpu(cpu, self._step.model.main, request, options)
@@ -323,6 +326,10 @@ class RecoveringStep:
         self._check(request, result)
         return verification.end(captured, request, options, result, seconds, begun)
 
+    def note_time(self, seconds: float) -> None:
+        """Notes the time of a run by a function from `create_array_function`, which refines costs."""
+        self._times.add(seconds)
+
     def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
         """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
         if current_recorder() is None:
@@ -349,7 +356,7 @@ class RecoveringStep:
                 lane("stand-ins").submit(partial(_prepare_stand_in, weakref.ref(self)))
 
     def prepare_stand_in(self) -> None:
-        """Has the CPU prepare the step, and lets it stand in for the slow device then."""
+        """Has the CPU prepare the step; from then on it stands in for the device if that is slow."""
         try:
             self._cpu_model()
         except Error as error:
@@ -557,10 +564,31 @@ class RecoveringStep:
             with self._lock:
                 self._is_preparing = False
 
+    def _stand_in(self) -> PreparedModel:
+        """Returns what the CPU runs in place of the device: the first tier until better code is there.
+
+        The call that finds the device dead does not wait for a compilation.
+        """
+        known = self._on_cpu or self._first_on_cpu
+        if known is not None:
+            return known
+        with self._cpu_lock:
+            known = self._on_cpu or self._first_on_cpu
+            if known is not None:
+                return known
+            prepared = self._preparer.at_once().prepare(cpu_device(), self._step.model)
+            if not prepared.is_first_tier:
+                self._on_cpu = prepared.prepared_model
+                return self._on_cpu
+            self._first_on_cpu = prepared.prepared_model
+        lane("stand-ins").submit(partial(_prepare_stand_in, weakref.ref(self)))
+        return prepared.prepared_model
+
     def _cpu_model(self) -> PreparedModel:
         with self._cpu_lock:
             if self._on_cpu is None:
                 self._on_cpu = self._preparer.prepare(cpu_device(), self._step.model).prepared_model
+                self._first_on_cpu = None
             return self._on_cpu
 
     def _falls_back(self, error: Error, *, has_limit: bool) -> bool:

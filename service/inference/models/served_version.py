@@ -53,6 +53,13 @@ _MAX_NAMED: Final = 32
 #: The most elements of an output of which classes are wanted.
 _MAX_CLASSIFIED: Final = 1_000_000
 
+#: What errors about shapes say of models with batches, as Triton's do.
+_BATCH_NOTE: Final = (
+    ". NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended "
+    "to each input shape. If you want to specify the full shape including the batch dim in your input dims "
+    "config, try setting max_batch_size to zero."
+)
+
 Encode = Callable[[InferenceAnswer], object]
 
 
@@ -300,7 +307,7 @@ class ServedVersion:
                     f"unexpected inference output {quoted(each.name)} for model {quoted(self.name)}",
                 )
             if position in positions:
-                raise ServiceError(Status.INVALID, f"the output {quoted(each.name)} is asked for twice")
+                raise ServiceError(Status.INVALID, f"output {quoted(each.name)} already requested")
             positions.append(position)
         chosen = tuple(positions) or tuple(range(len(loaded.outputs)))
         by_position = dict(zip(positions, wanted, strict=True))
@@ -420,7 +427,7 @@ class ServedVersion:
                     f"inputs are {', '.join(map(quoted, self._inputs))}",
                 )
             if found[position] is not None:
-                raise ServiceError(Status.INVALID, f"the input {quoted(given.name)} is given twice")
+                raise ServiceError(Status.INVALID, f"input {quoted(given.name)} already exists in request")
             described = loaded.inputs[position]
             datatype = datatype_of(described.kind)
             if given.datatype != datatype:
@@ -433,23 +440,16 @@ class ServedVersion:
                 raise ServiceError(
                     Status.INVALID,
                     f"unexpected shape for input {quoted(given.name)} for model {quoted(self.name)}. Expected "
-                    f"{list(described.shape or ())}, got {list(given.shape)}",
+                    f"{_lengths(described.shape or ())}, got {_lengths(given.shape)}{self._batch_note()}",
                 )
-            count = math.prod(given.shape)
             if described.kind != BYTES:
-                size = count * type_named(described.kind).itemsize
+                size = math.prod(given.shape) * type_named(described.kind).itemsize
                 if given.source.size != size:
                     raise ServiceError(
                         Status.INVALID,
                         f"input byte size mismatch for input {quoted(given.name)} for model "
                         f"{quoted(self.name)}. Expected {size}, got {given.source.size}",
                     )
-            elif given.source.size < 4 * count:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"expected {count} string elements for inference input {quoted(given.name)} for model "
-                    f"{quoted(self.name)}, which {given.source.size} bytes cannot hold",
-                )
             if self.settings.max_batch_size:
                 if not 1 <= given.shape[0] <= self.settings.max_batch_size:
                     raise ServiceError(
@@ -466,6 +466,9 @@ class ServedVersion:
                 rows = given.shape[0]
             found[position] = JobInput(kind=described.kind, shape=given.shape, source=given.source)
         return [each for each in found if each is not None]
+
+    def _batch_note(self) -> str:
+        return _BATCH_NOTE if self.settings.max_batch_size else ""
 
     def _output(self, output: JobOutput, wanted: WantedOutput | None) -> OutputTensor:
         described = self.loaded.outputs[output.position]
@@ -543,6 +546,10 @@ class ServedVersion:
         for each in self._instances:
             each.cancel(job)
         self._queue.drop_ended()
+
+
+def _lengths(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
 
 
 def _fits(shape: tuple[int, ...], described: tuple[int, ...] | None) -> bool:

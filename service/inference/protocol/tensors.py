@@ -58,8 +58,8 @@ class RegionPart(Protocol):
     def copy_into(self, target: memoryview) -> None:
         """Copies its bytes; see `InputBytes.copy_into`."""
 
-    def write(self, data: memoryview) -> None:
-        """Writes bytes at its beginning.
+    def write(self, data: memoryview, name: str) -> None:
+        """Writes the bytes of the output of this name at its beginning.
 
         Raises:
             ServiceError: they do not fit, or the region is not there any more.
@@ -137,7 +137,7 @@ class OutputTensor:
         """
         if self.wanted is None or self.wanted.region is None:
             return False
-        self.wanted.region.write(self.data)
+        self.wanted.region.write(self.data, self.name)
         return True
 
 

@@ -69,13 +69,13 @@ class _Part:
         if not is_whole:
             raise _unusable(self._region.name, "it was truncated")
 
-    def write(self, data: memoryview) -> None:
+    def write(self, data: memoryview, name: str) -> None:
         """See `RegionPart.write`."""
         if data.nbytes > self.size:
             raise ServiceError(
                 Status.INVALID,
-                f"shared memory size specified with the request for output is {self.size} bytes in "
-                f"{quoted(self._region.name)}; the output has {data.nbytes}",
+                f"shared memory size specified with the request for output {quoted(name)} ({self.size} bytes) "
+                f"should be at least {data.nbytes} bytes to hold the results",
             )
         try:
             descriptor = self._region.checked()

@@ -43,6 +43,7 @@ class LoadedModel:
         order: how to load it.
 
     Attributes:
+        name: of the model.
         compilation: the compiled model.
         description: what the front end tells clients.
 
@@ -52,6 +53,7 @@ class LoadedModel:
     """
 
     def __init__(self, descriptor: int, order: LoadOrder) -> None:
+        self.name = order.name
         #: Why a driver takes no work, although its session exists; empty if it does.
         self._hanging = ""
         content = _mapped(descriptor)

@@ -131,7 +131,9 @@ class Runner:
         for given, description in zip(order.inputs, self._model.description.inputs, strict=True):
             if given.kind != description.kind:
                 raise BadData(f"the input {description.name} is {given.kind}; {description.kind} is expected")
-            array = given.in_arena(arena)
+            array = given.in_arena(
+                arena, f" for inference input '{description.name}' for model '{self._model.name}'"
+            )
             inputs.append(array.copy() if self._copies and not array.dtype.hasobject else array)
         return inputs
 

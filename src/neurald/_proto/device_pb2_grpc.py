@@ -114,6 +114,11 @@ class DeviceStub(object):
                 request_serializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.SerializeToString,
                 response_deserializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.FromString,
                 _registered_method=True)
+        self.ExecuteEach = channel.stream_stream(
+                '/neurald.v1.Device/ExecuteEach',
+                request_serializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.SerializeToString,
+                response_deserializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.FromString,
+                _registered_method=True)
         self.ExecuteFenced = channel.unary_unary(
                 '/neurald.v1.Device/ExecuteFenced',
                 request_serializer=neurald_dot___proto_dot_device__pb2.ExecuteFencedRequest.SerializeToString,
@@ -254,6 +259,14 @@ class DeviceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExecuteEach(self, request_iterator, context):
+        """Executes one request after another, without device buffers. Each fits in one message, and so do its
+        results. The client keeps the call open; an error ends it, and so may the daemon between two requests.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExecuteFenced(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -370,6 +383,11 @@ def add_DeviceServicer_to_server(servicer, server):
             ),
             'ExecuteWithData': grpc.stream_stream_rpc_method_handler(
                     servicer.ExecuteWithData,
+                    request_deserializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.FromString,
+                    response_serializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.SerializeToString,
+            ),
+            'ExecuteEach': grpc.stream_stream_rpc_method_handler(
+                    servicer.ExecuteEach,
                     request_deserializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.FromString,
                     response_serializer=neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.SerializeToString,
             ),
@@ -834,6 +852,33 @@ class Device(object):
             request_iterator,
             target,
             '/neurald.v1.Device/ExecuteWithData',
+            neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.SerializeToString,
+            neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExecuteEach(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/neurald.v1.Device/ExecuteEach',
             neurald_dot___proto_dot_device__pb2.ExecuteWithDataRequest.SerializeToString,
             neurald_dot___proto_dot_device__pb2.ExecuteWithDataReply.FromString,
             options,

@@ -11,7 +11,7 @@ from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.target.target import host_target
+from neurald.drivers.cpu.target.target import TARGETS, Target, host_target, runs_here
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
@@ -122,8 +122,9 @@ STRIDED: Mapping[str, Callable[[], nd.Model]] = {
 LEAST_WIDTHS: Mapping[str, int] = {"7x7": 7, "int8 of 5x5": 22}
 
 
-def compiled(model: nd.Model, size: Size) -> CpuOpenModel:
-    preparation = Preparation(host_target(process_settings()), 1, keeps_artifact=True)
+def compiled(model: nd.Model, size: Size, target: Target | None = None) -> CpuOpenModel:
+    target = target or host_target(process_settings())
+    preparation = Preparation(target, 1, keeps_artifact=True)
     found = preparation.open(model, {model.main.inputs[0]: shape_of(model, size)})
     assert found is not None
     return found
@@ -164,6 +165,16 @@ def test_one_code_serves_all_sizes(name: str) -> None:
     assert [size for size in SIZES if not check(model, opened, size)] == []
     labels = [call.label for call in read_open_artifact(opened.artifact()).opened.template.calls]
     assert any("Winograd" in label for label in labels) == name.startswith("Winograd")
+
+
+@pytest.mark.parametrize("target", ["avx2", "avx512", "avx512vnni"])
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("int8")])
+def test_bytes_are_multiplied_right_for_all_sizes_by_every_target(name: str, target: str) -> None:
+    if target not in TARGETS or not runs_here(TARGETS[target]):
+        pytest.skip(f"this processor does not run code for {target}")
+    model = MODELS[name]()
+    opened = compiled(model, (40, 48), TARGETS[target])
+    assert [size for size in SIZES if not check(model, opened, size)] == []
 
 
 @pytest.mark.parametrize("name", MODELS)

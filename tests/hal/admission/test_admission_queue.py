@@ -1,5 +1,6 @@
 """The admission queue is fair between users and clients, by priority within a user."""
 
+import contextlib
 import random
 import threading
 import time
@@ -13,6 +14,7 @@ from support.devices.fakes import WithoutCacheAndBuffers
 from support.models.addition import AddingDevice, addition, request
 from support.sweeps import sweep
 
+from neurald.hal.admission import admission_queue
 from neurald.hal.admission.admission_queue import (
     AGEING_S,
     LONG_S,
@@ -328,6 +330,44 @@ def test_who_is_cancelled_leaves_the_queue() -> None:
     assert one.waiting == 0
     one.release(ticket)
     one.release(one.acquire(LOW, time.monotonic()))
+
+
+def test_a_cancellation_wakes_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to look whether it was cancelled."""
+    monkeypatch.setattr(admission_queue, "_POLL_S", 1e3)
+    one = AdmissionQueue(1)
+    ticket = one.acquire(LOW)
+    cancellations = [Cancellation() for _ in range(20)]
+    for number, cancellation in enumerate(cancellations):
+        threading.Timer(0.02 + 1e-3 * number, cancellation.cancel).start()
+    ended = []
+
+    def wait(cancellation: Cancellation) -> None:
+        with pytest.raises(Cancelled):
+            one.acquire(HIGH, cancellation=cancellation)
+        ended.append(cancellation)
+
+    threads = [threading.Thread(target=wait, args=(each,)) for each in cancellations]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(ended) == 20
+    assert all(each.is_cancelled for each in cancellations)
+    assert one.waiting == 0
+    one.release(ticket)
+    # One that is cancelled while it starts is started, or not; either way nothing is left behind.
+    for _ in range(50):
+        ticket, cancellation = one.acquire(LOW), Cancellation()
+        releasing = threading.Thread(target=one.release, args=(ticket,))
+        cancelling = threading.Thread(target=cancellation.cancel)
+        releasing.start()
+        cancelling.start()
+        with contextlib.suppress(Cancelled):
+            one.release(one.acquire(HIGH, cancellation=cancellation))
+        releasing.join()
+        cancelling.join()
+    one.release(one.acquire(LOW))
 
 
 @sweep("deadline_s", [1e300, float("inf")])

@@ -29,7 +29,13 @@ def test_any_bytes_are_strings_or_refused(content: bytes, count: int) -> None:
 
 
 def test_lengths_beyond_the_end_are_refused() -> None:
-    with pytest.raises(BadData, match="by its length"):
-        decode_byte_strings(memoryview(struct.pack("<I", 2**32 - 1) + b"abc"), (1,))
-    with pytest.raises(BadData, match="cannot hold"):
+    data = struct.pack("<I", 2**32 - 1) + b"abc"
+    with pytest.raises(
+        BadData, match="incomplete string data for x, expecting string of length 4294967295 but only 3"
+    ):
+        decode_byte_strings(memoryview(data), (1,), " for x")
+    with pytest.raises(BadData, match="length indicator, expecting 4 bytes but only 3 bytes available"):
         decode_byte_strings(memoryview(b"abc"), (2**40,))
+    for count in (0, 2, 2**62):
+        with pytest.raises(BadData, match=f"number of string elements 1, expecting {count}"):
+            decode_byte_strings(memoryview(bytes(4)), (count,))

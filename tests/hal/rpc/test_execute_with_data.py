@@ -26,9 +26,10 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.client.device import RemoteDevice
+from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel, _whole_inputs
 from neurald.hal.rpc.server.execution_handler import ExecutionHandler
+from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import ONE_REPLY
 from neurald.hal.sync.cancellation import Cancellation
@@ -318,3 +319,144 @@ def test_a_client_that_stalls_is_cut_off(
         list(call)
     hold.set()
     wait_until(lambda: server.handler.admission.calls == 0)
+
+
+def kept_calls(server: DeviceServer) -> dict[Any, Any]:
+    return server._service._kept._calls
+
+
+def test_one_call_stays_open(server: DeviceServer, remote: RemoteDevice) -> None:
+    models = [prepared(remote, count) for count in (4, 1000)]
+    for _ in range(3):
+        for model, count in zip(models, (4, 1000), strict=True):
+            run(model, count)
+    (kept,) = kept_calls(server).values()
+    # Requests with limits, and large ones, go by calls of their own.
+    run(models[0], 4, ExecuteOptions(deadline_s=time.monotonic() + 60))
+    run(models[0], 4, ExecuteOptions(cancellation=Cancellation()))
+    run(prepared(remote, 2 * MIB), 2 * MIB)
+    assert list(kept_calls(server).values()) == [kept]
+    remote.close()
+    wait_until(lambda: not kept_calls(server))
+
+
+def test_a_call_that_was_cut_off_is_no_error(server: DeviceServer, remote: RemoteDevice) -> None:
+    model = prepared(remote, 4)
+    for _ in range(3):
+        run(model, 4)
+        wait_until(lambda: kept_calls(server))
+        for kept in tuple(kept_calls(server).values()):
+            kept.end()
+        run(model, 4)
+        model.connection._kept._refused_until = 0.0
+
+
+def test_many_clients_share_the_places(
+    server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server._service._kept, "_limit", 2)
+    monkeypatch.setattr(server._service._kept, "_grace_s", 0.0)
+    others = [connect(str(server.address)) for _ in range(4)]
+    models = [prepared(each, 4) for each in (remote, *others)]
+    for _ in range(4):
+        for model in models:
+            run(model, 4)
+            assert len(kept_calls(server)) <= 2
+    monkeypatch.setattr(server._service._kept, "_grace_s", 3600.0)
+    for model in models:
+        run(model, 4)
+    for each in others:
+        each.close()
+
+
+def test_an_error_ends_the_call_and_not_the_session(
+    server: DeviceServer, remote: RemoteDevice, device: AddingDevice
+) -> None:
+    model = prepared(remote, 4)
+    run(model, 4)
+
+    def fail(*_: Any) -> None:
+        raise OpFailed("too hot")
+
+    device.on_execute = fail
+    for _ in range(3):
+        with pytest.raises(OpFailed, match="too hot"):
+            run(model, 4)
+    device.on_execute = lambda *_: None
+    run(model, 4)
+    assert len(server.handler.sessions.all()) == 1
+
+
+def test_a_client_that_goes_cancels_its_request(
+    server: DeviceServer, remote: RemoteDevice, device: AddingDevice
+) -> None:
+    model = prepared(remote, 4)
+    seen: list[bool] = []
+    entered = threading.Event()
+
+    def wait(_: Request, options: ExecuteOptions) -> None:
+        entered.set()
+        cancellation = options.cancellation
+        assert cancellation is not None
+        wait_until(lambda: cancellation.is_cancelled)
+        seen.append(True)
+
+    device.on_execute = wait
+
+    def call() -> None:
+        with pytest.raises(Error):
+            run(model, 4)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert entered.wait(30)
+    remote.close()
+    thread.join()
+    wait_until(lambda: seen)
+    wait_until(lambda: not kept_calls(server))
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (b"\xff\xff", grpc.StatusCode.INVALID_ARGUMENT),
+        (bytes(3 << 20), grpc.StatusCode.RESOURCE_EXHAUSTED),
+        (
+            device_pb2.ExecuteWithDataRequest(
+                request=device_pb2.ExecuteRequest(
+                    prepared_model=1, request=types_pb2.Request(pools=[types_pb2.RequestPool(buffer=1)])
+                )
+            ).SerializeToString(),
+            grpc.StatusCode.INVALID_ARGUMENT,
+        ),
+        (b"", grpc.StatusCode.INVALID_ARGUMENT),
+    ],
+    ids=["no message", "too large", "a buffer", "empty"],
+)
+def test_what_a_kept_call_refuses(
+    server: DeviceServer, remote: RemoteDevice, message: bytes, code: grpc.StatusCode
+) -> None:
+    model = prepared(remote, 4)
+    run(model, 4)
+    with grpc.insecure_channel(server.address.target) as channel:
+        execute: Any = channel.stream_stream(f"/{SERVICE}/ExecuteEach")
+        replies = execute(iter([message]), metadata=model.connection._metadata)
+        with pytest.raises(grpc.RpcError) as caught:
+            next(replies)
+        assert caught.value.code() is code
+        without_session = execute(iter([message]), metadata=model.connection._access)
+        with pytest.raises(grpc.RpcError) as caught:
+            next(without_session)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    run(model, 4)
+
+
+def test_silent_clients_do_not_hold_up_the_end(device: AddingDevice) -> None:
+    server = DeviceServer(device, Address.parse("127.0.0.1:0"))
+    server.start()
+    client = connect(str(server.address))
+    run(prepared(client, 4), 4)
+    began = time.monotonic()
+    server.stop()
+    assert time.monotonic() - began < 30
+    client.close()

@@ -20,7 +20,7 @@ def test_all_are_valid_and_of_one_kind_and_work() -> None:
             sizes.append(work)
         assert sizes == sorted(sizes)
         assert sizes[-1] > 30 * sizes[0]
-    assert len(kinds) == 20
+    assert len(kinds) == 22
 
 
 def test_models_that_move_data() -> None:

@@ -7,9 +7,10 @@ from support.models.small import add_model
 
 import neurald as nd
 from neurald.hal.device import KernelTime
+from neurald.hal.records import replace
 from neurald.runtime.costs import store
 from neurald.runtime.costs.refinement import refine_kernels, refine_step
-from neurald.runtime.costs.table import CostSource, CostTable
+from neurald.runtime.costs.table import Average, CostSource, CostTable, DeviceLink
 from neurald.runtime.costs.work import OperationKind
 
 ADD = OperationKind(operation="ADD", operand="TENSOR_FLOAT32")
@@ -40,6 +41,39 @@ def test_a_step_of_which_most_is_the_launch_says_nothing() -> None:
     store.costs_of(device).use(CostTable().launched(1.0))
     refine_step(device, MODEL, 1.1)
     assert seconds(device) is None
+
+
+def test_a_long_step_of_which_half_is_transfers_says_something() -> None:
+    device = SimulatedDevice("refined")
+    link = DeviceLink(input_bytes_per_s=2 * 64 * 64 * 4 / 0.5, shares_memory=False)
+    store.costs_of(device).use(CostTable(launch=Average(seconds=1e-6), link=link))
+    for _ in range(60):
+        refine_step(device, MODEL, 1.0)
+    found = seconds(device)
+    assert found is not None
+    assert found[0] == pytest.approx(0.5, rel=0.02)
+    # A short one does not, because the transfers are not known so exactly.
+    store.costs_of(device).use(
+        CostTable(launch=Average(seconds=1e-6), link=replace(link, input_bytes_per_s=2e8))
+    )
+    refine_step(device, MODEL, 330e-6)
+    assert seconds(device) is None
+
+
+@pytest.mark.timed
+def test_the_fast_runs_of_the_cpu_device_refine_its_costs() -> None:
+    """Also those whose work is all done in native code, without an execution."""
+    device = nd.devices()[0]
+    store.costs_of(device).use(CostTable())
+    model = add_model((1024, 1024))
+    compilation = nd.CompilationBuilder(model, [device]).finish()
+    array = np.zeros((1024, 1024), np.float32)
+    for _ in range(30):
+        compilation.run(array, array)
+    found = store.costs_of(device).table.seconds(ADD, WORK * 256)
+    assert found is not None
+    assert found[1] is CostSource.MEASURED
+    assert found[0] < 0.1
 
 
 def test_kernels() -> None:

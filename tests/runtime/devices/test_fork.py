@@ -74,6 +74,25 @@ def test_a_child_process_has_no_session(device: RemoteDevice, how: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_child_process_has_no_session_with_another_host() -> None:
+    """Neither through the call that stays open, nor through the channel of its parent."""
+    with daemon_process("sample-float-fast", "127.0.0.1:0") as (_, address):
+        remote = nd.connect(address)
+        compilation = compiled(remote)
+        assert run(compilation, 2)
+
+        def work() -> None:
+            for _ in range(3):
+                with pytest.raises(nd.Error, match="forked"):
+                    run(compilation, 3)
+
+        for _ in range(3):
+            in_child(work)
+            assert run(compilation, 4)
+        remote.close()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_child_process_cannot_connect(device: RemoteDevice, is_busy: bool) -> None:
     """This must not depend on what other threads of the parent do with gRPC during the fork."""

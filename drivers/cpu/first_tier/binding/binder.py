@@ -41,6 +41,12 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.AVERAGE_POOL_2D,
         T.TFLITE_AVERAGE_POOL_2D,
     ),
+    "recurrent": (
+        T.LSTM,
+        T.TFLITE_LSTM,
+        T.UNIDIRECTIONAL_SEQUENCE_LSTM,
+        T.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM,
+    ),
     "resizing": (T.RESIZE_BILINEAR, T.TFLITE_RESIZE_BILINEAR),
     "rows": (
         T.MEAN,

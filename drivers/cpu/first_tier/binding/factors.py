@@ -49,17 +49,17 @@ def kind_of(call: Call, values: str = "input", weights: str = "filter") -> Produ
     given, matrix, output = call.operand(values), call.operand(weights), call.operand("output")
     if given.type is matrix.type is output.type is FLOAT:
         return Products.FLOAT
-    if given.type is output.type is FLOAT and matrix.type in _SIGNED_WEIGHTS:
+    if given.type is output.type is FLOAT and matrix.type in SIGNED_WEIGHTS:
         return Products.HYBRID
     if given.type in BYTES and output.type in BYTES and is_quantized(matrix):
         return Products.INT
     zero_points = (given.zero_point, matrix.zero_point)
-    if given.type is output.type is SHORT and matrix.type in _SIGNED_WEIGHTS and not any(zero_points):
+    if given.type is output.type is SHORT and matrix.type in SIGNED_WEIGHTS and not any(zero_points):
         return Products.SHORT
     raise NotBound("the types have no kernel")
 
 
-_SIGNED_WEIGHTS: Final = (SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
+SIGNED_WEIGHTS: Final = (SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
 
 
 def padded_depth(kind: Products, depth: int) -> int:
@@ -76,7 +76,7 @@ def source(
     row_length: int = 0,
     repeats: int = 1,
     asymmetric: bool = False,
-    moved: BoundTemporary | None = None,
+    moved: int | BoundTemporary | None = None,
 ) -> FirstFactor:
     """Returns what a kernel reads as its input.
 
@@ -133,8 +133,7 @@ def centred(call: Call, kind: Products, weights: Array, name: str = "filter") ->
     if kind.is_float:
         return weights
     wide = weights.astype(np.int16)
-    zero_point = call.operand(name).zero_point
-    if kind is Products.INT and zero_point:
+    if kind is Products.INT and (zero_point := call.operand(name).zero_point):
         wide -= np.int16(zero_point)
     return wide
 
@@ -171,7 +170,7 @@ def packed(kind: Products, weights: Array, call: Call, width: int) -> BoundConst
 
 
 def _byte_sign(operand: Operand) -> str:
-    return "signed" if operand.type in _SIGNED_WEIGHTS else sign_of(operand)
+    return "signed" if operand.type in SIGNED_WEIGHTS else sign_of(operand)
 
 
 def _widening(

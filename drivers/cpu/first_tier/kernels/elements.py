@@ -231,6 +231,12 @@ def _evaluated(v: Vector, expression: Expression, known: dict[Expression, str]) 
     return known[expression]
 
 
+def curve(v: Vector, op: Op, value: str) -> str:
+    """Returns a function of floats."""
+    leaf = load(Value(shape=(), type=_FLOAT), ())
+    return _evaluated(v, apply(op, leaf), {leaf: value})
+
+
 def _lookup(target: Target, name: str, element: str) -> Unit:
     """Writes a function of bytes, given by its 256 results, or of 16-bit integers, given by 65,536.
 

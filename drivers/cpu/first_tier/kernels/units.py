@@ -7,6 +7,7 @@ from neurald.drivers.cpu.first_tier.kernels.largest import largest_units
 from neurald.drivers.cpu.first_tier.kernels.movement import movement_units
 from neurald.drivers.cpu.first_tier.kernels.pooling import pooling_units
 from neurald.drivers.cpu.first_tier.kernels.products import product_units
+from neurald.drivers.cpu.first_tier.kernels.recurrent import recurrent_units
 from neurald.drivers.cpu.first_tier.kernels.resizing import resizing_units
 from neurald.drivers.cpu.first_tier.kernels.rows import row_units
 from neurald.drivers.cpu.native.unit_queue import Unit
@@ -19,6 +20,7 @@ def library_units(target: Target) -> list[Unit]:
         *product_units(target),
         *factor_units(target),
         *element_units(target),
+        *recurrent_units(target),
         *row_units(target),
         *extreme_units(target),
         *largest_units(target),

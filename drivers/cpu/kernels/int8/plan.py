@@ -53,7 +53,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     A unit is `rows` output rows of one image. It is computed in tiles of `pixels` positions: parts
     of its only row, or all of it at once. There are no partial units, tiles or panels: the last one
     starts earlier to have full size. If lengths are open, tile registers have as many rows as units
-    and tiles need, which are extents then.
+    and tiles need, which are extents then; without tile registers, the plan is ragged.
 
     If windows are single pixels, every position is treated as a row of a single image. Positions
     are contiguous, or gathered when packed.
@@ -99,6 +99,18 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     def has_rows(self) -> bool:
         """True if a unit may have several rows, which are computed at once."""
         return isinstance(self.rows, Extent) or self.rows > 1
+
+    @property
+    def is_ragged(self) -> bool:
+        """True if the last unit or tile is shorter than the others, since lengths are open."""
+        is_open = isinstance(self.width, Extent) or (isinstance(self.height, Extent) and self.width == 1)
+        return is_open and not self.scheme.has_tiles
+
+    def shortened(self, length: int) -> "ProductPlan":
+        """Returns the plan of a ragged plan's tiles with this many positions."""
+        if isinstance(self.width, Extent):
+            return replace(self, most_pixels=length)
+        return replace(self, rows=length)
 
     @property
     def pixels(self) -> int:
@@ -334,10 +346,7 @@ def plan_of_small_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | No
     height, width = plan.height, plan.width
     if plan.scheme.has_tiles:
         return _plan_of_narrow_images(plan) if isinstance(width, Extent) else None
-    if isinstance(width, Extent):
-        is_small = width.range()[0] < plan.pixels
-        return (width, plan.pixels, replace(plan, most_pixels=1)) if is_small else None
-    if not isinstance(height, Extent) or height.range()[0] >= plan.rows:
+    if plan.is_ragged or not isinstance(height, Extent) or height.range()[0] >= plan.rows:
         return None
     unit = min(plan.rows, _FEW_ROWS)
     block = plan.layout.block // unit

@@ -26,6 +26,9 @@ from neurald.drivers.cpu.kernels.int8.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.int8.transposed_input_packing import TransposedInputPacker
 from neurald.drivers.cpu.kernels.int8.window_sums import write_window_sums
 
+#: Length of tiles for positions that are left if their number is open.
+_SHORT_TILE = 4
+
 
 class TiledProductWriter:
     """Writes the function of a kernel.
@@ -66,6 +69,12 @@ class TiledProductWriter:
         else:
             self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)
         self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
+        lengths = range(1, 1 + min(_SHORT_TILE, plan.most_pixels - 1)) if plan.is_ragged else ()
+        #: Those of shorter tiles.
+        self._shorter = {
+            length: QuantizedMicroKernel(plan.shortened(length), rows=epilogue.rows, has_sums=sums)
+            for length in lengths
+        }
         self._tile_kernel = TileMicroKernel(plan, rows=epilogue.rows) if plan.scheme.has_tiles else None
         self._panel_bytes = panel_bytes(plan, epilogue.rows)
         self._register = plan.scheme.target.vector_bytes
@@ -189,6 +198,8 @@ class TiledProductWriter:
         """Returns the first row of a unit; the last unit may share rows with the one before."""
         plan = self._plan
         row = multiple(self.code, unit, plan.rows)
+        if plan.is_ragged:
+            return row
         if not has_extents((plan.height, plan.rows)) and not plan.height % plan.rows:
             return row
         return self._single.call("llvm.smin", "i64", row, str(plan.height - plan.rows))
@@ -208,6 +219,9 @@ class TiledProductWriter:
         )
         offset = multiple(code, inner, plan.width)
         before = multiple(code, v.binary("sub", "i64", number, first), plan.row_tiles)
+        if plan.is_ragged:
+            self._write_ragged((start, panel), (position, channel), (row, offset, before), group)
+            return
         if plan.has_rows:
             memory = start, panel, self._sums.prefetch_address(code, panel, before)
             self._write_tile(memory, (position, channel), offset, group)
@@ -228,6 +242,55 @@ class TiledProductWriter:
             inner = v.binary("add", "i64", offset, column)
             self._write_tile(memory, at, inner, group)
 
+    def _write_ragged(
+        self, memory: tuple[str, str], at: tuple[str, str], of_unit: tuple[str, str, str], group: str
+    ) -> None:
+        """Writes a unit in tiles of full length, and what is left in shorter ones.
+
+        Args:
+            memory: addresses of its first window and of its panel.
+            at: its first position and channel.
+            of_unit: its row, its offset in the block, and the number of tiles before it.
+            group: the channel group.
+        """
+        plan, code, v, longest = self._plan, self.code, self._single, self._plan.pixels
+        start, panel = memory
+        row, offset, before = of_unit
+        position, channel = at
+        step = self._product.columns.stride * plan.layout.pixel_bytes
+        whole, left = str(plan.width // longest), str(plan.width % longest)
+        if not isinstance(plan.width, Extent):
+            # A unit of single pixels, each of which is a row.
+            step = self._product.rows.stride * plan.layout.row_bytes
+            left = v.call("llvm.smin", "i64", v.binary("sub", "i64", str(plan.height), row), str(longest))
+            whole = v.binary("udiv", "i64", left, str(longest))
+            left = v.binary("urem", "i64", left, str(longest))
+
+        def write(length: int, index: str) -> None:
+            sums = self._sums if length == longest else self._shorter[length]
+            window = address(code, start, multiple(code, index, step))
+            ahead = sums.prefetch_address(code, panel, before)
+            place = v.binary("add", "i64", position, index), channel
+            inner = v.binary("add", "i64", offset, index)
+            self._write_tile((window, panel, ahead), place, inner, group, sums, length)
+
+        with code.loop("0", whole, may_be_empty=True) as loop:
+            write(longest, multiple(code, loop.index, longest))
+        first = code.value(f"mul i64 {whole}, {longest}")
+        short = min(longest - 1, _SHORT_TILE)
+        if not short:
+            return
+        if short == _SHORT_TILE:
+            shorter = v.binary("udiv", "i64", left, str(short))
+            with code.loop("0", shorter, may_be_empty=True) as loop:
+                write(short, v.binary("add", "i64", first, multiple(code, loop.index, short)))
+            first = v.binary("add", "i64", first, multiple(code, shorter, short))
+            left = v.binary("urem", "i64", left, str(short))
+            short -= 1
+        for length in range(short, 0, -1):
+            with code.when(code.fresh(f"icmp eq i64 {left}, {length}")):
+                write(length, first)
+
     @contextmanager
     def _tiles(self, count: int) -> Iterator[str]:
         if is_one(count):
@@ -236,7 +299,15 @@ class TiledProductWriter:
         with self.code.loop("0", str(count)) as loop:
             yield loop.index
 
-    def _write_tile(self, memory: tuple[str, str, str], at: tuple[str, str], offset: str, group: str) -> None:
+    def _write_tile(
+        self,
+        memory: tuple[str, str, str],
+        at: tuple[str, str],
+        offset: str,
+        group: str,
+        sums: QuantizedMicroKernel | None = None,
+        length: int | None = None,
+    ) -> None:
         """Writes a tile.
 
         Args:
@@ -244,9 +315,12 @@ class TiledProductWriter:
             at: its first position and channel.
             offset: its offset in the block.
             group: the channel group.
+            sums, length: micro-kernel and number of positions, of a tile of another length.
         """
         plan, code = self._plan, self.code
-        window_sums = None
+        if length is not None:
+            plan = plan.shortened(length)
+        sums, window_sums = sums or self._sums, None
         if self._has_sums:
             window_sums = address(
                 code,
@@ -262,10 +336,10 @@ class TiledProductWriter:
             self._tile_kernel.call(code, source, panel, self._totals)
             self._write_rows(self._rows_of(panel), at)
         elif plan.spills_accumulators:
-            self._sums.call(code, *memory, window_sums, self._totals)
-            self._results.write_spilled(self._totals, self._rows_of(panel), *at)
+            sums.call(code, *memory, window_sums, self._totals)
+            self._results.write_spilled(self._totals, self._rows_of(panel), *at, count=length)
         else:
-            totals = self._sums.write(code, *memory, window_sums)
+            totals = sums.write(code, *memory, window_sums)
             self._results.write(totals, self._rows_of(panel), *at)
 
     def _write_rows(self, rows: list[list[str]], at: tuple[str, str]) -> None:

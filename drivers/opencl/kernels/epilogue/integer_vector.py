@@ -16,6 +16,8 @@ from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.SHIFT_RIGHT: ">>"}
 _CALLS = {Op.MINIMUM: "min", Op.MAXIMUM: "max"}
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
+#: The lowest exponent for which an INT32 has half of what the shift removes.
+_MIN_EXPONENT = -32
 #: Clamp limits that occur in every layer: the limits of the stored types.
 _LIMITS = frozenset((0, -(1 << 7), (1 << 7) - 1, (1 << 8) - 1, -(1 << 15), (1 << 15) - 1, (1 << 16) - 1))
 
@@ -136,6 +138,10 @@ class IntegerVector:
             is_small = (values << IntegerRange(0, exponents.high)).fits(Scalar.INT32)
             text = _shifted(value, left) if is_small else f"neurald_shifted_left4({value}, {left})"
             value = self._declared(text)
+        if expression.op is Op.FIXED_POINT and exponents.low >= _MIN_EXPONENT and exponents.high < -1:
+            return self._declared(f"neurald_scaled4({value}, {mantissa}, {exponent})")
+        if expression.op is Op.FIXED_POINT and exponents.low == exponents.high == -1:
+            return self._declared(f"neurald_scaled_by_half4({value}, {mantissa})")
         product = self._declared(f"neurald_high_product4({value}, {mantissa})")
         if exponents.low >= 0:
             return product

@@ -19,7 +19,6 @@ $FUNCTION {
     ahead[i] = (uint4)(0);
     if (is_there && slice + i * $SLICES < $CHUNKS) ahead[i] = ${KERNEL}_asked(right + i * $SLICES * $BLOCK);
   }
-$PREFETCH
   $WAIT
 $LEFT
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -49,10 +48,6 @@ $LOOP
     if (n < $COLUMNS) { $STORE }
   }
 }
-
-//: [prefetch]
-//: Fetches other constants into the second-level cache, which are read after the grid barrier.
-  if (lid < $LINES) asm volatile("prefetch.global.L2 [%0];" :: "l"((ulong)$CONSTANT + lid * $LINE_BYTES));
 
 //: [loop]
 //: The vectors that were not requested before the grid barrier.

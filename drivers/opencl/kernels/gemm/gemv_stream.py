@@ -16,7 +16,6 @@ from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
@@ -41,8 +40,6 @@ _MAX_LANES, _MAX_CANDIDATES = 64, 4
 #: Limit on the estimated cost of a candidate, relative to the best one: measurements find most
 #: matrices in a cache, where it matters little how many compute units read them.
 _MAX_COST = 1.25
-#: Bytes that a work-item fetches of another constant.
-_LINE_BYTES = 128
 #: What a group costs besides its vectors, in vectors of a work-item.
 _GROUP_COST = 8
 _FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
@@ -142,18 +139,6 @@ def _candidates(kernel: Kernel, product: GemmView, rows: Rows | None, facts: Dev
             yield source
 
 
-def _prefetches(values: KernelArguments) -> str:
-    """Returns statements that fetch the constants besides the matrix, if they are small."""
-    lines = []
-    for position, value in enumerate(values.values[2:], start=2):
-        count = -(-value.size_bytes // _LINE_BYTES)
-        if value.constant is not None and count <= _ITEMS:
-            lines.append(
-                fill(_TEMPLATES["prefetch"], LINES=count, CONSTANT=f"a{position}", LINE_BYTES=_LINE_BYTES)
-            )
-    return "".join(lines)
-
-
 def _groups(product: GemmView, lanes: int) -> int:
     return -(-product.columns // lanes) * product.batches
 
@@ -185,7 +170,6 @@ def _source(
     text = fill(
         _TEMPLATES["function"],
         UNPACK=unpack,
-        PREFETCH=_prefetches(values) if facts.is_nvidia else "",
         LEFT=left,
         MULTIPLY=_TEMPLATES["multiply"],
         LOOP=_TEMPLATES["loop"] if ahead * slices < chunks else "",
@@ -217,7 +201,6 @@ def _source(
         local_size=_ITEMS,
         scratch_bytes=_scratch_bytes(product),
         has_barriers=True,
-        streamed=1,
         label=f"streams a matrix, {how}{product.rows} rows, {lanes} columns by {slices}",
         operations=kernel.operations
         if rows is None

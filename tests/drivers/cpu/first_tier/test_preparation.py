@@ -126,6 +126,25 @@ def test_models_with_open_dimensions_are_bound_for_each_size() -> None:
     assert isinstance(first._variants[(7, 5),], CpuPreparedModel)
 
 
+def test_what_cannot_be_bound_for_its_shapes_runs_on_references() -> None:
+    builder = nd.ModelBuilder()
+    given, order = builder.add_operand(FLOAT, (2, 3)), builder.add_operand(nd.OperandType.TENSOR_INT32, (0,))
+    output = builder.add_operand(FLOAT, (3, 2))
+    builder.add_operation(nd.OperationType.TRANSPOSE, [given, order], [output])
+    builder.identify_inputs_and_outputs([given, order], [output])
+    # An execution may omit the order, which has no elements then.
+    compilation_builder = nd.CompilationBuilder(builder.finish(), [nd.devices()[0]])
+    compilation_builder.set_startup(nd.Startup.INSTANT)
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    execution = nd.Execution(compilation_builder.finish())
+    execution.set_input(0, array)
+    execution.set_input(1, None)
+    result = np.empty((3, 2), np.float32)
+    execution.set_output(0, result)
+    execution.compute()
+    np.testing.assert_array_equal(result, array.T)
+
+
 def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> None:
     builder = nd.ModelBuilder()
     given, output = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(FLOAT, (0, 5))

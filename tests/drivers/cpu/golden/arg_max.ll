@@ -2,7 +2,7 @@
 declare <8 x i32> @llvm.smax.v8i32(<8 x i32>, <8 x i32>)
 declare i32 @llvm.vector.reduce.smax.v8i32(<8 x i32>)
 declare i64 @llvm.cttz.i64(i64, i1)
-define void @k0e8a3f44a85c2116(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k9ba634dd838f6021(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v15 = mul i64 8, 4
   %v25 = mul i64 16, 4
   %v35 = mul i64 24, 4
@@ -16,7 +16,7 @@ v1:
   %v94.more = icmp slt i64 %v2, %end
   br i1 %v94.more, label %v1.turn, label %v1.after
 v1.turn:
-  %v4 = icmp eq i64 %v2, %begin
+  %v4 = sub i64 %v2, %begin
   %v5 = mul i64 %v3, 160
   %v6 = getelementptr i8, ptr %a1, i64 %v5
   %v7 = load <8 x float>, ptr %v6, align 4

@@ -1,6 +1,6 @@
 ; rows of 21, 8 elements at once
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
-define void @keda1d54ee92295f1(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k03e78f20deb5134b(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v42 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
   br label %v1.before
 v1.before:
@@ -11,7 +11,7 @@ v1:
   %v148.more = icmp slt i64 %v2, %end
   br i1 %v148.more, label %v1.turn, label %v1.after
 v1.turn:
-  %v4 = icmp eq i64 %v2, %begin
+  %v4 = sub i64 %v2, %begin
   %v5 = mul i64 %v3, 21
   %v6 = getelementptr float, ptr %a1, i64 %v5
   %v7 = load <8 x float>, ptr %v6, align 4

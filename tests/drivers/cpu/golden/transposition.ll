@@ -1,6 +1,6 @@
 ; transposed, 32 by 16 elements at once
 declare i64 @llvm.smin.i64(i64, i64)
-define void @k675b430ed92bb03a(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @ke5c5545084d534c9(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %v1.before
 v1.before:
   br label %v1
@@ -10,7 +10,7 @@ v1:
   %v180.more = icmp slt i64 %v2, %end
   br i1 %v180.more, label %v1.turn, label %v1.after
 v1.turn:
-  %v4 = icmp eq i64 %v2, %begin
+  %v4 = sub i64 %v2, %begin
   %v5 = mul i64 %v3, 32
   %v6 = call i64 @llvm.smin.i64(i64 %v5, i64 8)
   %v7 = mul i64 %v6, 24

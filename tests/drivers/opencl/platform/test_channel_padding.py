@@ -14,6 +14,7 @@ from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.graph import Compute, Convolution, Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels.gemm import tensor_core
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
@@ -57,7 +58,7 @@ def convolution(
 
 def padded(graph: Graph, facts: DeviceFacts | None = None) -> bool:
     """Pads the images of a graph however small; returns whether there were any."""
-    with patch.object(channel_padding, "_MIN_ELEMENTS", 1):
+    with patch.object(channel_padding, "_MIN_ELEMENTS", 1), patch.object(channel_padding, "_MIN_TAPS", 9):
         pad_channels(graph, facts or gpu())
     verify(graph)
     return any(isinstance(node, Compute) for node in graph.nodes)
@@ -86,7 +87,7 @@ def test_windows_are_vectors(kind: Scalar, window: int, stride: int) -> None:
     for source in (candidates(kernel, portable, relaxed=False)[0], *cores[:1]):
         is_emulated = "tensor cores" in source.label and not FACTS.is_nvidia
 
-        def text(each: opencl_sources.Source, is_emulated: bool = is_emulated) -> str:
+        def text(each: Source, is_emulated: bool = is_emulated) -> str:
             return without_warps(program_of(each)) if is_emulated else program_of(each)
 
         with patch.object(opencl_sources, "program_of", text):

@@ -22,7 +22,6 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     Phase,
     barriers,
     called_functions,
-    fetches,
     grid_barrier_text,
     is_supported,
     kernel_text,
@@ -127,9 +126,9 @@ def test_the_kernel_computes_the_same_as_its_phases(has_barriers: bool) -> None:
     functions = {phase.source.name: function_text(phase.source) for phase in phases}
     own = "\n".join(
         (
-            grid_barrier_text(FACTS),
+            grid_barrier_text(is_nvidia=FACTS.is_nvidia),
             *functions.values(),
-            kernel_text("whole_step", ", ".join(parameters), phases, FACTS),
+            kernel_text("whole_step", ", ".join(parameters), phases),
         )
     )
     program = cl.Program(bench.context, HEAD + functions_for(own) + own).build()
@@ -147,43 +146,6 @@ def test_the_kernel_computes_the_same_as_its_phases(has_barriers: bool) -> None:
         result = np.empty_like(case.expected)
         cl.enqueue_copy(bench.queue, result, buffer)
         case.assert_equal(result)
-
-
-def _streaming(size_bytes: int, groups: int) -> Phase:
-    matrix = Value((size_bytes,), Scalar.INT8)
-    return Phase(
-        source=Source(
-            text="", arguments=(Value((1,), Scalar.INT8), matrix), groups=groups, local_size=256, streamed=1
-        ),
-        pointers=("0", "(__global const char *)(constants + 256UL)"),
-        ranges=(None, None),
-        status="0",
-    )
-
-
-def test_streamed_constants_are_fetched_ahead_once() -> None:
-    """Every byte behind those of the first phase, each in the parts of the groups that read it."""
-    assert FACTS is not None
-    facts = replace(FACTS, is_nvidia=True, compute_capability=(9, 0))
-    limit = 8 << 20
-    sizes = [8 << 20, 2 << 20, 40 << 20, 0, 8 << 20, 1 << 20]
-    phases = [_streaming(size, 128) if size else _phase((0, 8)) for size in sizes]
-    fetched = fetches(phases, facts)
-    ends = np.cumsum(sizes)
-    parts: dict[int, int] = {}
-    for number, found in enumerate(fetched):
-        for each in found:
-            assert number < each.phase
-            assert parts.get(each.phase, 0) == each.start < each.stop
-            parts[each.phase] = each.stop
-            before = ends[each.phase] - sizes[each.phase] + each.stop * 128
-            assert before <= ends[number] + limit
-    # A phase reads by itself what is not within reach before it begins.
-    assert parts == {1: sizes[1] // 128, 2: limit // 128, 4: sizes[4] // 128, 5: sizes[5] // 128}
-    text = kernel_text("whole_step", "__global const uchar *constants", phases, facts)
-    assert f"neurald_fetch((__global const uchar *)(constants + 256UL), 0, {sizes[1] // 128}, " in text
-    assert not any(fetches(phases, replace(facts, is_nvidia=False)))
-    assert not any(fetches(phases[:2], facts))
 
 
 def test_phases_share_the_code_of_their_function() -> None:

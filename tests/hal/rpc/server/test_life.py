@@ -161,7 +161,12 @@ def test_a_client_that_has_just_come_learns_that_its_daemon_was_stopped(
     client = connect(str(server.address))
     prepared = client.prepare_model(addition(np.ones(2)), PrepareOptions())
     output = np.zeros(2, np.float32)
-    stopping = threading.Thread(target=lambda: (drain(server), server.stop()))
+
+    def stop() -> None:
+        drain(server)
+        server.stop()
+
+    stopping = threading.Thread(target=stop)
     stopping.start()
     wait_until(lambda: server.handler.admission.is_draining)
     time.sleep(0.1)

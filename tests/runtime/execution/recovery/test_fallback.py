@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from support.devices.misbehaving import FailingDevice, SampleDevice
 from support.errors import error_code
 from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.device import (
@@ -34,9 +36,11 @@ from neurald.hal.errors import (
 )
 from neurald.hal.model.types import Model, Request
 from neurald.hal.sync.fence import Fence
+from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.execution.background.event import Event
 from neurald.runtime.execution.recovery import retry
 from neurald.runtime.execution.recovery.retry import DEAD_RETRY, FAILING_RETRY, UNREACHABLE_RETRY, RetryPolicy
+from neurald.runtime.plan import preparer
 from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.preparer import Preparer
 
@@ -198,6 +202,35 @@ def test_a_failure_is_remembered_and_the_device_retried(
     assert (fallback.step, fallback.device, fallback.failures) == (0, "failing", 1)
     assert "overheated" in fallback.reason
     assert 3500 < fallback.retry_in_s <= 3600
+
+
+def test_the_call_that_finds_a_failure_waits_for_no_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_compile = threading.Event()
+    compiled = preparer._compiled
+
+    def slow(device: nd.Device, *arguments: Any, **options: Any) -> PreparedModel:
+        if device is cpu_device():
+            assert may_compile.wait(60)
+        return compiled(device, *arguments, **options)
+
+    monkeypatch.setattr(preparer, "_compiled", slow)
+    monkeypatch.setattr(retry, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
+    device = FailingDevice()
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu_device(), device))
+    shape = (3, 71)  # of no other test, whose code might be in the cache
+    values = np.ones(shape, np.float32)
+    compilation = nd.CompilationBuilder(add_model(shape)).finish()
+    state = compilation.recovery.step(compilation.plan.steps[0])
+    device.error = OpFailed("overheated")
+    for _ in range(3):
+        assert (compilation.run(values, values)[0] == 2).all()
+    assert state._on_cpu is None
+    assert state._first_on_cpu is not None
+    may_compile.set()
+    wait_until(lambda: state._on_cpu is not None)
+    wait_until(lambda: state._first_on_cpu is None)
+    assert (compilation.run(values, values)[0] == 2).all()
+    assert device.executions == 1
 
 
 def test_concurrent_failures_are_not_consecutive_failures(

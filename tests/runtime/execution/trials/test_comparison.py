@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from neurald.runtime.execution.trials.comparison import MAX_LOSS, Comparison, Side
+from neurald.runtime.execution.trials.comparison import MAX_LOSS, MAX_PAIRS, Comparison, Side
 
 
 def decide(
@@ -27,7 +27,7 @@ def decide(
         comparison.add(side, seconds)
         runs[side] += 1
         spent += seconds
-        assert sum(runs.values()) < 50
+        assert sum(runs.values()) <= 2 * (MAX_PAIRS + 1)
     count = sum(runs.values())
     return comparison, count, spent - count * min(plan_s, cpu_s)
 
@@ -47,6 +47,24 @@ def test_it_costs_at_most_two_percent_of_a_thousand_runs(ratio: float, seed: int
     for plan_s, cpu_s in ((ratio, 1.0), (1.0, ratio)):
         _, _, cost = decide(plan_s, cpu_s, jitter=0.02, seed=seed)
         assert cost <= 0.02 * 1000
+
+
+@pytest.mark.parametrize("ratio", [1.25, 2.0, 8.0])
+def test_times_that_vary_much_need_more_runs(ratio: float) -> None:
+    """Twelve pairs would choose the slower side in a tenth of the cases, and keep that decision."""
+    wrong, costs = 0, []
+    for seed in range(200):
+        for plan_s, cpu_s, winner in ((ratio, 1.0, Side.CPU), (1.0, ratio, Side.PLAN)):
+            comparison, _, cost = decide(plan_s, cpu_s, jitter=0.3, seed=seed)
+            wrong += comparison.winner is not winner
+            costs.append(cost)
+    assert wrong <= 8
+    assert sum(costs) / len(costs) <= 0.02 * 1000
+
+
+def test_a_difference_that_does_not_matter_is_decided_soon() -> None:
+    _, runs, _ = decide(1.0, 1.01, jitter=0.005)
+    assert runs <= 12
 
 
 def test_without_a_clear_difference_the_plan_stays() -> None:

@@ -138,7 +138,7 @@ def test_regions_are_files_of_this_user(key: str, monkeypatch: pytest.MonkeyPatc
         link.unlink()
     # What was registered can be used after its name is gone, but not by another owner.
     path.unlink()
-    part.write(memoryview(b"abc"))
+    part.write(memoryview(b"abc"), "y")
     regions.unregister("region")
     target = memoryview(bytearray(16))
     part.copy_into(target)
@@ -148,5 +148,5 @@ def test_regions_are_files_of_this_user(key: str, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(ServiceError, match="another user"):
             part.copy_into(target)
     with pytest.raises(ServiceError, match="specified"):
-        part.write(memoryview(bytes(17)))
+        part.write(memoryview(bytes(17)), "y")
     regions.close()

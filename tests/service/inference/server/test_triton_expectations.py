@@ -118,6 +118,77 @@ def test_missing_inputs_are_named(serving: Serving) -> None:
             assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
 
 
+@sweep(
+    ("model", "inputs", "outputs", "message"),
+    [
+        ("pair", ("a", "a"), (), "input 'a' already exists in request"),
+        ("pair", ("a", "c"), (), "unexpected inference input 'c' for model 'pair'"),
+        ("pair", ("a", "b"), ("sum", "sum"), "output 'sum' already requested"),
+        ("pair", ("a", "b"), ("none",), "unexpected inference output 'none' for model 'pair'"),
+    ],
+    ids=range(4),
+)
+def test_names_of_tensors(
+    serving: Serving, model: str, inputs: tuple[str, ...], outputs: tuple[str, ...], message: str
+) -> None:
+    tensors = [{"name": name, "shape": [1, 4], "datatype": "INT32", "data": [0] * 4} for name in inputs]
+    body = json.dumps({"inputs": tensors, "outputs": [{"name": name} for name in outputs]}).encode()
+    status, document, _ = ask(serving, model, body, {})
+    assert status == 400
+    assert message in document["error"]
+
+
+def test_shapes_are_written_as_triton_does(serving: Serving) -> None:
+    tensor = {"name": "x", "shape": [2, 4], "datatype": "FP32", "data": [0.0] * 8}
+    status, document, _ = ask(serving, "same", json.dumps({"inputs": [tensor]}).encode(), {})
+    assert status == 400
+    expected = "unexpected shape for input 'x' for model 'same'. Expected [1,4], got [2,4]"
+    assert document["error"] == expected
+
+
+@sweep(
+    ("content", "message"),
+    [
+        (
+            bytes(8),
+            "unexpected number of string elements 2 for inference input 'x' for model 'texts', expecting 4",
+        ),
+        (
+            bytes(18),
+            "incomplete string length indicator for inference input 'x' for model 'texts', expecting 4 bytes "
+            "but only 2 bytes available",
+        ),
+        (
+            b"\x09" + bytes(5),
+            "incomplete string data for inference input 'x' for model 'texts', expecting string of length 9 "
+            "but only 2 bytes available",
+        ),
+    ],
+    ids=range(3),
+)
+def test_strings_that_are_not_whole(serving: Serving, content: bytes, message: str) -> None:
+    tensor = {
+        "name": "x",
+        "shape": [1, 4],
+        "datatype": "BYTES",
+        "parameters": {"binary_data_size": len(content)},
+    }
+    header = json.dumps({"inputs": [tensor]}).encode()
+    length = {"Inference-Header-Content-Length": str(len(header))}
+    status, document, _ = ask(serving, "texts", header + content, length)
+    assert status == 400
+    assert message in document["error"]
+
+
+def test_compressed_messages_of_grpc(serving: Serving) -> None:
+    tensor = triton_grpc.InferInput("x", [1, 4], "FP32")
+    tensor.set_data_from_numpy(X.reshape(1, 4))
+    with triton_grpc.InferenceServerClient(serving.grpc) as client:
+        for algorithm in ("gzip", "deflate"):
+            result = client.infer("same", [tensor], compression_algorithm=algorithm)
+            assert np.array_equal(result.as_numpy("y"), X)
+
+
 def test_classes_of_strings(serving: Serving) -> None:
     for module, place in ((triton_grpc, serving.grpc), (triton_http, serving.http)):
         tensor = module.InferInput("x", [1, 4], "BYTES")
@@ -148,6 +219,12 @@ def test_regions_that_do_not_fit(serving: Serving) -> None:
                 with pytest.raises(InferenceServerException, match="'r' already in manager"):
                     client.register_system_shared_memory("r", "/nd_regions", 64)
                 tensor = module.InferInput("x", [1, 4], "FP32")
+                tensor.set_shared_memory("r", 16)
+                output = module.InferRequestedOutput("y")
+                output.set_shared_memory("r", 8, 16)
+                message = r"specified with the request for output 'y' \(8 bytes\) should be at least 16 bytes to hold"
+                with pytest.raises(InferenceServerException, match=message):
+                    client.infer("same", [tensor], outputs=[output])
                 for size, offset, message in (
                     (16, 64, "Invalid offset for shared memory region"),
                     (16, 60, "Invalid offset . byte size for shared memory region"),

@@ -1,0 +1,114 @@
+"""A call to a daemon on another host that stays open, for one request after another.
+
+A message of an open call costs both sides much less than a call of its own. Each reply follows its
+request, so one thread uses it at a time; the requests of others go by calls of their own, and so do
+those that the daemon may not begin twice, since a call that was cut off has to be made again.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any, Final
+
+import grpc
+
+from neurald.hal.process.fork import at_fork, forkable_lock
+
+#: How long no call is opened after the daemon has cut one off, because it has too many.
+_REFUSED_S: Final = 5.0
+#: The daemon cut it off, or takes no more of them. What else they may mean, another call will tell.
+_CUT: Final = (grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+
+class KeptStream:
+    """The call of one connection that stays open. Thread-safe.
+
+    Args:
+        start: begins the call, with the requests that it sends; returns the replies.
+    """
+
+    def __init__(self, start: Callable[[Iterator[bytes]], Any]) -> None:
+        self._start = start
+        self._lock = forkable_lock()
+        self._call: Any = None
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        self._refused_until = 0.0
+        self._is_closed = False
+        self._was_inherited = False
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Leaves the call to the parent; in a child, anything done with it would wait for ever."""
+        self._was_inherited = True
+
+    def exchange(self, request: bytes) -> bytes | None:
+        """Sends a request, and returns the reply.
+
+        Args:
+            request: which the daemon may begin more than once.
+
+        Returns:
+            None if the request must go by a call of its own.
+
+        Raises:
+            RpcError: the daemon's error, or the connection was lost.
+        """
+        if self._was_inherited or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            call = self._opened()
+            if call is None:
+                return None
+            self._requests.put(request)
+            return self._reply(call)
+        finally:
+            self._lock.release()
+            if self._is_closed:
+                self.close()
+
+    def _opened(self) -> Any:
+        if self._is_closed or time.monotonic() < self._refused_until:
+            return None
+        if self._call is not None and not self._call.is_active():
+            self._drop()
+        if self._call is None:
+            self._requests = SimpleQueue()
+            self._call = self._start(iter(self._requests.get, None))
+        return self._call
+
+    def _reply(self, call: Any) -> bytes | None:
+        is_complete = False
+        try:
+            reply: bytes | None = next(call, None)
+            is_complete = reply is not None
+        except grpc.RpcError as error:
+            status = call.code()
+            if status is grpc.StatusCode.UNIMPLEMENTED:  # a daemon of an older version
+                self._refused_until = math.inf
+            elif status in _CUT:
+                self._refused_until = time.monotonic() + _REFUSED_S
+            else:
+                # Not the object itself, which is the call.
+                raise error.with_traceback(None) from None
+            return None
+        else:
+            return reply
+        finally:
+            if not is_complete:  # also if a signal's handler has raised an exception
+                self._drop()
+
+    def _drop(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+        self._requests.put(None)  # ends the thread that sends
+
+    def close(self) -> None:
+        """Ends the call, if it is open. One that is in use ends with the connection."""
+        self._is_closed = True
+        if not self._was_inherited and self._lock.acquire(blocking=False):
+            try:
+                self._drop()
+            finally:
+                self._lock.release()

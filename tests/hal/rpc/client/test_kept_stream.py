@@ -1,0 +1,158 @@
+"""The call that stays open: when it is used, and what is made of its end."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+from support.waiting import wait_until
+
+from neurald.hal.rpc.client import kept_stream
+from neurald.hal.rpc.client.kept_stream import KeptStream
+
+
+class Call(grpc.RpcError):
+    """A call that answers each request, until it fails with a status."""
+
+    def __init__(self, requests: Iterator[bytes], answer: Callable[[bytes], Any]) -> None:
+        super().__init__()
+        self.requests = requests
+        self._answer = answer
+        self._status: grpc.StatusCode | None = None
+        self.was_cancelled = False
+
+    def is_active(self) -> bool:
+        return self._status is None and not self.was_cancelled
+
+    def code(self) -> grpc.StatusCode:
+        return self._status or grpc.StatusCode.OK
+
+    def cancel(self) -> None:
+        self.was_cancelled = True
+
+    def __iter__(self) -> "Call":
+        return self
+
+    def __next__(self) -> bytes:
+        answer = self._answer(next(self.requests))
+        if answer is None:
+            raise StopIteration
+        if isinstance(answer, grpc.StatusCode):
+            self._status = answer
+            raise self
+        if isinstance(answer, BaseException):
+            raise answer
+        assert isinstance(answer, bytes)
+        return answer
+
+
+class Daemon:
+    """Answers requests with their reverse, or with what `answers` holds for them."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.answers: dict[bytes, Any] = {}
+        self.stream = KeptStream(self._start)
+
+    def _start(self, requests: Iterator[bytes]) -> Call:
+        self.calls.append(Call(requests, lambda data: self.answers.get(data, data[::-1])))
+        return self.calls[-1]
+
+
+@pytest.fixture
+def daemon() -> Daemon:
+    return Daemon()
+
+
+def test_one_call_serves_all_requests(daemon: Daemon) -> None:
+    assert [daemon.stream.exchange(each) for each in (b"ab", b"cd")] == [b"ba", b"dc"]
+    assert len(daemon.calls) == 1
+    daemon.stream.close()
+    assert daemon.calls[0].was_cancelled
+    assert next(daemon.calls[0].requests, None) is None, "the thread that sends does not end"
+    assert daemon.stream.exchange(b"ab") is None
+
+
+@pytest.mark.parametrize(
+    "end", [None, grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED], ids=str
+)
+def test_one_that_was_cut_off_is_opened_again_later(
+    daemon: Daemon, end: grpc.StatusCode | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_stream, "_REFUSED_S", 3600.0)
+    daemon.answers[b"cut"] = end
+    assert daemon.stream.exchange(b"cut") is None
+    assert daemon.calls[0].was_cancelled
+    if end is None:  # between two requests
+        assert daemon.stream.exchange(b"ab") == b"ba"
+        return
+    assert daemon.stream.exchange(b"ab") is None
+    assert len(daemon.calls) == 1
+    daemon.stream._refused_until = 0.0
+    assert daemon.stream.exchange(b"ab") == b"ba"
+    assert len(daemon.calls) == 2
+
+
+def test_one_that_has_ended_meanwhile_is_opened_again(daemon: Daemon) -> None:
+    assert daemon.stream.exchange(b"ab") == b"ba"
+    daemon.calls[0].cancel()
+    assert daemon.stream.exchange(b"cd") == b"dc"
+    assert len(daemon.calls) == 2
+
+
+def test_older_daemons_are_asked_once(daemon: Daemon) -> None:
+    daemon.answers[b"ab"] = grpc.StatusCode.UNIMPLEMENTED
+    assert [daemon.stream.exchange(b"ab") for _ in range(3)] == [None] * 3
+    assert len(daemon.calls) == 1
+
+
+def test_errors_reach_the_caller(daemon: Daemon) -> None:
+    daemon.answers[b"wrong"] = grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(grpc.RpcError) as caught:
+        daemon.stream.exchange(b"wrong")
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert daemon.stream.exchange(b"ab") == b"ba"
+
+
+def test_a_reply_that_nobody_waited_for_is_given_to_no_other_request(daemon: Daemon) -> None:
+    daemon.answers[b"ab"] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        daemon.stream.exchange(b"ab")
+    assert daemon.calls[0].was_cancelled
+    assert daemon.stream.exchange(b"cd") == b"dc"
+
+
+def test_a_child_leaves_the_call_to_its_parent(daemon: Daemon) -> None:
+    assert daemon.stream.exchange(b"ab") == b"ba"
+    daemon.stream.forked()
+    assert daemon.stream.exchange(b"ab") is None
+    daemon.stream.close()
+    assert not daemon.calls[0].was_cancelled
+    assert len(daemon.calls) == 1
+
+
+def test_one_request_at_a_time(daemon: Daemon) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def answer() -> bytes:
+        entered.set()
+        assert leave.wait(30)
+        return b"late"
+
+    class Slow(dict[bytes, Any]):
+        def get(self, key: bytes, default: Any = None) -> Any:
+            return answer() if key == b"slow" else default
+
+    daemon.answers = Slow()
+    replies: list[bytes | None] = []
+    thread = threading.Thread(target=lambda: replies.append(daemon.stream.exchange(b"slow")))
+    thread.start()
+    assert entered.wait(30)
+    assert daemon.stream.exchange(b"ab") is None
+    daemon.stream.close()  # it ends with the connection, or with the reply
+    assert not daemon.calls[0].was_cancelled
+    leave.set()
+    thread.join()
+    assert replies == [b"late"]
+    wait_until(lambda: daemon.calls[0].was_cancelled)
