@@ -55,6 +55,7 @@ _ORDER = (
     "start_up",
     "faults",
     "faults_matrix",
+    "faults_swaps",
     "faults_gpu",
     "damaged_models",
 )

@@ -6,14 +6,15 @@
 The network is int8, with the shapes of one of `benchmarks/networks`. Triton's Python backend runs it with
 LiteRT, in one instance for each processor, each with one thread; the service runs as many at once in
 one process, each with one thread. One program with tritonclient calls both over gRPC, with a number of
-threads. Both servers take short turns, and the median of the turns counts.
+threads. Both servers take short turns, and the median of the turns counts. The processor time of a
+server's processes, for each run, hardly depends on what else the machine does.
 """
 
 import argparse
 import os
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +96,14 @@ def measure(python: Path, network: str, seconds: float) -> list[list[Any]]:
         path = folder / "network.tflite"
         path.write_bytes(model)
         config = f'parameters {{ key: "threads" value {{ string_value: "1" }} }} {_lanes(count)}'
+        before = _children(os.getpid())
         mine, *_ = start_neurald(stack, folder, model, config)
+        roots = {"neurald": _children(os.getpid()) - before}
+        before |= roots["neurald"]
         source, target = _names(path)
         words = {"@MODEL@": repr(str(path)), "@INPUT@": source, "@OUTPUT@": target, "@COUNT@": str(count)}
         theirs, _ = start_triton(stack, python, folder, _filled(_PROGRAM, words), _filled(_CONFIG, words))
+        roots["Triton"] = _children(os.getpid()) - before
         clients = {
             "neurald": start_client(stack, python, "-c", _CLIENT, "same", mine, source, target),
             "Triton": start_client(stack, python, "-c", _CLIENT, "identity", theirs, source, target),
@@ -106,15 +111,40 @@ def measure(python: Path, network: str, seconds: float) -> list[list[Any]]:
         rows: list[list[Any]] = []
         for number in _CLIENTS:
             rates: dict[str, list[float]] = {server: [] for server in clients}
+            costs: dict[str, list[float]] = {server: [] for server in clients}
             for turn in range(_ROUNDS + 1):
                 for server, client in clients.items():
+                    used_s = _processor_s(roots[server])
                     (rate,) = asked(client, str(number), int(10 * seconds))
                     if turn:  # the first turn warms up
                         rates[server].append(rate)
+                        costs[server].append(1000 * (_processor_s(roots[server]) - used_s) / (rate * seconds))
             found = [float(np.median(rates[server])) for server in clients]
-            rows.append([str(number), *found, found[0] / found[1]])
+            cost = [float(np.median(costs[server])) for server in clients]
+            rows.append([str(number), *found, found[0] / found[1], *cost, cost[0] / cost[1]])
             print(rows[-1], flush=True)  # noqa: T201
         return rows
+
+
+def _children(process: int) -> set[int]:
+    found: set[int] = set()
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        with suppress(OSError):
+            found.update(map(int, (thread / "children").read_text().split()))
+    return found
+
+
+def _processor_s(roots: set[int]) -> float:
+    """Returns the processor time that processes and their descendants have used."""
+    ticks = 0
+    waiting = list(roots)
+    while waiting:
+        process = waiting.pop()
+        with suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+            waiting.extend(_children(process))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _lanes(count: int) -> str:
@@ -149,6 +179,9 @@ def main() -> None:
             Column(name="neurald", title="neurald", unit="1/s", format=",.0f"),
             Column(name="Triton", title="Triton with LiteRT", unit="1/s", format=",.0f"),
             Column(name="ratio", title="ratio", format=".2f"),
+            Column(name="neurald_cost", title="neurald, of processors", unit="ms", format=".2f"),
+            Column(name="Triton_cost", title="Triton, of processors", unit="ms", format=".2f"),
+            Column(name="cost_ratio", title="ratio", format=".2f"),
         ]
         write(
             arguments.json,

@@ -1,11 +1,14 @@
 """Spares a process that only compiles imports of which it uses nothing.
 
 NumPy, llvmlite and msgspec import modules that only document them, describe their types, or serve
-functions that compiling does not call. They take a tenth of the time of a process that compiles one
+functions that compiling does not call. They take over a tenth of the time of a process that compiles one
 small model.
 """
 
 import sys
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -13,6 +16,8 @@ from typing import Any, Final
 _DOCUMENTATION: Final = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
 #: Imported for the names of types in annotations, and for functions that are not called.
 _ANNOTATIONS: Final = ("numpy._typing", "llvmlite.ir")
+#: Imported by llvmlite to find its library, with much that reads packages in archives.
+_RESOURCES: Final = "importlib.resources"
 #: Replaced by the standard library where it is missing.
 _OPTIONAL: Final = "typing_extensions"
 
@@ -30,8 +35,21 @@ def spare_imports() -> None:
         types = ModuleType(name)
         vars(types)["__getattr__"] = _any_type
         sys.modules.setdefault(name, types)
+    if _RESOURCES not in sys.modules:
+        resources = ModuleType(_RESOURCES)
+        vars(resources).update(files=_folder_of, as_file=nullcontext)
+        sys.modules[_RESOURCES] = resources
     # An import fails.
     sys.modules.setdefault(_OPTIONAL, None)  # type: ignore[arg-type]
+
+
+def _folder_of(package: str) -> Any:
+    """Returns the folder of a package. Whatever imports `importlib.resources` later gets the real one."""
+    sys.modules.pop(_RESOURCES, None)
+    folder = Path(import_module(package).__file__ or "").parent
+    if folder.is_dir():
+        return folder
+    return import_module(_RESOURCES).files(package)
 
 
 def _any_type(name: str) -> Any:

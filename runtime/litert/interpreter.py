@@ -66,7 +66,7 @@ class Interpreter:
 
     def __init__(
         self,
-        model_path: str | os.PathLike[str] | None = None,
+        model_path: str | bytes | os.PathLike[str] | None = None,
         model_content: Content | None = None,
         experimental_delegates: Sequence[Any] | None = None,
         num_threads: int | None = None,
@@ -106,7 +106,8 @@ class Interpreter:
         driver = "reference" if is_reference else "cpu"
         self._compresses = experimental_compress_quantization_zero_points
         operators = self._custom_operators
-        self._source = ModelSource(model_content if model_content else os.fspath(model_path or ""), operators)
+        # As bytes, a path is a path, too.
+        self._source = ModelSource(model_content or os.fsdecode(model_path or ""), operators)
         self._runners = RunnerTable(
             self._source,
             lambda: [open_device(driver), *([CustomDevice(operators)] if operators else [])],

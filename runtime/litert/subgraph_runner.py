@@ -16,6 +16,7 @@ from neurald.runtime.litert.element_types import ElementType, element_type, name
 from neurald.runtime.litert.tensor_details import Details, DetailTable
 from neurald.runtime.tflite.entry import Entry
 from neurald.runtime.tflite.schema import Tensor, TfliteSubgraph
+from neurald.runtime.tflite.state import shown_key, tensor_key
 from neurald.runtime.tflite.unpacking import stored_values
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -307,6 +308,10 @@ class SubgraphRunner:
 
     def _value(self, index: int) -> Array:
         tensor = self._tensor(index)
+        if tensor.is_variable and self._compilation is not None:
+            state, name = self._compilation.state, shown_key(tensor_key(self._source.index, index))
+            if name in state.names:
+                return state.value(name)
         if index in self._values and (self.is_ready or tensor.data is not None):
             return self._values[index]
         if tensor.data is None:

@@ -56,7 +56,7 @@ class _Commands(TyperGroup):
     """Converts any exception of a command into one sentence and an exit status."""
 
     def invoke(self, ctx: Any) -> Any:
-        from neurald.service.console.output import discard_stdout, printable
+        from neurald.service.console.output import discard_stdout, write_error
 
         try:
             result = super().invoke(ctx)
@@ -70,7 +70,7 @@ class _Commands(TyperGroup):
             # Typer reports its own exceptions (wrong usage and exits), which have an exit status.
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
                 raise
-            sys.stderr.write(f"error: {printable(_one_line(_message(error)))}\n")
+            write_error(_one_line(_message(error)))
             try:
                 sys.stdout.flush()
             except OSError:

@@ -5,7 +5,9 @@ control sequences into the terminal.
 """
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Protocol
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Width of output to a pipe. It is larger than any table, so that nothing is truncated or wrapped.
 _PIPE_WIDTH = 10_000
+#: Lines are not wrapped to less than this, even on a narrower terminal.
+_MIN_LINE_WIDTH = 20
 #: Spaces between two columns of a table.
 _COLUMN_GAP = 3
 #: Minimum width of a shortened column.
@@ -39,8 +43,31 @@ def write_json(document: Any) -> None:
 
 
 def write_line(text: str = "") -> None:
-    """Writes one line to stdout."""
-    sys.stdout.write(text + "\n")
+    """Writes one line to stdout, wrapped at words if it is wider than the terminal."""
+    sys.stdout.write(_wrapped(text, sys.stdout) + "\n")
+
+
+def write_error(text: str) -> None:
+    """Writes an error to stderr, without control characters; see `write_line`."""
+    sys.stderr.write(_wrapped(f"error: {printable(text)}", sys.stderr) + "\n")
+
+
+def _wrapped(text: str, file: IO[str]) -> str:
+    """Wraps a line for a terminal; other files get it as it is. Words, such as paths, stay whole."""
+    if not file.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    if len(text) <= width:
+        return text
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return textwrap.fill(
+        text,
+        max(width, _MIN_LINE_WIDTH),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
 
 
 def write_table(
@@ -138,8 +165,8 @@ def _shortened(
 
 
 def note(text: str) -> None:
-    """Writes a note to stderr."""
-    sys.stderr.write(f"note: {printable(text)}\n")
+    """Writes a note to stderr; see `write_line`."""
+    sys.stderr.write(_wrapped(f"note: {printable(text)}", sys.stderr) + "\n")
 
 
 class Progress(Protocol):

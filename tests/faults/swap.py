@@ -270,8 +270,12 @@ def _is_excused(error: nd.Error, device: nd.Device) -> bool:
 
     One that is killed while it looks at a model supports no operation of it.
     """
-    is_of_daemon = isinstance(error, nd.DeadObject | nd.UnavailableDevice) or "is gone" in str(error)
-    return device.is_remote and is_of_daemon
+    if not device.is_remote:
+        return False
+    texts = ("is gone", "no driver daemon listens")
+    return isinstance(error, nd.DeadObject | nd.UnavailableDevice) or any(
+        text in str(error) for text in texts
+    )
 
 
 def _call(record: Record, compilation: nd.Compilation, wrong: list[str], device: nd.Device) -> None:

@@ -48,6 +48,7 @@ from neurald.runtime.execution.background.lanes import lane
 from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
 from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu
+from neurald.runtime.execution.recovery.device_use import use_of
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.step_health import StepHealth
@@ -118,6 +119,7 @@ class RecoveringStep:
         self._withdrawal = ("", 0.0)
         self._health = StepHealth(step.device.name)
         self._times = StepTimes(step.device, step.model)
+        self._use = use_of(step.device.name)
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
         self._drift = DriftWatch(step.device.name) if is_watched else None
         self._validated_results: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
@@ -307,16 +309,22 @@ class RecoveringStep:
         begun = time.perf_counter()
         captured = None if verification is None else verification.begin(request)
         is_retry = self._health.failures > 0
+        use, is_alone = self._use.begin(), False
         started = time.perf_counter()
-        with self._noted(self._step.device), convert_driver_faults(self._step.device.name):
-            placed = _placed(request, self._step)
-            used = request if placed is None else placed.request
-            result = prepared.execute(used, options) if call is None else call(prepared, used)
-        seconds = time.perf_counter() - started
-        self._times.add(seconds)
+        try:
+            with self._noted(self._step.device), convert_driver_faults(self._step.device.name):
+                placed = _placed(request, self._step)
+                used = request if placed is None else placed.request
+                result = prepared.execute(used, options) if call is None else call(prepared, used)
+        finally:
+            seconds = time.perf_counter() - started
+            is_alone = self._use.end(use)
+        if is_alone:
+            self._times.add(seconds)
         if placed is not None and result.is_sufficient:
             placed.wrote()
-        if self._drift is not None:
+        # A run beside others waits for them, which does not make the device slow.
+        if self._drift is not None and (is_alone or is_retry):
             self._watch(self._drift, seconds, is_retry=is_retry)
         if verification is None:
             return result

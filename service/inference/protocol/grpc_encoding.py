@@ -50,8 +50,12 @@ def decode_request(data: bytes, regions: RegionTable) -> InferenceRequest:
     Raises:
         ServiceError: it is not valid.
     """
-    rest, raw = _split(data)
-    message = decode(ModelInferRequest, rest)
+    if len(data) <= _SMALL_BYTES:
+        message = decode(ModelInferRequest, data)
+        raw = [memoryview(each) for each in message.raw_input_contents]
+    else:
+        rest, raw = _split(data)
+        message = decode(ModelInferRequest, rest)
     if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
         raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs or outputs")
     parameters = decode_parameters(message.parameters)

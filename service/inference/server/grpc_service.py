@@ -121,12 +121,15 @@ class V2Service:
         return handle
 
     async def _infer(self, data: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
-        async with self._errors(context):
+        try:
+            self._authenticate(context)
             with self._budget.holding(len(data)):
                 request = decode_request(data, self._calls.regions)
                 answer = await self._calls.infer(request, encode_answer, context.time_remaining())
             assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
             return answer
+        except Exception as error:
+            await self._refuse(context, error)
         raise AssertionError("unreachable")
 
     async def _stream(
@@ -196,15 +199,20 @@ class V2Service:
         try:
             self._authenticate(context)
             yield
-        except ServiceError as error:
-            await context.abort(_CODES[error.status], str(error))
-        except Error as error:
-            await context.abort(grpc.StatusCode.INTERNAL, str(error))
-        except (asyncio.CancelledError, grpc.aio.AbortError, GeneratorExit):
-            raise
         except Exception as error:
-            logger.exception("a call failed")
-            await context.abort(grpc.StatusCode.INTERNAL, f"unexpected {type(error).__name__}")
+            await self._refuse(context, error)
+
+    @staticmethod
+    async def _refuse(context: "grpc.aio.ServicerContext[Any, Any]", error: Exception) -> None:
+        """Ends a call with the status of an error, which is being handled."""
+        if isinstance(error, ServiceError):
+            await context.abort(_CODES[error.status], str(error))
+        if isinstance(error, Error):
+            await context.abort(grpc.StatusCode.INTERNAL, str(error))
+        if isinstance(error, grpc.aio.AbortError):
+            raise error
+        logger.exception("a call failed")
+        await context.abort(grpc.StatusCode.INTERNAL, f"unexpected {type(error).__name__}")
 
 
 def _settings(kind: str, values: dict[str, Any]) -> Any:

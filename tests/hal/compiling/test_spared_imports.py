@@ -55,6 +55,19 @@ print(hasattr(numpy._typing, "__path__"))
     assert _run(program) == "True\n"
 
 
+def test_files_of_packages_are_found_again_after_llvmlite_has_its_library() -> None:
+    program = """
+from neurald.hal.compiling.spared_imports import spare_imports
+spare_imports()
+import sys
+import llvmlite.binding as llvm
+assert "importlib.resources" not in sys.modules and "zipfile" not in sys.modules
+from importlib.resources import files
+print((files("llvmlite") / "binding" / "__init__.py").is_file(), llvm.llvm_version_info[0] > 9)
+"""
+    assert _run(program) == "True True\n"
+
+
 def test_dunder_names_are_no_types() -> None:
     with pytest.raises(AttributeError, match="__path__"):
         spared_imports._any_type("__path__")

@@ -48,7 +48,7 @@ def test_the_cpu_device_copies_nothing() -> None:
     table = calibrate(nd.devices()[0])
     assert table.link is not None
     assert table.link.shares_memory
-    assert len(table.rates) == 20
+    assert len(table.rates) == 22
 
 
 def test_a_device_that_runs_nothing_is_an_error() -> None:

@@ -1,5 +1,6 @@
 """LiteRT's Interpreter: what programs call, and the errors that they see."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,7 @@ def test_a_path_or_bytes_are_given(tmp_path: Path) -> None:
     for interpreter in (
         Interpreter(path),
         Interpreter(str(path)),
+        Interpreter(str(path).encode()),
         Interpreter(model_content=path.read_bytes()),
     ):
         assert interpreter.num_subgraphs() == 1
@@ -335,3 +337,29 @@ def test_an_unsupported_operator_is_told_at_allocation() -> None:
     assert interpreter._get_op_details(0)["op_name"] == "Mine"
     with pytest.raises(RuntimeError, match="CUSTOM 'Mine': it is not supported"):
         interpreter.allocate_tensors()
+
+
+@pytest.mark.parametrize("preserves", [False, True])
+def test_the_value_of_a_variable_tensor(*, preserves: bool) -> None:
+    """What a cell keeps for the next run can be read between two runs."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((1, 2))
+    weights = (constant(graph, np.eye(2, dtype=np.float32)) for _ in range(2))
+    inputs = (x, *weights, constant(graph, np.zeros(2, np.float32)), graph.tensor((1, 2), is_variable=True))
+    output = graph.tensor((1, 2))
+    graph.operator("RNN", inputs, (output,), "RNNOptions", FusedActivationFunction=1)
+    graph.inputs, graph.outputs = (x,), (output,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        interpreter = opened(file, experimental_preserve_all_tensors=preserves)
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(inputs[-1])
+    interpreter.allocate_tensors()
+    np.testing.assert_array_equal(interpreter.get_tensor(inputs[-1]), [[0, 0]])
+    for run in (1, 2):
+        interpreter.set_tensor(x, np.array([[1, 2]], np.float32))
+        interpreter.invoke()
+        np.testing.assert_array_equal(interpreter.get_tensor(inputs[-1]), [[run, 2 * run]])
+    interpreter.reset_all_variables()
+    np.testing.assert_array_equal(interpreter.get_tensor(inputs[-1]), [[0, 0]])

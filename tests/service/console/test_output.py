@@ -142,3 +142,31 @@ def test_live_tables_replace_each_other(monkeypatch: pytest.MonkeyPatch) -> None
     assert text.index("gpu") < text.index("npu")
     assert "\x1b[2J" + "x" not in text
     assert "\\x1b[2Jx" in text
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_prose_is_wrapped_at_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch, stream: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal, pipe = Terminal(), io.StringIO()
+    path = "/a" * 60
+    text = f"  {path}: " + "many words that say what happened, " * 6
+    write = output.write_line if stream == "stdout" else output.note
+    monkeypatch.setattr(sys, stream, terminal)
+    write(text)
+    write("short")
+    monkeypatch.setattr(sys, stream, pipe)
+    write(text)
+    lines = terminal.getvalue().splitlines()
+    assert " ".join(" ".join(lines[:-1]).split()) == " ".join(pipe.getvalue().split())
+    assert all(len(line) <= 80 or path in line for line in lines)
+    assert len(lines) > 3
+    assert len(pipe.getvalue().splitlines()) == 1
+
+
+def test_an_error_has_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    output.write_error("wrong \x1b[2J name " * 10)
+    assert "\x1b" not in terminal.getvalue()
+    assert all(len(line) <= 80 for line in terminal.getvalue().splitlines())

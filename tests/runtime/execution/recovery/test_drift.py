@@ -1,8 +1,9 @@
 """Devices that become slow are passed over until they are as fast as before."""
 
 import random
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from support.models.plans import request_for
 from support.models.small import add_model
 
 import neurald as nd
-from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.model.types import Request
 from neurald.runtime.costs import store
 from neurald.runtime.costs.slowness import slowness_of
 from neurald.runtime.execution.recovery import retry
@@ -74,6 +76,47 @@ def test_times_that_always_vary_are_no_slowness_and_hide_none(seconds: float, ji
     assert early <= 2
     assert work_s[20] <= max(1.0, 8 * 2 * seconds)
     assert work_s[38] <= max(1.0, 20 * 2 * seconds)
+
+
+class SharedDevice(SimulatedDevice):
+    """A device that divides its time among the runs that are in it at once."""
+
+    active = 0
+
+    def run(
+        self, model: nd.Model, request: Request, compute: Callable[[], ExecutionResult]
+    ) -> ExecutionResult:
+        with self._turn:
+            self.active += 1
+            left = [self.default_s]
+        while left[0] > 0:
+            time.sleep(1e-3)
+            left[0] -= 1e-3 / self.active
+        with self._turn:
+            self.active -= 1
+            self.executions += 1
+        return compute()
+
+
+@pytest.mark.timed
+def test_runs_that_wait_for_each_other_are_no_slowness() -> None:
+    """A stream keeps several runs on a device, each of which then takes several times as long."""
+    device = SharedDevice("shared", default_s=0.02)
+    recovery, step = recovering(device)
+
+    def run() -> None:
+        request = request_for([ONES, ONES], [np.empty_like(ONES)])
+        for _ in range(12):
+            recovery.run(step, request, ExecuteOptions())
+
+    run()
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert recovery.fallbacks == ()
+    assert device.executions == 60
 
 
 def test_a_single_short_run_is_not_the_usual_one() -> None:

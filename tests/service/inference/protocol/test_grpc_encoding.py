@@ -36,7 +36,8 @@ def decoded(request: "ModelInferRequest") -> "object":
 
 
 def test_raw_tensors_are_used_where_they_arrived() -> None:
-    request = message(raw_input_contents=[b"12345678"])
+    raw = bytes(range(256)) * 32
+    request = message(raw_input_contents=[raw])
     request.parameters["timeout"].int64_param = 5
     request.outputs.add(name="y").parameters["classification"].int64_param = 3
     data = request.SerializeToString()
@@ -44,7 +45,7 @@ def test_raw_tensors_are_used_where_they_arrived() -> None:
     (tensor,) = found.inputs
     assert isinstance(tensor.source, Bytes)
     assert tensor.source.data.obj is data
-    assert bytes(tensor.source.data) == b"12345678"
+    assert bytes(tensor.source.data) == raw
     assert (found.model, found.id, found.parameters) == ("m", "1", {"timeout": 5})
     assert found.outputs[0].classes == 3
 

@@ -1,0 +1,79 @@
+"""Driver daemons in a Ray cluster of two nodes."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.daemon.processes import python_path
+from support.inference import zoo
+from support.waiting import wait_until
+
+import neurald as nd
+from neurald.hal.errors import Error
+from neurald.service.cluster.ray_drivers import RayDrivers
+
+ray = pytest.importorskip("ray", reason="the extra [ray] is not installed")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    os.environ["PYTHONPATH"] = python_path()
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
+    found.add_node(num_cpus=1, object_store_memory=80 << 20)
+    ray.init(address=found.address, log_to_driver=False)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+def run(address: str, path: Path) -> Any:
+    compilation = nd.CompilationBuilder(nd.load_tflite(path), [nd.connect(address)], 1).finish()
+    return compilation.run(np.arange(4, dtype=np.float32).reshape(1, 4))[0].reshape(-1).tolist()
+
+
+def daemon_at(address: str) -> str:
+    """Returns the id of the daemon that listens at an address; empty while there is none."""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().decode().split("\0")
+            if address in words and "driver" in words:
+                return entry.name
+    return ""
+
+
+def test_daemons_are_on_all_nodes_and_come_again(cluster: Any, tmp_path: Path) -> None:
+    path = tmp_path / "same.tflite"
+    path.write_bytes(zoo.reshaping())
+    with RayDrivers("cpu", count=2, options={"num_cpus": 1}) as drivers:
+        addresses = drivers.addresses(120)
+        assert len(set(addresses)) == 2
+        assert len(set(drivers.nodes(120))) == 2
+        for address in addresses:
+            assert run(address, path) == [0, 1, 2, 3]
+        first = daemon_at(addresses[0])
+        os.kill(int(first), signal.SIGKILL)
+        wait_until(lambda: daemon_at(addresses[0]) not in ("", first))
+        assert drivers.addresses(120) == addresses
+        assert run(addresses[0], path) == [0, 1, 2, 3]
+        # An actor that dies is started again, and its daemon at another address.
+        ray.kill(drivers._actors[1], no_restart=False)
+        again = drivers.addresses(120)
+        assert again[0] == addresses[0]
+        assert run(again[1], path) == [0, 1, 2, 3]
+
+    def is_gone() -> bool:
+        try:
+            nd.connect(again[0])
+        except Error:
+            return True
+        return False
+
+    wait_until(is_gone)
