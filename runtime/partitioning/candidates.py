@@ -14,7 +14,7 @@ from neurald.runtime.partitioning.placement import Candidate, DeviceScores
 
 _UNIT_PERFORMANCE = Performance(exec_time=1.0, power_usage=1.0)
 
-#: For a device that was not queried or did not answer.
+#: For a device that was not queried, did not answer, or has no other beside it.
 _UNKNOWN_CAPABILITIES = Capabilities(
     relaxed_float32_scalar=_UNIT_PERFORMANCE,
     relaxed_float32_tensor=_UNIT_PERFORMANCE,
@@ -69,6 +69,7 @@ def find_candidates(
             device,
             {n: _without_wrong(model, n, device, verdicts[n][device.name]) for n in numbers},
             is_cpu=device is cpu,
+            is_alone=len(devices) == 1,
             knows_costs=knows_costs,
         )
         if device in asked and device not in spared
@@ -164,8 +165,18 @@ def _cpu_among(devices: Sequence[Device]) -> Device | None:
 
 
 def _candidate(
-    device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool, knows_costs: bool
+    device: Device,
+    verdicts: dict[int, tuple[Verdict, ...]],
+    *,
+    is_cpu: bool,
+    is_alone: bool,
+    knows_costs: bool,
 ) -> Candidate:
+    if is_alone:
+        # There is nothing to compare it with, and some devices have to measure their capabilities.
+        return Candidate(
+            name=device.name, verdicts=verdicts, capabilities=_UNKNOWN_CAPABILITIES, is_cpu=is_cpu
+        )
     try:
         with convert_driver_faults(device.name):
             capabilities = checked(device.capabilities(), Capabilities, device.name, "capabilities()")

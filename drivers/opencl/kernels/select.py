@@ -17,6 +17,7 @@ from neurald.drivers.opencl.kernels.gemm import (
     tensor_core,
     tile,
     warpgroup,
+    warpgroup_pipeline,
 )
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -25,8 +26,8 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 _MIN_MULTIPLICATIONS = 1 << 25
 #: Above this many multiplications in matrix products, the time between kernels of a step is little.
 _LARGE_STEP = 1 << 35
-#: How many products and attentions of warpgroups are candidates.
-_MAX_WARPGROUPS, _MAX_ATTENTIONS = 6, 6
+#: How many products of warpgroups of each kind, and how many attentions of them, are candidates.
+_MAX_PIPELINES, _MAX_WARPGROUPS, _MAX_ATTENTIONS = 3, 6, 6
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:
@@ -94,6 +95,8 @@ def _candidates(
     yield from gemv_stream.candidates(kernel, product, facts) or gemv.candidates(kernel, product, facts)
     if is_large:
         # The estimate of the first ones is good enough.
+        pipelines = warpgroup_pipeline.candidates(kernel, product, facts, relaxed=relaxed)
+        yield from islice(pipelines, _MAX_PIPELINES)
         yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)
     tensor_cores = tensor_core.candidates(
         kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace

@@ -118,6 +118,17 @@ def test_a_device_that_fails_supports_nothing() -> None:
     assert mute.unsupported_reason((MAIN, 0)) == "its capabilities are unknown: gone"
 
 
+def test_a_device_alone_is_not_asked_how_fast_it_is() -> None:
+    """Some devices have to measure that."""
+
+    class Mute(SampleDevice):
+        def capabilities(self) -> Capabilities:
+            raise DeadObject("gone")
+
+    (alone,) = find_candidates(add_model(), [Mute("alone")])
+    assert not alone.unsupported_reason((MAIN, 0))
+
+
 def test_an_old_device_is_asked_about_operations_of_its_level() -> None:
     device = SampleDevice("old")
     device.feature_level = nd.FeatureLevel.LEVEL_1

@@ -231,24 +231,22 @@ def without_warpgroups(text: str) -> str:
 _SWIZZLED = "#define SWIZZLED(base, at) ((base) + ((at) ^ (((at) >> 7 & 7) << 4)))\n"
 _INSTRUCTION = re.compile(r"m64n(\d+)k\d+\.\w+\.(\w+)\.")
 _ASSEMBLY = r"static inline void (\w+)_{}\([^{{]*\{{\n  asm volatile\((.*?)\n               : .*?\);\n\}}\n"
-#: Multiplies all steps of a tile, for a work-item and for its neighbour.
+#: Multiplies all steps of a tile, and exchanges accumulators as `_exchange` in warpgroup_pipeline.py.
 _PIPELINE_RUN = """\
-#define NAME_run(sums, full, empty, left, right, first, phase, is_first, next) \\
-  for (int side = 0; side < 2; ++side) \\
-    for (int block = 0; block < BLOCKS; ++block) \\
-      for (int j = 0; j < COUNT; ++j) { \\
-        const int item = (lid ^ side) % 128; \\
-        const int line = block * 64 + item / 32 * 16 + item % 32 / 4 + j % 4 / 2 * 8; \\
-        const int place = j / 4 * 8 + item % 4 * 2 + j % 2; \\
-        sums[side * BLOCKS + block][j] = 0; \\
-        for (int step = 0; step < LENGTH; ++step) { \\
-          const uint at = ((first) + step) % STAGES * STEP; \\
-          for (int word = 0; word < 32; ++word) \\
-            sums[side * BLOCKS + block][j] += warp_products_TYPE( \\
-              *(const __local uint *)SWIZZLED(scratch, at + (left) + line * 128 + word * 4), \\
-              *(const __local uint *)SWIZZLED(scratch, at + (right) + place * 128 + word * 4)); \\
-        } \\
-      }
+#define NAME_run(sums, full, empty, left, right, first, phase, lane, next) \\
+  for (int block = 0; block < BLOCKS; ++block) \\
+    for (int j = 0; j < COUNT; ++j) { \\
+      const int row = block * 64 + lid % 128 / 32 * 16 + lid % 32 / 4 + j % 4 / 2 * 8; \\
+      const int place = j / 8 * 16 + lid % 2 * 8 + lid % 4 / 2 * 4 + j % 8 / 4 * 2 + j % 2; \\
+      sums[block][j] = 0; \\
+      for (int step = 0; step < LENGTH; ++step) { \\
+        const uint at = ((first) + step) % STAGES * STEP; \\
+        for (int word = 0; word < 32; ++word) \\
+          sums[block][j] += warp_products_TYPE( \\
+            *(const __local uint *)SWIZZLED(scratch, at + (left) + row * 128 + word * 4), \\
+            *(const __local uint *)SWIZZLED(scratch, at + (right) + place * 128 + word * 4)); \\
+      } \\
+    }
 """
 _PIPELINE_FUNCTION = re.compile(
     r"static inline void (\w+)_(copy|fetch|expect|copied|await)\((?:const uint|const int)[^{]*\{\n.*?\n\}\n",
@@ -263,7 +261,6 @@ _PIPELINE_FUNCTIONS = {
     "copied": "(arrived)",
     "await": "(counter, phase)",
 }
-_NEIGHBOUR = re.compile(r'asm volatile\("shfl\.sync\.bfly\.b32 %0, %0, 1, .*?\n')
 
 
 def without_pipelines(text: str) -> str:
@@ -295,18 +292,16 @@ def without_pipelines(text: str) -> str:
     text = _PIPELINE_FUNCTION.sub(
         lambda found: f"#define {found[1]}_{found[2]}{_PIPELINE_FUNCTIONS[found[2]]}\n", text
     )
-    text, others = _NEIGHBOUR.subn(f"given[i] = (is_odd ? high : low)[{blocks * count} + i];\n", text)
     text, roles = re.subn(
         r"\n  \} else \{\n(?=    asm)",
         "\n  }\n  barrier(CLK_LOCAL_MEM_FENCE);\n  if (lid < MULTIPLYING) {\n",
         text,
     )
-    assert others == roles == 1
+    assert roles == 1
     text = re.sub(r"(?<=if \(lid >= )\d+", "MULTIPLYING", text)
     multiplying = re.search(r"const int item = lid - (\d+)", text)
     assert multiplying
-    text = text.replace("MULTIPLYING", multiplying[1]).replace(f"sums[{blocks}][", f"sums[{2 * blocks}][")
-    return _without_hidden(text)
+    return _without_hidden(text.replace("MULTIPLYING", multiplying[1]))
 
 
 def without_warpgroup_attention(text: str) -> str:
@@ -321,7 +316,7 @@ def without_warpgroup_attention(text: str) -> str:
     text = re.sub(r"(neurald_local_(\d+))\[\d+\]", rf"\1[\2 + {4096 * 4}]", text)
     text = _WARP_FUNCTION.sub(_as_macro, text)
     text = _PAIR.sub("*found = warp_pair(low, high);\n", text)
-    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text)
+    text = _COPY_OR_ZERO.sub(_COPIED_OR_ZERO, text).replace(_WARP_BARRIER, "barrier(CLK_LOCAL_MEM_FENCE);")
     return _without_hidden(text).replace(f"scratch + {_AT}", f"scratch + {size[1]}")
 
 

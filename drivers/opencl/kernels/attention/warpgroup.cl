@@ -3,7 +3,7 @@
 //: BM: rows of a group, 64 for each warpgroup. BN: columns of a step. ITEMS: work-items of a group.
 //: STAGES: steps in local memory. STEP: bytes of a step. DEPTH_CHUNKS, FEATURE_CHUNKS: units of 16 bytes
 //: of a row. FIRST_BYTES: of the queries. KEY_BYTES: of the keys of a step. COUNT, SUMS: accumulators of
-//: a work-item for scores and for sums of values. M, N, K, D: rows, columns, depth and features of a
+//: a work-item for scores and for sums of values. SLAB_PITCH: floats between rows that are stored. M, N, K, D: rows, columns, depth and features of a
 //: batch.
 
 //: [function]
@@ -113,10 +113,18 @@ $FUNCTION {
     ${KERNEL}_other(&other, total[i], 2);
     inverse[i] = 1.0f / (total[i] + other);
   }
+  // Through local memory, which is free now, a warp stores whole rows.
+  barrier(CLK_LOCAL_MEM_FENCE);
+  __local float *slab = (__local float *)scratch + lid / 32 * (16 * $SLAB_PITCH);
 #pragma unroll
-  for (int j = 0; j < $SUMS / 2; ++j) {
-    const int row = m + j % 2 * 8, d = j / 2 * 8 + 2 * t;
-    if (row < $M && d < $D)
-      ${KERNEL}_store2(sums[2 * j] * inverse[j % 2], sums[2 * j + 1] * inverse[j % 2], batch, row, d, $ARGUMENTS);
+  for (int j = 0; j < $SUMS / 2; ++j)
+    *(__local float2 *)(slab + ((lane >> 2) + j % 2 * 8) * $SLAB_PITCH + j / 2 * 8 + 2 * t) =
+      (float2)(sums[2 * j] * inverse[j % 2], sums[2 * j + 1] * inverse[j % 2]);
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+#pragma unroll 4
+  for (int e = lane; e < 16 * $SUMS; e += 32) {
+    const int line = e / $SUMS, d = e % $SUMS * 2, row = m0 + lid / 32 * 16 + line;
+    const float2 found = *(__local const float2 *)(slab + line * $SLAB_PITCH + d);
+    if (row < $M) ${KERNEL}_store2(found.x, found.y, batch, row, d, $ARGUMENTS);
   }
 }

@@ -77,8 +77,13 @@ class _Tiling:
         return self.rows * self.depth_blocks * _BLOCK_BYTES
 
     @property
+    def slab_pitch(self) -> int:
+        """Floats between rows of the result in local memory, such that rows begin at different banks."""
+        return self.features + 8
+
+    @property
     def scratch_bytes(self) -> int:
-        return self.query_bytes + self.stages * self.step_bytes
+        return max(self.query_bytes + self.stages * self.step_bytes, self.rows * self.slab_pitch * 4)
 
     @property
     def registers(self) -> int:
@@ -161,6 +166,7 @@ def _source(view: AttentionView, tiling: _Tiling) -> Source:
         "KEY_BYTES": tiling.key_bytes,
         "COUNT": count,
         "SUMS": sums,
+        "SLAB_PITCH": tiling.slab_pitch,
         "SCORING": _strings(_scoring(view, tiling)),
         "SCORES": ", ".join(f'"=&f"(scores[{number}])' for number in range(count)),
         "WEIGHING": _strings(_weighing(tiling)),

@@ -47,21 +47,21 @@ _MIN_MULTIPLICATIONS = 1 << 28
 #: Work-items of a warpgroup, and the rows that an instruction multiplies.
 _WARPGROUP, _ROWS = 128, 64
 #: Bytes of each row in a step, and those that an instruction multiplies.
-_STEP_BYTES, _PART_BYTES = 128, 32
+STEP_BYTES, PART_BYTES = 128, 32
 #: Columns of a block of a packed matrix.
-_BLOCK = 64
+BLOCK = 64
 #: Vectors of the output that a work-item computes before it stores them.
 _UNROLLED = 8
 #: Bytes behind the steps in local memory, for counters.
 _COUNTER_BYTES = 64
 #: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2 cache.
-_UNIT_LOCAL_BYTES, _UNIT_REGISTERS, _UNIT_BYTES = 227 * 1024, 1 << 16, 34
+_UNIT_LOCAL_BYTES, _UNIT_REGISTERS, UNIT_BYTES = 227 * 1024, 1 << 16, 34
 
 #: Description of a matrix in local memory without its address: swizzling by 128 bytes, and the
 #: distance of eight rows.
-_DESCRIPTOR = 1 << 62 | (8 * _STEP_BYTES >> 4) << 32 | 1 << 16
+DESCRIPTOR = 1 << 62 | (8 * STEP_BYTES >> 4) << 32 | 1 << 16
 #: The end of the instruction for the type of the left matrix, and its operands after the matrices.
-_MULTIPLY = {
+MULTIPLY = {
     Scalar.FLOAT16: ("k16.f32.f16.f16", "p, 1, 1, 0, 0"),
     Scalar.FLOAT32: ("k8.f32.tf32.tf32", "p, 1, 1"),
     Scalar.INT8: ("k32.s32.s8.s8", "p"),
@@ -92,7 +92,7 @@ class _Tiling:
 
     @property
     def step_bytes(self) -> int:
-        return (self.rows + self.columns) * _STEP_BYTES
+        return (self.rows + self.columns) * STEP_BYTES
 
     @property
     def slab_pitch(self) -> int:
@@ -107,7 +107,7 @@ class _Tiling:
     @property
     def copies(self) -> int:
         """Chunks of the left matrix that a work-item copies in a step."""
-        return -(-self.rows * _STEP_BYTES // 16 // self.items)
+        return -(-self.rows * STEP_BYTES // 16 // self.items)
 
     @property
     def resident(self) -> int:
@@ -174,13 +174,13 @@ def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
     groups = tiling.tiles(product) * product.batches
     resident = min(tiling.resident, -(-groups // facts.compute_units))
     waves = math.ceil(groups / (facts.compute_units * resident))
-    steps = math.ceil(product.depth * product.left.type.size_bytes / _STEP_BYTES)
+    steps = math.ceil(product.depth * product.left.type.size_bytes / STEP_BYTES)
     elements = tiling.rows * tiling.columns
-    multiplied = elements * _STEP_BYTES / 8192
+    multiplied = elements * STEP_BYTES / 8192
     # One group alone, and as much as several of them have to do.
     alone = steps * max(multiplied, tiling.step_bytes / 48, 900 / tiling.ahead)
     alone += 1500 + elements / (4 * tiling.items * _UNROLLED) * 700
-    together = steps * max(multiplied, tiling.step_bytes / _UNIT_BYTES) + elements / 12
+    together = steps * max(multiplied, tiling.step_bytes / UNIT_BYTES) + elements / 12
     return waves * max(alone, resident * together)
 
 
@@ -189,21 +189,21 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     zero = product.left_zero
     if zero:
         kernel = corrected(kernel, product, right)
-    operands = [product.left, _packed(right) if is_packed else right]
+    operands = [product.left, packed_blocks(right) if is_packed else right]
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
     size = product.left.type.size_bytes
-    blocks, steps = -(-product.columns // _BLOCK), -(-product.depth * size // _STEP_BYTES)
-    block_pitch = steps * _BLOCK * _STEP_BYTES // size
+    blocks, steps = -(-product.columns // BLOCK), -(-product.depth * size // STEP_BYTES)
+    block_pitch = steps * BLOCK * STEP_BYTES // size
     base = product.right_base
     if is_packed:
         base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
-    items, chunks = tiling.items, _STEP_BYTES // 16
+    items, chunks = tiling.items, STEP_BYTES // 16
     after, storing, sizes_of_epilogue = _storing(kernel, product, values)
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
         "BM": tiling.rows,
         "BN": tiling.columns,
-        "BYTES": _STEP_BYTES,
+        "BYTES": STEP_BYTES,
         "CHUNKS": chunks,
         "SWIZZLE": "(row & 7)",
         "STEP": tiling.step_bytes,
@@ -217,9 +217,9 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "BLOCKS": tiling.blocks,
         "SLAB_PITCH": tiling.slab_pitch,
         **storing,
-        "BLOCK_BYTES": _BLOCK * _STEP_BYTES,
+        "BLOCK_BYTES": BLOCK * STEP_BYTES,
         "RIGHT": memory_type(right.type),
-        "DESCRIPTOR": f"{_DESCRIPTOR:#x}UL",
+        "DESCRIPTOR": f"{DESCRIPTOR:#x}UL",
         "AHEAD": tiling.ahead,
         "INSTRUCTIONS": _instructions(product, tiling),
         "OPERANDS": _operands(product, tiling),
@@ -297,16 +297,16 @@ def _storing(
     )
 
 
-def _packed(right: Value) -> Value:
+def packed_blocks(right: Value) -> Value:
     """Returns a matrix of (batch, column, depth) in blocks as they lie in local memory."""
 
     def pack(array: np.ndarray) -> np.ndarray:
-        each = _STEP_BYTES // array.itemsize
-        whole = padded(padded(array, 1, _BLOCK, 0), 2, each, 0)
+        each = STEP_BYTES // array.itemsize
+        whole = padded(padded(array, 1, BLOCK, 0), 2, each, 0)
         batches, columns, depth = whole.shape
         # Chunks of 16 bytes as elements.
-        chunks = whole.view(np.complex128).reshape(batches, columns // _BLOCK, _BLOCK, depth // each, -1)
-        row, chunk = np.ogrid[:_BLOCK, : chunks.shape[-1]]
+        chunks = whole.view(np.complex128).reshape(batches, columns // BLOCK, BLOCK, depth // each, -1)
+        row, chunk = np.ogrid[:BLOCK, : chunks.shape[-1]]
         swizzled = chunks.transpose(0, 1, 3, 2, 4)[:, :, :, row, chunk ^ (row & 7)]
         return np.ascontiguousarray(swizzled).view(array.dtype).reshape(whole.shape)
 
@@ -315,7 +315,7 @@ def _packed(right: Value) -> Value:
 
 def _instructions(product: GemmView, tiling: _Tiling) -> str:
     """Returns C strings with the instructions that multiply a step, or all steps."""
-    kind, rest = _MULTIPLY[product.left.type]
+    kind, rest = MULTIPLY[product.left.type]
     multiply = (
         f"wgmma.mma_async.sync.aligned.m64n{tiling.columns}{kind} {{sums}}, {{left}}, {{right}}, {rest};"
     )
@@ -328,23 +328,23 @@ def _instructions(product: GemmView, tiling: _Tiling) -> str:
                 blocks=tiling.blocks,
                 copies=tiling.copies,
                 copy_pitch=tiling.items * 16,
-                left_bytes=tiling.rows * _STEP_BYTES,
+                left_bytes=tiling.rows * STEP_BYTES,
                 step_bytes=tiling.step_bytes,
-                row_bytes=_STEP_BYTES,
-                part_bytes=_PART_BYTES,
-                column_blocks=tiling.columns // _BLOCK,
-                block_bytes=_BLOCK * _STEP_BYTES,
+                row_bytes=STEP_BYTES,
+                part_bytes=PART_BYTES,
+                column_blocks=tiling.columns // BLOCK,
+                block_bytes=BLOCK * STEP_BYTES,
                 stages=tiling.stages,
-                descriptor=_DESCRIPTOR,
+                descriptor=DESCRIPTOR,
             )
         )
     else:
         sums = ", ".join(f"%{number}" for number in range(count))
         lines = ["{ .reg .pred p; .reg .b64 left, right;", "setp.eq.u32 p, 0, 0;"]
         lines.append(f"{HIDDEN} wgmma.fence.sync.aligned;")
-        for part in range(_STEP_BYTES // _PART_BYTES):
+        for part in range(STEP_BYTES // PART_BYTES):
             # Addresses in a description count 16 bytes.
-            at = part * _PART_BYTES // 16
+            at = part * PART_BYTES // 16
             lines += [f"add.u64 left, %{count}, {at};", f"add.u64 right, %{count + 1}, {at};"]
             lines.append(f"{HIDDEN} {multiply.format(sums=f'{{{sums}}}', left='left', right='right')}")
         lines += [f"{HIDDEN} wgmma.commit_group.sync.aligned;", "}"]

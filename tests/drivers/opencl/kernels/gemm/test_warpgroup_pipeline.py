@@ -1,0 +1,157 @@
+"""Pipelines of warpgroups compute the same as the interpreter; without the instruction, C stands for it."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from support.compiler.contractions import Case, Cases
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl import sources
+from support.opencl.sources import Bench, opencl_facts, program_of
+from support.opencl.warps import without_pipelines
+from support.tiers import one_in
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.kernels.gemm import warpgroup, warpgroup_pipeline
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
+from neurald.drivers.opencl.kernels.gemm.warpgroup_pipeline import PipelineTiling
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.hal.records import replace
+
+FACTS = opencl_facts()
+pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
+
+_KINDS = (Scalar.FLOAT16, Scalar.INT8, Scalar.UINT8)
+_TILINGS = len(warpgroup_pipeline._TILINGS)
+
+
+def facts(units: int) -> DeviceFacts:
+    """Returns the device, which has the instruction or is said to have it, with so many compute units."""
+    assert FACTS is not None
+    return replace(
+        FACTS,
+        kind=DeviceKind.GPU,
+        compute_units=units,
+        is_nvidia=True,
+        compute_capability=(9, 0),
+        images=None,
+    )
+
+
+def has_instruction() -> bool:
+    assert FACTS is not None
+    return FACTS.is_nvidia and FACTS.compute_capability == (9, 0)
+
+
+def sources_of(case: Case, units: int, stages: int = 0) -> list[Source]:
+    """Returns all candidates. Emulated ones need as many stages as a group has steps."""
+    product = gemm_view(case.kernel)
+    assert product is not None
+    tilings: tuple[PipelineTiling, ...] = warpgroup_pipeline._TILINGS
+    if not has_instruction():
+        tilings = tuple(replace(each, stages=stages) for each in tilings)
+    with (
+        patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0),
+        patch.object(warpgroup_pipeline, "_TILINGS", tilings),
+    ):
+        return list(warpgroup_pipeline.candidates(case.kernel, product, facts(units), relaxed=False))
+
+
+def run(source: Source, case: Case) -> tuple[np.ndarray, int]:
+    assert FACTS is not None
+    emulated = (lambda text: text) if has_instruction() else without_pipelines
+    with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
+        return Bench(FACTS.handle).run(source, case.arrays)
+
+
+def random_case(kind: Scalar, form: str, seed: int) -> Case:
+    """Returns the first case from a seed on that has candidates."""
+    while True:
+        made = Cases(seed)
+        case = made.matrix_product(kind, batch=(2,) if form == "batches" else ())
+        if sources_of(case, 1, 8):
+            return case
+        seed += 1
+
+
+@pytest.mark.parametrize("tiling", one_in(2, range(_TILINGS)))
+@pytest.mark.parametrize("kind", _KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("form", ["matrices", "batches"])
+def test_every_tiling_gives_the_same_result(form: str, kind: Scalar, tiling: int) -> None:
+    """Sizes are odd, and smaller than tiles."""
+    case = random_case(kind, form, 1000 * tiling)
+    source = sources_of(case, 1, 8)[tiling]
+    result, status = run(source, case)
+    case.assert_equal(result, source.label)
+    assert status == 0
+
+
+@pytest.mark.parametrize("kind", _KINDS, ids=lambda kind: kind.name)
+def test_convolutions_without_windows(kind: Scalar) -> None:
+    """Their rows are the positions of all images."""
+    builder = GraphBuilder()
+    image, weights = builder.input(2, 7, 9, 48, type=kind), builder.weights(70, 1, 1, 48, type=kind)
+    sums = builder.convolution(
+        image,
+        weights,
+        output=(2, 7, 9, 70),
+        type=Scalar.FLOAT32 if kind.is_float else Scalar.INT32,
+        input_zero=0 if kind.is_float else 5,
+    )
+    graph = builder.finish(sums)
+    generator = np.random.default_rng(3)
+    given = random_array(generator, image.shape, kind)
+    (expected,) = evaluate(graph, [given])
+    case = Case(kernels=fuse(graph).kernels, arrays={image: given}, expected=expected, label="pointwise")
+    for source in sources_of(case, 1, 8)[:2]:
+        result, status = run(source, case)
+        case.assert_equal(result, source.label)
+        assert status == 0
+
+
+@pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
+def test_groups_compute_several_tiles(tiling: int) -> None:
+    """On a GPU, each place in local memory is used many times."""
+    rows, columns, depth, units = (1000, 1100, 1000, 2) if has_instruction() else (300, 260, 136, 4)
+    builder = GraphBuilder()
+    graph = builder.finish(
+        builder.matrix_product(
+            builder.input(rows, depth, type=Scalar.FLOAT16),
+            builder.weights(columns, depth, type=Scalar.FLOAT16),
+        )
+    )
+    (left,), generator = graph.inputs, np.random.default_rng(tiling)
+    given = generator.standard_normal(left.shape).astype(np.float16)
+    (expected,) = evaluate(graph, [given])
+    (kernel,) = fuse(graph).kernels
+    case = Case(kernels=(kernel,), arrays={left: given}, expected=expected, label="several tiles")
+    # Three steps of each of the tiles, of which there are at most 25.
+    source = sources_of(case, units, 3 * -(-25 // units))[tiling]
+    assert source.groups == units
+    result, status = run(source, case)
+    np.testing.assert_allclose(result, expected, rtol=2e-3, atol=2e-2, err_msg=source.label)
+    assert status == 0
+
+
+def test_tiles_and_registers_fit_a_compute_unit() -> None:
+    for tiling in warpgroup_pipeline._TILINGS:
+        copying, multiplying = warpgroup_pipeline._REGISTERS[tiling.sharing * tiling.teams]
+        assert copying * 128 + multiplying * tiling.multiplying <= 1 << 16
+        assert tiling.blocks * tiling.columns // 2 + 32 <= multiplying
+        assert tiling.scratch_bytes + 1024 <= 227 * 1024
+        assert tiling.columns % 64 == 0
+        # Work-items store their accumulators in turns.
+        assert tiling.blocks * tiling.columns // 8 % warpgroup_pipeline._UNROLLED == 0
+
+
+def test_windows_and_matrices_that_are_no_constants_have_no_candidates() -> None:
+    builder = GraphBuilder()
+    left, right = (builder.input(1 << 11, 1 << 10, type=Scalar.FLOAT16) for _ in range(2))
+    graph = builder.finish(builder.matrix_product(left, right))
+    product = gemm_view(fuse(graph).kernels[0])
+    assert product is not None
+    assert warpgroup.fits(product, facts(132), relaxed=False)
+    assert not list(warpgroup_pipeline.candidates(fuse(graph).kernels[0], product, facts(132), relaxed=False))
