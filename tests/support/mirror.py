@@ -473,7 +473,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/worker/runner.py": "tests/service/inference/worker/test_lane_server.py",
     "service/inference/server/lane_listener.py": "tests/runtime/serving/test_service.py",
     "service/inference/worker/leavers.py": "tests/runtime/serving/test_service.py",
-    "runtime/serving/client_lane.py": "tests/runtime/serving/test_service.py",
     "hal/lanes/opening.py": "tests/runtime/serving/test_service.py",
     "service/inference/conformance/client.py": "tests/service/inference/conformance/test_suite.py",
     "service/inference/conformance/grpc_client.py": "tests/service/inference/conformance/test_suite.py",
