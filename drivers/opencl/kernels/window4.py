@@ -19,9 +19,10 @@ from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.elementwise4 import is_side_by_side, stored4_text, vector_reads
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Longer reductions are distributed over a work-group, if there are few results; and loops over
-#: windows up to the other size are unrolled, so that their loads overlap.
-_MAX_WINDOW, _MAX_UNROLLED = 256, 16
+#: Larger windows are left to other kernels, which distribute one over a work-group.
+_MAX_WINDOW = 256
+#: Loops over windows up to this size are unrolled, so that their loads overlap.
+_MAX_UNROLLED = 16
 
 
 def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
@@ -50,7 +51,10 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
 
 
 def _loads(reduction: Reduce, column: Axis) -> Sequence[Load]:
-    """Returns what a reduction reads together; nothing if it is nested, long, or reads single channels."""
+    """Returns the loads of a reduction, each of which reads four channels together.
+
+    Returns nothing if the reduction contains another one, is long, or reads single channels.
+    """
     inner = list(walk(reduction.body))
     if any(isinstance(each, Reduce) for each in inner):
         return ()

@@ -1,7 +1,8 @@
 """SKIP_GRAM: splits strings into word sequences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -14,24 +15,27 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 
 #: Maximum number of sequences, shorter ones included; it grows with a power of their length.
-_MAX_NODES = 1 << 19
-#: Maximum total size of these sequences, in bytes.
+_MAX_SEQUENCES = 1 << 19
+#: Maximum number of words of all results together.
+_MAX_WORDS = 1 << 23
+#: Maximum total size of the results, in bytes.
 _MAX_BYTES = 1 << 28
 #: Maximum number of words of a text, size and skip of sequences that are remembered.
 _FEW_WORDS, _SHORT, _NEAR = 256, 3, 4
 
 
 class _Sequences(NamedTuple):
-    """Ascending sequences of word indexes, as a tree: each node adds a word to the sequence of another.
+    """Ascending sequences of the words of a text.
 
     Attributes:
-        nodes: the node that each one extends, which comes before it, and the word that it adds; -1
-            and the word for a sequence of one word.
-        results: the nodes whose sequences are results, in order.
+        words: number of words of all results together.
+        select: takes these words from the list of all words that are followed by another one in
+            their sequence, all words that end one, and an empty string. The latter is taken twice
+            at the end, so that any number of words results in a tuple.
     """
 
-    nodes: Sequence[tuple[int, int]]
-    results: Sequence[int]
+    words: int
+    select: Callable[[Sequence[bytes]], tuple[bytes, ...]]
 
 
 def _sequences(words: int, size: int, skip: int, *, shorter: bool) -> _Sequences | None:
@@ -48,26 +52,27 @@ def _sequences(words: int, size: int, skip: int, *, shorter: bool) -> _Sequences
     Returns:
         None if there are too many.
     """
-    nodes: list[tuple[int, int]] = []
-    results: list[int] = []
+    chosen: list[int] = []
+    count = 0
     for first in range(words):
-        path, candidates = [len(nodes)], [first + 1]
-        nodes.append((-1, first))
+        path, candidates = [first], [first + 1]
+        count += 1
         while path:
-            last = min(nodes[path[-1]][1] + 1 + skip, words - 1) if len(path) < size else -1
+            last = min(path[-1] + 1 + skip, words - 1) if len(path) < size else -1
             if candidates[-1] <= last:
-                if len(nodes) >= _MAX_NODES:
+                if count >= _MAX_SEQUENCES or len(chosen) > _MAX_WORDS:
                     return None
-                nodes.append((path[-1], candidates[-1]))
+                count += 1
+                path.append(candidates[-1])
                 candidates[-1] += 1
-                path.append(len(nodes) - 1)
-                candidates.append(nodes[-1][1] + 1)
+                candidates.append(path[-1] + 1)
                 continue
             if shorter or len(path) == size:
-                results.append(path[-1])
+                chosen += path
+                chosen[-1] += words
             path.pop()
             candidates.pop()
-    return _Sequences(nodes, results)
+    return _Sequences(len(chosen), itemgetter(*chosen, 2 * words, 2 * words))
 
 
 #: Remembers the sequences of short texts, whose numbers of words repeat.
@@ -75,7 +80,11 @@ _known_sequences = lru_cache(maxsize=16)(_sequences)
 
 
 def _grams(call: Call) -> Array:
-    """Returns word sequences of the first string; empty if it has fewer words than required."""
+    """Returns word sequences of the first string; empty if it has fewer words than required.
+
+    All sequences are joined at once, as lines, which no word divides: a string for each line
+    costs less than one for each word that is added to a sequence.
+    """
     words = call.array("input").reshape(-1)[0].split()
     size = int(call.scalar("ngram_size"))
     if not 0 < size <= len(words):
@@ -84,19 +93,24 @@ def _grams(call: Call) -> Array:
     are_few = len(words) <= _FEW_WORDS and size <= _SHORT and skip <= _NEAR
     enumerated = _known_sequences if are_few else _sequences
     sequences = enumerated(len(words), size, skip, shorter=shorter)
-    texts: list[bytes] = []
-    if sequences is not None:
-        following = [b" " + word for word in words]
-        left = _MAX_BYTES
-        for parent, word in sequences.nodes:
-            text = texts[parent] + following[word] if parent >= 0 else words[word]
-            left -= len(text)
-            if left < 0:
-                break
-            texts.append(text)
-    if sequences is None or len(texts) < len(sequences.nodes):
+    joined = None if sequences is None else _joined(words, sequences)
+    if joined is None:
         raise BadData(f"{call.name('input')} has too many sequences of {size} of its {len(words)} words")
-    return np.fromiter(map(texts.__getitem__, sequences.results), object, len(sequences.results))
+    lines = joined.splitlines()
+    return np.fromiter(lines, object, len(lines))
+
+
+def _joined(words: Sequence[bytes], sequences: _Sequences) -> bytes | None:
+    """Returns the sequences as lines; None if they are too large."""
+    # Joining and splitting all words is faster than extending each one by a byte.
+    lines = b"\n".join(words) + b"\n"
+    parts = lines.replace(b"\n", b" \n").split(b"\n")
+    parts[-1:] = lines.splitlines(keepends=True)
+    parts.append(b"")
+    selected = sequences.select(parts)
+    if sequences.words * len(lines) > _MAX_BYTES and sum(map(len, selected)) > _MAX_BYTES:
+        return None
+    return b"".join(selected)
 
 
 def _check(call: Call) -> None:

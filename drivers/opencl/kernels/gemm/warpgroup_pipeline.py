@@ -109,8 +109,8 @@ _TILINGS = (
 def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> Iterator[Source]:
     """Yields every tiling, the best first.
 
-    There are none where `warpgroup` has none, for windows of images, and for a right matrix that is no
-    constant.
+    There are none where `warpgroup` has none, for windows of images, and unless the right matrix is a
+    constant, which is packed in blocks.
     """
     right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
     if right is None or right.constant is None or product.is_windowed:
@@ -164,7 +164,7 @@ def _source(
         "LEFT": memory_type(product.left.type),
         "RIGHT": memory_type(right.type),
         "BASE": "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}",
-        "SHARE": share_text(product, split=1).replace("group", "number"),
+        "SHARE": share_text(product, split=1, number="number"),
         "FEWER": f"{HIDDEN} setmaxnreg.dec.sync.aligned.u32 {fewer};",
         "MORE": f"{HIDDEN} setmaxnreg.inc.sync.aligned.u32 {more};",
         "INSTRUCTIONS": _instructions(product, tiling, steps),
@@ -256,10 +256,14 @@ def _statements(tiling: PipelineTiling) -> str:
 def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
     """Returns C strings with the instructions that multiply all steps of a tile.
 
-    The operands are the accumulators, which these instructions clear, the addresses of the counters of
-    steps that have arrived and of places that are free, of the rows of this warpgroup and of the right
-    matrix in the first place, the first place and its phase, the place of this work-item in its
-    warp, of which the first says for all that a place is free, and the address of the counter of the next team's turns.
+    The operands are, in this order:
+
+    - the accumulators, which these instructions clear;
+    - the addresses of the counters of steps that have arrived, and of places that are free;
+    - the addresses of the rows of this warpgroup and of the right matrix in the first place;
+    - the number and the phase of the first place of this tile;
+    - the number of this work-item in its warp, whose first one reports for all that a place is free;
+    - the address of the counter of the next team's turns.
     """
     kind, rest = MULTIPLY[product.left.type]
     count = tiling.columns // 2

@@ -3,20 +3,25 @@ next one.
 """
 
 import math
+from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pytest
 from support.opencl.trials import as_gpu, good, slowed
-from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
+from neurald.drivers.opencl.runtime.launcher import CommandList, LaunchTime
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning import trials
 from neurald.drivers.opencl.tuning.trials import Bench, Trials, trials_of
 from neurald.hal.errors import DeadObject
 from neurald.hal.records import replace
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 
 def ones() -> Source:
@@ -45,16 +50,50 @@ def times_of(
     return list(Bench(device).times_ns(BuiltProgram.from_source(device, text), tried))
 
 
-@sweep("is_resident", [False, True])
-def test_slower_kernels_take_longer(
-    opencl: DeviceContext, is_resident: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Runtimes on CPUs take long to compile more phases.
-    monkeypatch.setattr(trials, "_PHASES", 2)
-    fast, slow = times_of(as_gpu(opencl), [good(), slowed(2000)], is_resident=is_resident)
+def runs() -> Source:
+    """Returns a source that counts in its workspace how often it runs."""
+    return behind_a_workspace(
+        "  if (at >=",
+        "  if (group == 0 && lid == 0) ++((volatile __global int *)workspace)[0];\n  if (at >=",
+    )
+
+
+def test_slower_kernels_take_longer(opencl: DeviceContext) -> None:
+    """By so much that the load of the machine does not matter."""
+    fast, slow = times_of(opencl, [good(), slowed(50000)])
     assert fast is not None
     assert slow is not None
     assert 0 <= fast < slow < math.inf
+
+
+def test_the_time_of_a_phase_is_the_difference_that_repetitions_make(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of launches that take 7 units of time, and 3 for each time that the phase runs."""
+    device = as_gpu(opencl)
+    bench = Bench(device)
+    counted = [0]
+
+    class Commands(CommandList):
+        def profile(self, queue: "cl.CommandQueue") -> tuple[LaunchTime, ...]:
+            import pyopencl as cl
+
+            measured = super().profile(queue)
+            memory, count = bench._arena, np.zeros(1, np.int32)
+            assert memory is not None
+            cl.enqueue_copy(queue, count, memory, src_offset=trials._WORKSPACE, is_blocking=True)
+            counted.append(int(count[0]))
+            phases, rest = divmod(counted[-1] - counted[-2], len(measured))
+            assert rest == 0
+            return tuple(replace(each, duration_ns=7 + 3 * phases) for each in measured)
+
+    # Runtimes on CPUs take long to compile more phases.
+    monkeypatch.setattr(trials, "_PHASES", 2)
+    text, tried = trials_of([runs()], device.facts, is_resident=True)
+    monkeypatch.setattr(trials, "CommandList", Commands)
+    assert list(bench.times_ns(BuiltProgram.from_source(device, text), tried)) == [3]
+    launches = 1 + trials._RUNS
+    assert counted == [0, launches, 3 * launches]
 
 
 def test_sources_that_cannot_run(opencl: DeviceContext) -> None:
