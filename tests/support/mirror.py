@@ -332,6 +332,8 @@ COVERED_BY: Mapping[str, str] = {
     "service/console/verification.py": "tests/service/cli/test_run.py",
     "hal/crashes/record_file.py": "tests/hal/crashes/test_records.py",
     "hal/process/secret_file.py": "tests/hal/cache/test_secret.py",
+    "runtime/plan/cached_preparation.py": "tests/runtime/plan/test_preparer.py",
+    "runtime/plan/compiling.py": "tests/runtime/plan/test_compiling_apart.py",
     "runtime/plan/prepared_step.py": "tests/runtime/plan/test_preparer.py",
     "runtime/plan/provided_plan.py": "tests/runtime/plan_files/test_plan_file.py",
     "runtime/tflite/stored_model.py": "tests/runtime/tflite/test_converted.py",
