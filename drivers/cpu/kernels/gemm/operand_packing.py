@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, is_one
+from neurald.drivers.compiler.ir.extent import Extent, is_one, is_zero
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
@@ -201,6 +201,9 @@ def _write_floats(
     code: Instructions, target: Target, kind: Scalar, count: int, source: str, memory: str
 ) -> None:
     """Converts consecutive elements to FLOAT32. The last vector overlaps the one before."""
+    if is_zero(count):
+        # The rows of an image without width, whose windows are all on its padding.
+        return
     lanes = lanes_for(count, target)
     v = Vector(code, target, lanes)
     with code.loop("0", str(count), step=lanes) as loop:
