@@ -105,18 +105,23 @@ class CpuDevice:
         """
         return CacheFilesNeeded(model=1, data=1) if self.compiles else CacheFilesNeeded()
 
-    @cached_property
+    @property
     def version(self) -> str:
         """See `Device.version`.
 
         The version covers everything that affects compiled code besides the model and the options.
         llvmlite's version determines that of LLVM.
         """
-        base = f"neurald {__version__}, numpy {numpy_version()}"
-        if not self.compiles:
-            return base
+        return self._compiler_version if self.compiles else self._reference_version
+
+    @cached_property
+    def _reference_version(self) -> str:
+        return f"neurald {__version__}, numpy {numpy_version()}"
+
+    @cached_property
+    def _compiler_version(self) -> str:
         parts = [
-            base,
+            self._reference_version,
             f"sources {sources_digest(*_SOURCES)}",
             f"llvmlite {llvmlite.__version__}",
             self._target.name,

@@ -25,17 +25,18 @@ class KeptCall:
 
     Attributes:
         is_over: whether no further request may be taken from it.
-        idle_since_s: since when it waits for its client, on the clock of `time.monotonic()`; None
-            while it serves a request.
+        idle_since_s: since when it waits for its client, to take a reply or to send a request, on
+            the clock of `time.monotonic()`; None while it serves a request.
     """
 
-    __slots__ = ("_context", "_lock", "idle_since_s", "is_over")
+    __slots__ = ("_context", "_has_reply", "_lock", "idle_since_s", "is_over")
 
     def __init__(self, context: _Context) -> None:
         self._context = context
         self._lock = threading.Lock()
         self.is_over = False
         self.idle_since_s: float | None = time.monotonic()
+        self._has_reply = False
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
@@ -46,13 +47,27 @@ class KeptCall:
         finally:
             with self._lock:
                 self.idle_since_s = time.monotonic()
+                self._has_reply = True
+
+    def has_replied(self) -> None:
+        """Notes that the reply has been sent."""
+        with self._lock:
+            self._has_reply = False
 
     def end(self) -> None:
-        """Ends it: at once if it waits for its client, and otherwise with the reply."""
+        """Ends it with the reply that is served or being sent; at once if there is none."""
         with self._lock:
             self.is_over = True
-            is_idle = self.idle_since_s is not None
-        if is_idle:
+            is_cut = self.idle_since_s is not None and not self._has_reply
+        if is_cut:
+            self._context.cancel()
+
+    def cut_off(self) -> None:
+        """Ends it like `end`, but does not wait until its client takes a reply."""
+        with self._lock:
+            self.is_over = True
+            is_cut = self.idle_since_s is not None
+        if is_cut:
             self._context.cancel()
 
 
@@ -84,7 +99,7 @@ class KeptCalls:
                 before = self._calls.pop(self._longest_idle())
             self._calls[session] = call
         if before is not None:
-            before.end()
+            before.cut_off()
         try:
             yield call
         finally:
@@ -106,7 +121,7 @@ class KeptCalls:
         return min(idle, key=lambda each: each[0])[1]
 
     def end(self, session: Hashable) -> None:
-        """Ends the kept call of a session, if it has one."""
+        """Ends the kept call of a session, if it has one, after a reply that is under way."""
         with self._lock:
             call = self._calls.get(session)
         if call is not None:

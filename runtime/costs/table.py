@@ -28,7 +28,7 @@ _MAX_DISTANCE: Final = 12
 #: The smallest work from which the speed of a device follows: 64 thousand multiplications.
 _SIGNIFICANT_BAND: Final = 32
 _MAX_KINDS: Final = 1024
-MAX_BANDS: Final = 128
+_MAX_BANDS: Final = 128
 #: The band of 2^128 multiplications, the largest one.
 MAX_BAND: Final = 256
 _MAX_SECONDS: Final = 1e6
@@ -155,7 +155,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
         bands = dict(self.rates.get(kind, {}))
         band = band_of(work)
         if (kind not in self.rates and len(self.rates) >= _MAX_KINDS) or (
-            band not in bands and len(bands) >= MAX_BANDS
+            band not in bands and len(bands) >= _MAX_BANDS
         ):
             return self
         old = bands.get(band)

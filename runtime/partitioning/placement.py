@@ -394,8 +394,9 @@ class _DeviceChooser:
         others = [f"{self._candidates[n].name} {scores[n]:g}" for n in scores if n != best]
         if others:
             return f"score {scores[best]:g} against {', '.join(others)}"
-        only = "the only device" if len(self._candidates) == 1 else "the only device that can run it"
-        return f"score {scores[best]:g}, {only}"
+        if len(self._candidates) == 1:
+            return "the only device"
+        return f"score {scores[best]:g}, the only device that can run it"
 
     def _rejection_reason(self, loser: int, best: int, scores: Mapping[int, float]) -> str:
         if scores[loser] > scores[best]:

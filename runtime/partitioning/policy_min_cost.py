@@ -327,9 +327,8 @@ class _CostChooser:
         reason = rule
         if not reason:
             against = f" against {', '.join(others)}" if others else ", the only device that can run it"
-            if len(self._candidates) == 1:
-                against = ", the only device"
-            reason = f"{self._shown(row[own])}{against}"
+            is_alone = len(self._candidates) == 1
+            reason = "the only device" if is_alone else f"{self._shown(row[own])}{against}"
             if any(figures[n] < figures[own] for n in able):
                 reason += "; the whole plan costs least so, with launches and transfers"
             if is_interpreted:

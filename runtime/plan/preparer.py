@@ -7,46 +7,42 @@ nor read again. Artifacts compiled from them are stored only if the file is stil
 afterwards.
 """
 
-import contextlib
 import logging
-import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from msgspec import Struct
 
-from neurald.hal.accounting.events import CountedEvent, count_event
-from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, graphs_digest, key_parts
-from neurald.hal.cache.store import Cache, Miss, default_directory
-from neurald.hal.cache.variants import SharedCache, VariantCache
-from neurald.hal.compiling.contract import compiles_apart
-from neurald.hal.device import CacheFilesNeeded, CacheRecord, Device, PreparedModel, PrepareOptions
+from neurald.hal.cache.store import Cache, default_directory
+from neurald.hal.cache.variants import SharedCache
+from neurald.hal.device import CacheFilesNeeded, Device, PrepareOptions
 from neurald.hal.errors import (
     BadState,
-    DeadObject,
     Error,
-    MissedDeadlinePersistent,
-    MissedDeadlineTransient,
-    ResourceExhaustedPersistent,
-    ResourceExhaustedTransient,
-    Unreachable,
 )
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
-from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
 from neurald.runtime.devices.discovery import cpu_device
-from neurald.runtime.devices.driver_faults import checked, checked_executable, convert_driver_faults
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
+from neurald.runtime.plan.cached_preparation import CachedPreparation
+from neurald.runtime.plan.compiling import (
+    checked_model,
+    compiled,
+    compiles_in_process_of_its_own,
+    has_known_inputs,
+    milliseconds_since,
+    warn_once,
+)
 from neurald.runtime.plan.prepared_step import (
-    DEFERRED_COMPILATION,
     CacheOutcome,
     PreparationReport,
     PreparedStep,
@@ -59,9 +55,6 @@ logger = logging.getLogger(__name__)
 
 #: Maximum time to wait for another process that compiles the same model, in seconds.
 MAX_LOCK_WAIT_S = 120.0
-_NO_ARTIFACT = "the device returned no artifact"
-#: Minimum share of the time until the deadline that is reserved for compiling.
-_MIN_COMPILE_SHARE = 0.5
 
 
 class Caching(Struct, frozen=True, kw_only=True):
@@ -81,7 +74,7 @@ class Caching(Struct, frozen=True, kw_only=True):
         try:
             return cls(directory=default_directory())
         except BadState as error:
-            _warn_once(f"compiled models are not cached: {error}")
+            warn_once(f"compiled models are not cached: {error}")
             return None
 
 
@@ -179,14 +172,16 @@ class Preparer:
                 if isinstance(found, str):
                     return found
                 options = replace(self._options, cache_key=parts.key(), shared=self._shared(device))
-                prepared_model = _checked(device.prepare_model_from_cache(found.artifact, options), device)
+                prepared_model = checked_model(
+                    device.prepare_model_from_cache(found.artifact, options), device
+                )
         except (Error, ValueError, TypeError) as error:
             return f"the device cannot load the artifact of the plan: {error}"
         return PreparedStep(
             prepared_model=prepared_model,
             report=PreparationReport(
                 device=device.name,
-                milliseconds=_since(started),
+                milliseconds=milliseconds_since(started),
                 cache=CacheOutcome.HIT,
                 reason="",
                 compile_ms=found.compile_ms,
@@ -216,14 +211,14 @@ class Preparer:
             return None
         preparation = self._preparation(device, model, reads_files=False)
         reason = preparation if isinstance(preparation, str) else "first use"
-        if isinstance(preparation, _CachedPreparation):
+        if isinstance(preparation, CachedPreparation):
             loaded = preparation.load(started)
             if isinstance(loaded, PreparedStep):
                 return loaded
             reason = loaded.reason or reason
         with convert_driver_faults(device.name):
             provider = device if device is cpu else cpu
-            cache = preparation.cache if isinstance(preparation, _CachedPreparation) else None
+            cache = preparation.cache if isinstance(preparation, CachedPreparation) else None
             options = replace(self._options, attributes=(), shared=self._shared(provider, cache))
             prepared_model = first_tier(provider, model, options)
         if prepared_model is None:
@@ -232,7 +227,7 @@ class Preparer:
             prepared_model=prepared_model,
             report=PreparationReport(
                 device=device.name,
-                milliseconds=_since(started),
+                milliseconds=milliseconds_since(started),
                 cache=CacheOutcome.OFF if isinstance(preparation, str) else CacheOutcome.MISS,
                 reason=f"{reason}; this is the first tier",
             ),
@@ -249,9 +244,9 @@ class Preparer:
         if self._caching is None or device.is_remote or not device.cache_files_needed:
             return None
         try:
-            return SharedCache(cache or Cache(self._caching.directory), device, _warn_once)
+            return SharedCache(cache or Cache(self._caching.directory), device, warn_once)
         except Error as error:
-            _warn_once(f"kernels are not cached: {error}")
+            warn_once(f"kernels are not cached: {error}")
             return None
 
     def _prepare(self, device: Device, model: Model) -> PreparedStep:
@@ -263,8 +258,8 @@ class Preparer:
             reconnect(self._options.deadline_s)
         preparation = self._preparation(device, model)
         if isinstance(preparation, str):
-            prepared_model = _compiled(device, model, self._options, is_background=self._is_background)
-            milliseconds = _since(started)
+            prepared_model = compiled(device, model, self._options, is_background=self._is_background)
+            milliseconds = milliseconds_since(started)
             prepared = PreparedStep(
                 prepared_model=prepared_model,
                 report=PreparationReport(
@@ -323,7 +318,7 @@ class Preparer:
 
     def _preparation(
         self, device: Device, model: Model, *, reads_files: bool = True
-    ) -> "_CachedPreparation | str":
+    ) -> "CachedPreparation | str":
         """Returns the preparation with a cache, or the reason why no cache is used.
 
         Args:
@@ -348,7 +343,7 @@ class Preparer:
                 self._start_compiler(device, model)
             sealed = model if known is not None else seal_constants(model)
         except Error as error:
-            _warn_once(f"compiled models are not cached: {error}")
+            warn_once(f"compiled models are not cached: {error}")
             return str(error)
         with convert_driver_faults(device.name):
             checked(device.version, str, device.name, "version")
@@ -361,15 +356,15 @@ class Preparer:
 
     def _start_compiler(self, device: Device, model: Model) -> None:
         """Starts the process that will compile the model, while its constants are read."""
-        if _compiles_in_process_of_its_own(device) and has_known_inputs(model):
+        if compiles_in_process_of_its_own(device) and has_known_inputs(model):
             from neurald.hal.compiling.background import start_ahead
 
             start_ahead(device.name, device, is_awaited=not self._is_background)
 
     def _cached(
         self, cache: Cache, device: Device, model: Model, parts: KeyParts, question: bytes | None = None
-    ) -> "_CachedPreparation":
-        return _CachedPreparation(
+    ) -> "CachedPreparation":
+        return CachedPreparation(
             cache,
             device,
             model,
@@ -379,250 +374,3 @@ class Preparer:
             question,
             is_background=self._is_background,
         )
-
-
-def _kind_of(reason: str) -> str:
-    """Returns a reason for a miss without names and versions."""
-    return reason.partition(" from ")[0].partition(":")[0]
-
-
-class _CachedPreparation:
-    """Prepares one model on one device with a cache.
-
-    Args:
-        question: identifies the file state that the key's constants were read from (see
-            `constants_question`); None if the model's constants are sealed.
-        is_background: see `Preparer`.
-
-    Attributes:
-        cache: the cache.
-    """
-
-    def __init__(
-        self,
-        cache: Cache,
-        device: Device,
-        model: Model,
-        parts: KeyParts,
-        options: PrepareOptions,
-        lock_wait_s: float,
-        question: bytes | None = None,
-        *,
-        is_background: bool = False,
-    ) -> None:
-        self._is_background = is_background
-        self.cache = cache
-        self._device = device
-        self._version = device.version
-        self._model = model
-        self._lock_wait_s = lock_wait_s
-        self._question = question
-        self._parts = parts
-        self._key = parts.key()
-        self._options = replace(options, cache_key=self._key)
-
-    def run(self, started: float) -> PreparedStep:
-        """Loads the prepared model from the cache, or compiles and stores it.
-
-        Args:
-            started: when it was requested, on the clock of `time.perf_counter()`.
-        """
-        loaded = self.load(started)
-        if isinstance(loaded, PreparedStep):
-            return loaded
-        with self._lock():
-            # The previous holder of the lock may have stored the entry.
-            reloaded = self.load(started)
-            if isinstance(reloaded, PreparedStep):
-                return reloaded
-            return self._compile(started, loaded.reason or reloaded.reason)
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        wait_s = self._lock_wait_s
-        if self._options.deadline_s is not None:
-            left_s = self._options.deadline_s - time.monotonic()
-            wait_s = min(wait_s, left_s * (1 - _MIN_COMPILE_SHARE))
-        # After the wait the model is compiled even without the lock; at worst it is compiled twice.
-        with self.cache.lock(self._key, wait_s, self._options.cancellation):
-            yield
-
-    def load(self, started: float) -> PreparedStep | Miss:
-        """Loads the prepared model from the cache; see `run`."""
-        entry = self.cache.load(self._key, self._device.cache_files_needed)
-        if isinstance(entry, Miss):
-            return entry
-        try:
-            prepared_model = _checked(
-                self._device.prepare_model_from_cache(entry.artifact, self._options), self._device
-            )
-        except (
-            MissedDeadlineTransient,
-            MissedDeadlinePersistent,
-            ResourceExhaustedTransient,  # compiling needs even more
-            ResourceExhaustedPersistent,
-            Unreachable,
-        ):
-            raise
-        except Exception as error:
-            # This includes exceptions that no driver should raise: an unusable artifact must have
-            # no effect other than a recompilation.
-            logger.info("%s cannot load its cached artifact: %s", self._device.name, error)
-            self.cache.remove(self._key.hex())
-            if isinstance(error, DeadObject) and self._device.is_remote:
-                raise  # the daemon is gone, so it cannot compile either
-            return Miss(reason=f"the device cannot load its cached artifact: {error}")
-        return self._prepared(
-            prepared_model,
-            started,
-            CacheOutcome.HIT,
-            compile_ms=entry.manifest.origin.compile_ms,
-            is_stored=True,
-        )
-
-    def _reason_not_storable(self) -> str:
-        """Returns why nothing may be stored under this key; empty if storing is allowed."""
-        if self._device.version != self._version:
-            return f"the device was updated in the meantime, from version {self._version}"
-        if self._question is not None and self._question != constants_question(self._model):
-            return "the model's file was modified in the meantime"
-        return ""
-
-    def _compile(self, started: float, reason: str) -> PreparedStep:
-        variants = self._variants()
-        # The variants object cannot be passed to another process.
-        options = self._options if self._device.is_remote else replace(self._options, variants=variants)
-        compiling = time.perf_counter()
-        prepared_model = _compiled(self._device, self._model, options, is_background=self._is_background)
-        compile_ms = _since(compiling)
-        record: CacheRecord | None = variants.record or getattr(prepared_model, "cache_record", None)
-        if record is not None and record.was_there:
-            return self._prepared(
-                prepared_model,
-                started,
-                CacheOutcome.HIT,
-                compile_ms=record.compile_ms,
-                is_stored=True,
-                key=record.key,
-            )
-        # The reason must be looked up before the new entry exists, because that would match.
-        reason = reason or self.cache.why_missing(self._parts)
-        count_event(CountedEvent.CACHE_MISS, _kind_of(reason))
-        logger.info("%s compiled a step, which was not in the cache: %s", self._device.name, reason)
-        failure = (
-            ""
-            if record is not None
-            else self._reason_not_storable() or self._store(prepared_model, compile_ms)
-        )
-        if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
-            reason = DEFERRED_COMPILATION
-        elif failure:
-            reason = f"{reason}; not stored: {failure}"
-        return self._prepared(
-            prepared_model,
-            started,
-            CacheOutcome.MISS,
-            reason=reason,
-            compile_ms=compile_ms,
-            is_stored=not failure,
-            key="" if record is None else record.key,
-            variants=None if reason != DEFERRED_COMPILATION or self._device.is_remote else variants,
-        )
-
-    def _variants(self) -> VariantCache:
-        return VariantCache(
-            self.cache,
-            lambda: self._parts,
-            self._device.cache_files_needed,
-            describe(self._model),
-            self._reason_not_storable,
-            _warn_once,
-        )
-
-    def _store(self, prepared_model: PreparedModel, compile_ms: float) -> str:
-        """Stores the compiled artifact; returns why it was not stored, or ""."""
-        needed = self._device.cache_files_needed
-        try:
-            artifact = prepared_model.artifact()
-            if artifact is None:
-                return _NO_ARTIFACT
-            counts = len(artifact.model), len(artifact.data)
-            if counts != (needed.model, needed.data):
-                return (
-                    f"the device returned {counts[0]} model and {counts[1]} data files; "
-                    f"it announced {needed.model} and {needed.data}"
-                )
-            origin = Origin(model=describe(self._model), compile_ms=compile_ms, created_s=time.time())
-            self.cache.store(self._parts, artifact, origin)
-        except Exception as error:
-            # The model is ready, so a problem of a driver or a disk must not fail the preparation.
-            _warn_once(f"a model compiled by {self._device.name} cannot be cached: {error}")
-            return str(error)
-        return ""
-
-    def _prepared(
-        self,
-        prepared_model: PreparedModel,
-        started: float,
-        outcome: CacheOutcome,
-        *,
-        reason: str = "",
-        compile_ms: float,
-        is_stored: bool,
-        key: str = "",
-        variants: VariantCache | None = None,
-    ) -> PreparedStep:
-        report = PreparationReport(
-            device=self._device.name,
-            milliseconds=_since(started),
-            cache=outcome,
-            reason=reason,
-            compile_ms=compile_ms,
-            key=key or self._key.hex(),
-            is_stored=is_stored,
-            variants=variants,
-        )
-        return PreparedStep(prepared_model=prepared_model, report=report)
-
-
-def _compiled(device: Device, model: Model, options: PrepareOptions, *, is_background: bool) -> PreparedModel:
-    if _compiles_in_process_of_its_own(device):
-        from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
-
-        compiler = BackgroundCompiler(
-            device.name, device, model, options.shared, is_awaited=not is_background
-        )
-        options = replace(options, compiler=compiler)
-    with convert_driver_faults(device.name):
-        return _checked(device.prepare_model(model, options), device)
-
-
-def _compiles_in_process_of_its_own(device: Device) -> bool:
-    # Without the path of an interpreter, as in an application that embeds one, no process can start.
-    return device is cpu_device() and compiles_apart(device) and bool(sys.executable)
-
-
-def _checked(answer: PreparedModel, device: Device) -> PreparedModel:
-    return checked_executable(answer, "PreparedModel", device.name, "preparing")
-
-
-def has_known_inputs(model: Model) -> bool:
-    """Returns True if the shapes of all inputs are known before an execution."""
-    return all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
-
-
-def _since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000
-
-
-_warned: set[str] = set()
-_warned_lock = forkable_lock()
-
-
-def _warn_once(message: str) -> None:
-    """Logs a warning once per process."""
-    with _warned_lock:
-        if message in _warned:
-            return
-        _warned.add(message)
-    logger.warning("%s", message)

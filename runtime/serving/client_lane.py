@@ -211,6 +211,8 @@ class ClientLane:
         try:
             packet = bytes((WAKE,))
             while packet[0] == WAKE:
+                if descriptor is not None:
+                    raise _Broken("it has sent a memory that belongs to no answer")
                 left_s = _left_s(end_s)
                 if not self._poll.poll(None if left_s is None else left_s * 1000):
                     raise TimeoutError

@@ -306,6 +306,7 @@ _LONGEST_SUBMISSION_NS: Final = 10_000_000
 _CACHE: Final = "neurald.hal.cache.store"
 _BUILDER: Final = "neurald.runtime.compilation_builder"
 _PREPARER: Final = "neurald.runtime.plan.preparer"
+_CACHED: Final = "neurald.runtime.plan.cached_preparation"
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
@@ -372,13 +373,14 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ("neurald.runtime.execution.execution", "Execution", "_start", recorded("step", _named("bind"))),
         (_PREPARER, "Preparer", "prepare", recorded("compile", _prepared)),
         (
-            _PREPARER,
-            "_CachedPreparation",
+            _CACHED,
+            "CachedPreparation",
             "load",
             recorded("compile", _looked_up("load from the cache")),
         ),
-        (_PREPARER, "_CachedPreparation", "_compile", recorded("compile", _named("compile and store"))),
-        (_PREPARER, "", "_compiled", recorded("compile", _named("compile"))),
+        (_CACHED, "CachedPreparation", "_compile", recorded("compile", _named("compile and store"))),
+        (_CACHED, "", "compiled", recorded("compile", _named("compile"))),
+        (_PREPARER, "", "compiled", recorded("compile", _named("compile"))),
         (_PREPARER, "", "first_tier", recorded("compile", _named("prepare the first tier"))),
         (_PREPARER, "", "key_parts", recorded("compile", _named("compute the key"))),
         (_CACHE, "Cache", "load", recorded("compile", _looked_up("look up in the cache"))),

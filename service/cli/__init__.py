@@ -8,8 +8,10 @@ This module and those of the commands must not import anything that takes long, 
 slow down `neurald --help`.
 """
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +49,9 @@ DEBUG_VARIABLE = "NEURALD_DEBUG"
 #: have any length.
 _MAX_MESSAGE_LENGTH = 2000
 
+#: What Typer writes before a message of wrong usage.
+_TYPER_PREFIX = "Error: "
+
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _INTERRUPT_DELAY_S = 0.01
@@ -55,7 +60,15 @@ _INTERRUPT_DELAY_S = 0.01
 class _Commands(TyperGroup):
     """Converts any exception of a command into one sentence and an exit status."""
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _wrapping_usage_errors():
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: Any) -> Any:
+        with _wrapping_usage_errors():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: Any) -> Any:
         from neurald.service.console.output import discard_stdout, write_error
 
         try:
@@ -78,6 +91,22 @@ class _Commands(TyperGroup):
                 discard_stdout()
             raise typer.Exit(1) from None
         return result
+
+
+@contextlib.contextmanager
+def _wrapping_usage_errors() -> Iterator[None]:
+    """Wraps the messages of wrong usage on a terminal, since Typer writes them as one line."""
+    try:
+        yield
+    except Exception as error:
+        message = getattr(error, "format_message", None)
+        if message is not None:
+            from neurald.service.console.output import wrapped
+
+            lines = (_TYPER_PREFIX + message()).split("\n")
+            text = "\n".join(wrapped(line, sys.stderr) for line in lines).removeprefix(_TYPER_PREFIX)
+            error.format_message = lambda: text  # type: ignore[attr-defined]
+        raise
 
 
 def _message(error: Exception) -> str:

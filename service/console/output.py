@@ -44,15 +44,15 @@ def write_json(document: Any) -> None:
 
 def write_line(text: str = "") -> None:
     """Writes one line to stdout, wrapped at words if it is wider than the terminal."""
-    sys.stdout.write(_wrapped(text, sys.stdout) + "\n")
+    sys.stdout.write(wrapped(text, sys.stdout) + "\n")
 
 
 def write_error(text: str) -> None:
     """Writes an error to stderr, without control characters; see `write_line`."""
-    sys.stderr.write(_wrapped(f"error: {printable(text)}", sys.stderr) + "\n")
+    sys.stderr.write(wrapped(f"error: {printable(text)}", sys.stderr) + "\n")
 
 
-def _wrapped(text: str, file: IO[str]) -> str:
+def wrapped(text: str, file: IO[str]) -> str:
     """Wraps a line for a terminal; other files get it as it is. Words, such as paths, stay whole."""
     if not file.isatty():
         return text
@@ -166,7 +166,7 @@ def _shortened(
 
 def note(text: str) -> None:
     """Writes a note to stderr; see `write_line`."""
-    sys.stderr.write(_wrapped(f"note: {printable(text)}", sys.stderr) + "\n")
+    sys.stderr.write(wrapped(f"note: {printable(text)}", sys.stderr) + "\n")
 
 
 class Progress(Protocol):

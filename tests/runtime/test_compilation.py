@@ -121,7 +121,7 @@ def test_plan_of_one_device() -> None:
     assert step.device is cpu()
     assert step.operations == (0, 1, 2)
     assert step.model is model
-    assert str(compilation.explain()).splitlines()[1].startswith("operation 1 ADD -> cpu: score 1")
+    assert str(compilation.explain()).splitlines()[1].startswith("operation 1 ADD -> cpu: the only device")
 
 
 def test_the_faster_device_gets_the_model() -> None:

@@ -92,9 +92,11 @@ def _candidates(
     product = gemm_view(kernel)
     if product is None:
         return
+    # What streams a matrix needs a constant of floats, and a GPU that reads no images.
     yield from gemv_stream.candidates(kernel, product, facts) or gemv.candidates(kernel, product, facts)
     if is_large:
-        # The estimate of the first ones is good enough.
+        # The estimate of the first ones is good enough. Pipelines pay where groups compute several
+        # tiles; the others also gather windows and read matrices that are no constants.
         pipelines = warpgroup_pipeline.candidates(kernel, product, facts, relaxed=relaxed)
         yield from islice(pipelines, _MAX_PIPELINES)
         yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)

@@ -16,12 +16,13 @@ from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text, 
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
-from neurald.drivers.opencl.kernels.elementwise4 import is_side_by_side, stored4_text, vector_reads
+from neurald.drivers.opencl.kernels.elementwise4 import is_side_by_side, stored_elements_text, vector_reads
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Longer reductions are distributed over a work-group, if there are few results; and loops over
-#: windows up to the other size are unrolled, so that their loads overlap.
-_MAX_WINDOW, _MAX_UNROLLED = 256, 16
+#: Larger windows are left to other kernels, which distribute one over a work-group.
+_MAX_WINDOW = 256
+#: Loops over windows up to this size are unrolled, so that their loads overlap.
+_MAX_UNROLLED = 16
 
 
 def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
@@ -50,7 +51,10 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
 
 
 def _loads(reduction: Reduce, column: Axis) -> Sequence[Load]:
-    """Returns what a reduction reads together; nothing if it is nested, long, or reads single channels."""
+    """Returns the loads of a reduction, each of which reads four channels together.
+
+    Returns nothing if the reduction contains another one, is long, or reads single channels.
+    """
     inner = list(walk(reduction.body))
     if any(isinstance(each, Reduce) for each in inner):
         return ()
@@ -91,7 +95,7 @@ def _source(
         statements = Statements(values.by_value, known[number], prefix=f"e{number}_")
         elements.append(statements.value(body))
         lines += statements.lines
-    lines.append(stored4_text(elements, f"row * {length} + column", kernel.output.type))
+    lines.append(stored_elements_text(elements, f"row * {length} + column", kernel.output.type))
     return Source(
         text="\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", "")),
         arguments=values.values,

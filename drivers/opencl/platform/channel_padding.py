@@ -2,9 +2,9 @@
 
 Tensor cores multiply matrices that are copied 16 bytes at a time. A window over an image with three
 channels has no such vectors, and gathering it element by element takes several times longer than
-multiplying it. A padded copy of the image, with four or eight channels and borders, has them: where
-there is no padding along a line, a row of a window is contiguous. Its window may have to be longer;
-weights of what is added are zero.
+multiplying it. A padded copy of the image, with borders and with four, eight or sixteen channels, has
+them: where there is no padding along a line, a row of a window is contiguous. Windows of the copy may
+have to be longer than those of the image; the weights of the elements that are added are zero.
 """
 
 import math
@@ -25,6 +25,9 @@ _MAX_CHANNELS = 4
 _MIN_ELEMENTS = 1 << 22
 #: Smaller windows are gathered about as fast as they are multiplied.
 _MIN_TAPS = 16
+#: Limit on the elements of a copy, that of `gemm_view`: a convolution of a larger one would be a generic
+#: kernel, whose indices have 32 bits, too.
+_MAX_COPIED = ((1 << 31) - 1) // 8
 #: Bytes of a vector.
 _VECTOR_BYTES = 16
 #: The first compute capability whose tensor cores are used with such copies.
@@ -43,8 +46,9 @@ def pad_channels(graph: Graph, facts: DeviceFacts) -> None:
         return
     nodes: list[Node] = []
     for node in graph.nodes:
-        if isinstance(node, Convolution) and _is_suitable(node):
-            nodes += _padded(node)
+        image = _padded_image(node) if isinstance(node, Convolution) and _is_suitable(node) else None
+        if isinstance(node, Convolution) and image is not None and _fits(image, facts):
+            nodes += _padded(node, image)
         else:
             nodes.append(node)
     graph.nodes = nodes
@@ -62,18 +66,35 @@ def _is_suitable(node: Convolution) -> bool:
     )
 
 
-def _padded(node: Convolution) -> tuple[Compute, Convolution]:
-    images, height, width, channels = node.input.shape
+def _fits(image: Value, facts: DeviceFacts) -> bool:
+    return image.count <= _MAX_COPIED and image.size_bytes <= facts.max_allocation_bytes
+
+
+def _padded_image(node: Convolution) -> Value:
+    """Returns the copy of an image that `_padded` describes."""
     rows, columns = node.output.shape[1:3]
-    taps_y, taps_x = node.kernel
     stride_y, stride_x = node.stride
-    top, left = (before for before, _ in node.padding)
     vector = _VECTOR_BYTES // node.input.type.size_bytes
     deep = next(each for each in (4, 8, 16) if each * stride_x % vector == 0 or each == vector)
-    wide = next(each for each in count(taps_x) if each * deep % vector == 0)
-    high = (rows - 1) * stride_y + taps_y
+    high = (rows - 1) * stride_y + node.kernel[0]
+    wide = _padded_taps(node, deep)
     long = next(each for each in count((columns - 1) * stride_x + wide) if each * deep % vector == 0)
-    image = Value((images, high, long, deep), node.input.type, name=node.input.name)
+    return Value((node.input.shape[0], high, long, deep), node.input.type, name=node.input.name)
+
+
+def _padded_taps(node: Convolution, channels: int) -> int:
+    """Returns the width of windows whose rows are whole vectors."""
+    vector = _VECTOR_BYTES // node.input.type.size_bytes
+    return next(each for each in count(node.kernel[1]) if each * channels % vector == 0)
+
+
+def _padded(node: Convolution, image: Value) -> tuple[Compute, Convolution]:
+    """Returns the node that copies an image, and the convolution of the copy."""
+    _, height, width, channels = node.input.shape
+    taps_y, taps_x = node.kernel
+    top, left = (before for before, _ in node.padding)
+    deep = image.shape[3]
+    wide = _padded_taps(node, deep)
     axes = tuple(axis(length, f"i{number}") for number, length in enumerate(image.shape))
     place = (axes[0], axes[1] - top, axes[2] - left, axes[3])
     guard = inside(place[1:], (height, width, channels))

@@ -60,8 +60,7 @@ class KeptStream:
             call = self._opened()
             if call is None:
                 return None
-            self._requests.put(request)
-            return self._reply(call)
+            return self._reply(call, request)
         finally:
             self._lock.release()
             if self._is_closed:
@@ -77,9 +76,10 @@ class KeptStream:
             self._call = self._start(iter(self._requests.get, None))
         return self._call
 
-    def _reply(self, call: Any) -> bytes | None:
+    def _reply(self, call: Any, request: bytes) -> bytes | None:
         is_complete = False
         try:
+            self._requests.put(request)
             reply: bytes | None = next(call, None)
             is_complete = reply is not None
         except grpc.RpcError as error:
@@ -89,7 +89,7 @@ class KeptStream:
             elif status in _CUT:
                 self._refused_until = time.monotonic() + _REFUSED_S
             else:
-                # Not the object itself, which is the call.
+                # The error is the call itself, which must not keep the frames that it has passed.
                 raise error.with_traceback(None) from None
             return None
         else:

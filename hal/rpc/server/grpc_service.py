@@ -252,6 +252,7 @@ class GrpcService:
                     with kept.serving():
                         reply = self._execute_one(session, part, cancellation)
                     yield reply
+                    kept.has_replied()
                     if kept.is_over:
                         return
         except Exception as error:

@@ -6,7 +6,7 @@ the device.
 
 from typing import Final
 
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import at_fork, forkable_lock
 
 _lock: Final = forkable_lock()
 _uses: Final[dict[str, "DeviceUse"]] = {}
@@ -20,6 +20,11 @@ class DeviceUse:
         self._running = 0
         #: How many runs have begun so far.
         self._begun = 0
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Forgets the runs of other threads, which do not exist in a child."""
+        self._running = 0
 
     def begin(self) -> int:
         """Notes the begin of a run, and returns what `end` needs; negative if others are running."""
@@ -31,7 +36,8 @@ class DeviceUse:
     def end(self, begun: int) -> bool:
         """Notes the end of a run. True if no other one ran in the meantime."""
         with self._lock:
-            self._running -= 1
+            # A run in which the process was forked has been forgotten, and ends in the child as well.
+            self._running = max(0, self._running - 1)
             return begun == self._begun
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
@@ -29,6 +28,7 @@ from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.calls import Calls
 from neurald.service.inference.server.grpc_server import GrpcServer
 from neurald.service.inference.server.grpc_service import V2Service
+from neurald.service.inference.server.health import ReadinessHealth
 from neurald.service.inference.server.lane_listener import LaneListener
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: How often gRPC's own health service is told whether the service is ready.
-_HEALTH_S: Final = 0.1
 #: How often it is examined whether the state has changed.
 _REPORT_S: Final = 0.1
 #: What a message may have in addition to the bytes of its tensors.
@@ -163,8 +161,8 @@ class FrontEnd:
         )
         service = V2Service(calls, regions, budget, settings.token)
         server.add_generic_rpc_handlers((service.handlers(),))
-        servicer = HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        readiness = ReadinessHealth(lambda: calls.is_ready)
+        health_pb2_grpc.add_HealthServicer_to_server(readiness, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
             ReflectionServicer(names, pool=_reflected_pool()), server
@@ -179,8 +177,6 @@ class FrontEnd:
             address.path.chmod(0o600)
         self._addresses["grpc"] = str(address) if address.path is not None else f"{address.host}:{port}"
         cleanup.push_async_callback(server.stop, settings.drain_s)
-        reporter = asyncio.create_task(_report_health(servicer, calls))
-        cleanup.callback(reporter.cancel)
 
     async def _serve_http(
         self,
@@ -316,16 +312,6 @@ def _reflected_pool() -> Any:
     for module in (health_pb2, reflection_pb2):
         POOL.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
     return POOL
-
-
-async def _report_health(servicer: HealthServicer, calls: Calls) -> None:
-    """Keeps gRPC's health service up to date."""
-    states = health_pb2.HealthCheckResponse
-    while True:
-        state = states.SERVING if calls.is_ready else states.NOT_SERVING
-        for name in ("", SERVICE):
-            await servicer.set(name, state)
-        await asyncio.sleep(_HEALTH_S)
 
 
 @contextlib.contextmanager

@@ -90,8 +90,12 @@ class ServerCall:
         raise grpc.aio.AbortError(details)
 
     async def write(self, message: Any) -> None:
-        """Sends one message of a stream; its handler's type of messages is known to the server."""
-        await self._send(self._server.serializer_of(self)(message))
+        """Sends one message of a stream, which the encoder of the call's method encodes."""
+        await self.send(self._server.serializer_of(self)(message))
+
+    def refuse(self, code: grpc.StatusCode, details: str) -> None:
+        """Ends the call with an error, unless it is over."""
+        self._send_status(_CODES[code], details)
 
     # In the thread of the server.
 
@@ -102,10 +106,6 @@ class ServerCall:
     def await_end(self) -> None:
         """Has the server find out when the client has gone."""
         self._call.start_server_batch((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._has_ended)
-
-    def refuse(self, code: grpc.StatusCode, details: str) -> None:
-        """Ends the call with an error before a handler has begun."""
-        self._send_status(_CODES[code], details)
 
     def _message_arrived(self, event: Any) -> None:
         self._server.pass_on(self._received, event.batch_operations[0].message())
@@ -153,10 +153,7 @@ class ServerCall:
         self._send_status(_OK, "")
 
     async def send(self, message: bytes) -> None:
-        """Sends one of several answers."""
-        await self._send(message)
-
-    async def _send(self, message: bytes) -> None:
+        """Sends one of several answers; returns when the client has room for more."""
         if self._is_over:
             raise asyncio.CancelledError
         self._sending = asyncio.get_running_loop().create_future()
@@ -276,7 +273,7 @@ class GrpcServer:
                 self._handle(event)
             except Exception:
                 logger.exception("an event of gRPC failed")
-            # An event that were kept while waiting for the next one would keep its call.
+            # An event that is kept while waiting for the next one would keep its call in memory.
             del event
 
     def _handle(self, event: Any) -> None:
@@ -285,20 +282,26 @@ class GrpcServer:
             self._loop.call_soon_threadsafe(self._has_shut_down.set)
         elif tag is not _NEW_CALL:
             tag(event)
-        elif event.success and event.call_details.method is not None:
+        else:
+            # Also after a call that failed to arrive, since no other one would be received.
             self._expect_call()
-            call = ServerCall(self, event)
-            self._calls.add(call)
-            call.await_end()
-            handler = self._handler(call)
-            if len(self._calls) > self._limit:
-                call.refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
-            elif handler is None:
-                call.refuse(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
-            elif handler.request_streaming:
-                self.pass_on(lambda _: self.answer(call, None), None)
-            else:
-                call.await_message()
+            if event.success and event.call_details.method is not None:
+                self._begin(event)
+
+    def _begin(self, event: Any) -> None:
+        """Has the message of a new call received, or refuses the call."""
+        call = ServerCall(self, event)
+        self._calls.add(call)
+        call.await_end()
+        handler = self._handler(call)
+        if len(self._calls) > self._limit:
+            call.refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+        elif handler is None:
+            call.refuse(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        elif handler.request_streaming:
+            self.pass_on(lambda _: self.answer(call, None), None)
+        else:
+            call.await_message()
 
     def _expect_call(self) -> None:
         with contextlib.suppress(ValueError):  # it is shutting down
@@ -365,7 +368,7 @@ class GrpcServer:
             if message is None:
                 request: Any = _messages(call, decode)
             else:
-                request = message if decode is None else decode(message)
+                request = await _decoded(call, decode, message)
             if not handler.response_streaming:
                 behaviour = handler.stream_unary if handler.request_streaming else handler.unary_unary
                 response = await behaviour(request, call)
@@ -393,4 +396,16 @@ class GrpcServer:
 
 async def _messages(call: ServerCall, decode: Callable[[bytes], Any] | None) -> AsyncIterator[Any]:
     while (message := await call.read()) is not None:
-        yield message if decode is None else decode(message)
+        yield await _decoded(call, decode, message)
+
+
+async def _decoded(call: ServerCall, decode: Callable[[bytes], Any] | None, message: bytes) -> Any:
+    """Returns a decoded message; ends the call if it cannot be decoded, which is no failure of ours."""
+    if decode is None:
+        return message
+    try:
+        return decode(message)
+    except Exception as error:
+        logger.debug("a message of the call %s is not understood: %s", call.method, error)
+    await call.abort(grpc.StatusCode.INTERNAL, "the message of the call is not understood")
+    raise AssertionError("unreachable")

@@ -21,6 +21,7 @@ from neurald.service.inference.protocol.grpc_encoding import (
 from neurald.service.inference.protocol.messages import SERVICE, ModelStreamInferResponse, message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.calls import Calls, model_parameters
+from neurald.service.inference.server.grpc_server import ServerCall
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
 
@@ -109,7 +110,7 @@ class V2Service:
     def _unary(self, name: str, call: Call) -> Callable[[bytes, Any], Awaitable[bytes]]:
         kind = message_type(f"{name}Request")
 
-        async def handle(data: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
+        async def handle(data: bytes, context: ServerCall) -> bytes:
             async with self._errors(context):
                 answer = call(decode(kind, data))
                 if isinstance(answer, Awaitable):
@@ -120,7 +121,7 @@ class V2Service:
 
         return handle
 
-    async def _infer(self, data: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
+    async def _infer(self, data: bytes, context: ServerCall) -> bytes:
         try:
             self._authenticate(context)
             with self._budget.holding(len(data)):
@@ -132,9 +133,7 @@ class V2Service:
             await self._refuse(context, error)
         raise AssertionError("unreachable")
 
-    async def _stream(
-        self, requests: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[Any, Any]"
-    ) -> AsyncIterator[bytes]:
+    async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, several of which are under way at once."""
         async with self._errors(context):
             self._authenticate(context)
@@ -182,7 +181,7 @@ class V2Service:
             ).SerializeToString()
             return failure
 
-    def _authenticate(self, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+    def _authenticate(self, context: ServerCall) -> None:
         if not self._token:
             return
         for key, value in context.invocation_metadata() or ():
@@ -194,7 +193,7 @@ class V2Service:
         )
 
     @contextlib.asynccontextmanager
-    async def _errors(self, context: "grpc.aio.ServicerContext[Any, Any]") -> AsyncIterator[None]:
+    async def _errors(self, context: ServerCall) -> AsyncIterator[None]:
         """Turns errors of the block into the status of the call, after it has authenticated."""
         try:
             self._authenticate(context)
@@ -203,7 +202,7 @@ class V2Service:
             await self._refuse(context, error)
 
     @staticmethod
-    async def _refuse(context: "grpc.aio.ServicerContext[Any, Any]", error: Exception) -> None:
+    async def _refuse(context: ServerCall, error: Exception) -> None:
         """Ends a call with the status of an error, which is being handled."""
         if isinstance(error, ServiceError):
             await context.abort(_CODES[error.status], str(error))

@@ -138,11 +138,11 @@ class LaneServer:
         packet, descriptor = socket_end.receive(self._end)
         if not packet:
             return False
-        if packet[0] == WAKE:
-            if self._ring is not None:
-                self._ring.note_wake(packet)
-            return True
         try:
+            if packet[0] == WAKE:
+                if self._ring is not None:
+                    self._ring.note_wake(packet)
+                return True
             order = decode_order(packet)
             if not isinstance(order, RunOrder):
                 if descriptor is None or order.size > _MAX_ARENA_BYTES:

@@ -96,6 +96,15 @@ def test_deadlines() -> None:
         CpuDevice().prepare_model(add_model(), PrepareOptions(deadline_s=time.monotonic() + 0.0005))
 
 
+def test_the_version_follows_whether_the_device_compiles() -> None:
+    device = CpuDevice(compiles=False)
+    on_references = device.version
+    device.compiles = True
+    assert device.version == CpuDevice().version != on_references
+    device.compiles = False
+    assert device.version == on_references
+
+
 def test_the_compiler_can_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEURALD_CPU_COMPILER", "off")
     device = create()

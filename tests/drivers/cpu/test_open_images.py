@@ -65,8 +65,15 @@ class Images:
         return self.builder.finish()
 
     def convolution(
-        self, channels: int, kernel: int, stride: int = 1, padding: int = SAME, *, is_depthwise: bool = False
+        self,
+        channels: int,
+        kernel: int,
+        stride: int = 1,
+        padding: int | tuple[int, int, int, int] = SAME,
+        *,
+        is_depthwise: bool = False,
     ) -> nd.Model:
+        """Returns a convolution with a kind of padding, or one on the left, right, top and bottom."""
         shape = (channels, kernel, kernel, self._channels)
         if is_depthwise:
             shape = (1, kernel, kernel, channels)
@@ -76,7 +83,8 @@ class Images:
         else:
             weights = self._constant(self._random.standard_normal(shape) / 4, FLOAT)
             bias = self._constant(np.arange(channels), FLOAT)
-        numbers = (padding, stride, stride, *((1,) * is_depthwise), 0)
+        pads = (padding,) if isinstance(padding, int) else padding
+        numbers = (*pads, stride, stride, *((1,) * is_depthwise), 0)
         operation = Op.DEPTHWISE_CONV_2D if is_depthwise else Op.CONV_2D
         return self._model(operation, [self._input, weights, bias], numbers, channels)
 
@@ -110,6 +118,11 @@ STRIDED: Mapping[str, Callable[[], nd.Model]] = {
     "5x5 at every third position": lambda: Images(4).convolution(8, 5, 3),
     "depthwise of 5x5": lambda: Images(24).convolution(24, 5, 2, is_depthwise=True),
     "depthwise of 4x4 at every third position": lambda: Images(16).convolution(16, 4, 3, is_depthwise=True),
+    "padding before images": lambda: Images(8).convolution(16, 3, 2, (1, 0, 1, 0)),
+    "padding after images": lambda: Images(8).convolution(16, 3, 3, (0, 1, 0, 2)),
+    "depthwise with padding before images": lambda: Images(8).convolution(
+        8, 3, 2, (1, 0, 1, 0), is_depthwise=True
+    ),
     "int8 of 5x5": lambda: Images(3, is_quantized=True).convolution(16, 5, 2),
     "int8": lambda: Images(16, is_quantized=True).convolution(16, 3, 2),
     "int8 depthwise": lambda: Images(16, is_quantized=True).convolution(16, 3, 2, is_depthwise=True),

@@ -78,8 +78,31 @@ def test_one_in_use_ends_with_its_reply() -> None:
             calls.end("a")
             assert not context.is_cut
         assert call.is_over
+
+
+def test_one_whose_reply_is_being_sent_ends_with_it() -> None:
+    calls = KeptCalls(limit=1, grace_s=60)
+    context = Context()
+    with calls.open("a", context) as call:
+        with call.serving():
+            pass
+        calls.end("a")
+        assert call.is_over
+        assert not context.is_cut
+        call.has_replied()
         calls.end("a")
         assert context.is_cut
+
+
+def test_a_client_that_does_not_take_its_reply_keeps_no_place() -> None:
+    calls = KeptCalls(limit=1, grace_s=0)
+    contexts = [Context(), Context()]
+    with calls.open("a", contexts[0]) as call:
+        with call.serving():
+            pass
+        with calls.open("b", contexts[1]):
+            assert [each.is_cut for each in contexts] == [True, False]
+            assert call.is_over
 
 
 def test_ends_from_many_threads() -> None:

@@ -217,10 +217,11 @@ def test_a_daemon_that_stops_lets_calls_finish(listen: str | None) -> None:
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
         with ThreadPoolExecutor(1) as pool:
-            slow = pool.submit(run, prepared, np.full(3, -1, np.float32))
+            # Long enough for a machine under load to see the call under way.
+            slow = pool.submit(run, prepared, np.full(3, -4, np.float32))
             wait_until(lambda: remote.status().calls == 1)
             assert stop_process(process) == 0
-            assert slow.result().tolist() == [-1, -1, -1]
+            assert slow.result().tolist() == [-4, -4, -4]
         with pytest.raises(DeadObject):
             run(prepared, np.ones(3, np.float32))
         remote.close()

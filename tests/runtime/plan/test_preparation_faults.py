@@ -33,7 +33,7 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
-from neurald.runtime.plan import preparer
+from neurald.runtime.plan import compiling
 from neurald.runtime.plan.prepared_step import CacheOutcome
 from neurald.runtime.plan.preparer import Caching
 
@@ -45,7 +45,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _fresh_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparer, "_warned", set())
+    monkeypatch.setattr(compiling, "_warned", set())
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -73,30 +73,19 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
         return seen if lowest(distance - seen) == highest(distance - seen) == 0 else distance
 
     def borders(self) -> "tuple[list[Border], list[Border]]":
-        """Returns what the first and the last positions may be, where taps are missing.
+        """Returns the taps of the first and of the last positions, where some are missing.
 
         The length may be open; it must be long enough that no position misses taps at both ends. The
         padding, and with it the taps that are missing, may depend on the length. All borders of a
         side have as many positions.
         """
-        padding, limit = self.padding_before, self._after_last
-        first = {before: self._first_taps(before) for before in _numbers(padding, 0, self._reach)}
-        # How many taps are missing is the same for many lengths.
-        last = {after: self._last_taps(after) for after in _numbers(limit, 0, self._reach)}
         inner = range(self.taps)
-        width, depth = (max(map(len, each.values())) for each in (first, last))
+        firsts = [(self._first_taps(before), used) for before, used in _cases(self.padding_before)]
+        lasts = [(self._last_taps(limit), used) for limit, used in _cases(self._after_last, self._reach)]
+        before, after = (max(len(taps) for taps, _ in each) for each in (firsts, lasts))
         return (
-            [
-                Border(is_used=is_equal(padding, before), taps=(*taps, *[inner] * (width - len(taps))))
-                for before, taps in first.items()
-            ],
-            [
-                Border(
-                    is_used=is_equal(limit, after),
-                    taps=(*[inner] * (depth - len(taps)), *taps),
-                )
-                for after, taps in last.items()
-            ],
+            [Border(is_used=used, taps=(*taps, *[inner] * (before - len(taps)))) for taps, used in firsts],
+            [Border(is_used=used, taps=(*[inner] * (after - len(taps)), *taps)) for taps, used in lasts],
         )
 
     def _first_taps(self, before: int) -> list[range]:
@@ -115,10 +104,10 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
 
 
 class Border(Struct, frozen=True, kw_only=True):
-    """What the first or the last positions of a dimension may be.
+    """The taps of the first or of the last positions of a dimension, for some of its lengths.
 
     Attributes:
-        is_used: 1 for lengths for which they are that, else 0.
+        is_used: 1 for these lengths, else 0.
         taps: taps on the image for each position.
     """
 
@@ -126,15 +115,21 @@ class Border(Struct, frozen=True, kw_only=True):
     taps: tuple[range, ...]
 
 
-def _numbers(number: int, least: int, most: int) -> range:
-    """Returns the values that a number has for some lengths, those beyond `most` as one.
+def _cases(number: int, most: int | None = None) -> list[tuple[int, int]]:
+    """Returns the values of a number, each with 1 for the lengths for which it has this value, else 0.
 
-    If there are too many, the code is only valid for one.
+    All values of at least `most` are one case. If there are too many cases, the value becomes part of
+    the lengths for which the code is valid.
     """
-    low, high = max(least, lowest(number)), min(most, highest(number))
+    low, high = lowest(number), highest(number)
+    if most is not None:
+        low, high = min(low, most), min(high, most)
     if high - low >= MAX_PADDINGS:
-        low = high = min(most, int(number))
-    return range(low, max(low, high) + 1)
+        low = high = int(number)
+    if low == high:
+        return [(low, 1)]
+    found = [(value, is_equal(number, value)) for value in range(low, high)]
+    return [*found, (high, at_least(number - low, high - low))]
 
 
 class TileRun(Struct, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@
 //: BM: rows of a group, 64 for each warpgroup. BN: columns of a step. ITEMS: work-items of a group.
 //: STAGES: steps in local memory. STEP: bytes of a step. DEPTH_CHUNKS, FEATURE_CHUNKS: units of 16 bytes
 //: of a row. FIRST_BYTES: of the queries. KEY_BYTES: of the keys of a step. COUNT, SUMS: accumulators of
-//: a work-item for scores and for sums of values. SLAB_PITCH: floats between rows that are stored. M, N, K, D: rows, columns, depth and features of a
-//: batch.
+//: a work-item for scores and for sums of values. SLAB_PITCH: floats between rows that are stored.
+//: M, N, K, D: rows, columns, depth and features of a batch.
 
 //: [function]
 //: The whole function.

@@ -26,7 +26,7 @@ _MIN_MULTIPLICATIONS = 1 << 26
 _WARPGROUP, _ROWS = 128, 64
 #: Bytes of a row in a block of local memory, elements of it, and bytes of eight rows.
 _BLOCK_BYTES, _BLOCK, _EIGHT_ROWS = 128, 64, 1024
-#: Depth that an instruction multiplies.
+#: Depth that an instruction multiplies, in elements.
 _PART = 16
 #: Local memory and registers of a compute unit.
 _UNIT_LOCAL_BYTES, _UNIT_REGISTERS = 227 * 1024, 1 << 16

@@ -45,16 +45,24 @@ class AccumulatorLayout:
     is_first: str = "1"
 
 
-def share_text(product: GemmView, *, split: int) -> str:
-    """Returns the statement that computes a group's `tile`, `share` of the depth and `batch`."""
+def share_text(product: GemmView, *, split: int, number: str = "group") -> str:
+    """Returns the statement that computes a group's `tile`, `share` of the depth and `batch`.
+
+    Args:
+        product: the product.
+        split: the number of shares of the depth.
+        number: the variable that counts tiles, shares and batches: one group has several of them in
+            some kernels.
+    """
     if split == 1 and product.batches == 1:
-        return "const int tile = group, share = 0, batch = 0;"
+        return f"const int tile = {number}, share = 0, batch = 0;"
     if split == 1:
-        return "const int batch = group / $tiles, tile = group - batch * $tiles, share = 0;"
+        return f"const int batch = {number} / $tiles, tile = {number} - batch * $tiles, share = 0;"
     if product.batches == 1:
-        return "const int share = group / $tiles, tile = group - share * $tiles, batch = 0;"
+        return f"const int share = {number} / $tiles, tile = {number} - share * $tiles, batch = 0;"
     return (
-        "const int tile = group % $tiles, share = group / $tiles % $split, batch = group / ($tiles * $split);"
+        f"const int tile = {number} % $tiles, share = {number} / $tiles % $split, "
+        f"batch = {number} / ($tiles * $split);"
     )
 
 

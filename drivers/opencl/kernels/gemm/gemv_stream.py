@@ -6,7 +6,6 @@ held in local memory. Work-groups may also compute that matrix themselves, if it
 `row_wise`, such as normalised ones: this saves a kernel, and a grid barrier.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -68,7 +67,7 @@ def chained(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Sourc
     is_plain = product.left.count == product.rows * product.depth == first.output.count
     is_whole = rows.column.extent == product.depth and product.depth % _vector(product.right) == 0
     is_used_once = not {first.output, product.left} & {*used_values(second)}
-    if not (is_plain and is_whole and is_used_once and _has_contiguous_rows(second)):
+    if not (is_plain and is_whole and is_used_once and _has_contiguous_rows(second, product)):
         return ()
     return LazySources(_candidates(second, product, rows, facts))
 
@@ -87,12 +86,13 @@ def _is_supported(product: GemmView, facts: DeviceFacts) -> bool:
     )
 
 
-def _has_contiguous_rows(kernel: Kernel) -> bool:
+def _has_contiguous_rows(kernel: Kernel, product: GemmView) -> bool:
     """Returns True if the left matrix of a product is stored row by row."""
     node = kernel.contraction
     if isinstance(node, MatrixProduct):
         return not node.left_transposed
-    return isinstance(node, Convolution) and node.groups == 1 and math.prod(node.weights.shape[1:3]) == 1
+    # A window of one position is shifted, too, where there are strides or padding.
+    return isinstance(node, Convolution) and node.groups == 1 and not product.is_windowed
 
 
 def _vector(right: Value) -> int:

@@ -89,9 +89,9 @@ def test_kept_kernels_are_not_compiled_again(monkeypatch: pytest.MonkeyPatch) ->
 def test_models_share_kernels_in_the_cache(tmp_path: Path) -> None:
     written = []
     # No other test has compiled this, so that its code is not in memory.
-    given = np.ones((7, 11), np.float32)
+    given = np.ones((7, 1303), np.float32)
     for threads in (1, 2):
-        builder = nd.CompilationBuilder(add_model((7, 11), operations=3), [nd.devices()[0]], threads)
+        builder = nd.CompilationBuilder(add_model((7, 1303), operations=3), [nd.devices()[0]], threads)
         builder.set_caching(tmp_path, bytes(32))
         (found,) = builder.finish().run(given, given)
         np.testing.assert_array_equal(found, 4 * given)

@@ -95,6 +95,20 @@ def test_windows_are_vectors(kind: Scalar, window: int, stride: int) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-3, atol=2e-3, err_msg=source.label)
 
 
+def test_copies_that_kernels_cannot_index_are_not_made() -> None:
+    """A copy of four times as many bytes may be too large although the image is not."""
+    graph = convolution(Scalar.INT8, window=3, stride=1, channels=1)
+    assert padded(graph)
+    (copying, _) = graph.nodes
+    elements = copying.output.count
+    assert elements > 8 * 2 * 9 * 10
+    for limit, is_padded in ((elements, True), (elements - 1, False)):
+        with patch.object(channel_padding, "_MAX_COPIED", limit):
+            assert padded(convolution(Scalar.INT8, window=3, stride=1, channels=1)) is is_padded
+        facts = replace(gpu(), max_allocation_bytes=limit)
+        assert padded(convolution(Scalar.INT8, window=3, stride=1, channels=1), facts) is is_padded
+
+
 def test_other_convolutions_stay() -> None:
     assert not padded(convolution(Scalar.FLOAT16, channels=16))
     assert not padded(convolution(Scalar.FLOAT16, window=1))

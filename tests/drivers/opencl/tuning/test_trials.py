@@ -3,37 +3,30 @@ next one.
 """
 
 import math
+from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pytest
 from support.opencl.trials import as_gpu, good, slowed
-from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
+from neurald.drivers.opencl.runtime.launcher import CommandList, LaunchTime
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning import trials
 from neurald.drivers.opencl.tuning.trials import Bench, Trials, trials_of
 from neurald.hal.errors import DeadObject
 from neurald.hal.records import replace
 
+if TYPE_CHECKING:
+    import pyopencl as cl
+
 
 def ones() -> Source:
     """Returns a source whose output is not zero."""
     return replace(good(), text=good().text.replace("a0[at] = (", "a0[at] = 1.0f + ("))
-
-
-def counting() -> Source:
-    """Returns a source that takes long unless its workspace is zero."""
-    text = good().text.replace("__global int *status)", "__global uchar *workspace, __global int *status)")
-    text = text.replace(
-        "  if (at >=",
-        "  const int more = ((__global int *)workspace)[lid] ? 10000000 : 1;\n"
-        "  for (int i = 0; i < more; ++i) ((__local volatile uchar *)scratch)[0] = i;\n"
-        "  if (at >=",
-    )
-    return replace(good(), text=text, workspace_bytes=WORKSPACE_ZEROS)
 
 
 def times_of(
@@ -45,16 +38,62 @@ def times_of(
     return list(Bench(device).times_ns(BuiltProgram.from_source(device, text), tried))
 
 
-@sweep("is_resident", [False, True])
-def test_slower_kernels_take_longer(
-    opencl: DeviceContext, is_resident: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Runtimes on CPUs take long to compile more phases.
-    monkeypatch.setattr(trials, "_PHASES", 2)
-    fast, slow = times_of(as_gpu(opencl), [good(), slowed(2000)], is_resident=is_resident)
+def counts_after(device: DeviceContext, sources: list[Source]) -> list[int]:
+    """Returns the first two numbers of the last source's workspace after all are measured."""
+    text, tried = trials_of(sources, device.facts, is_resident=False)
+    bench = Bench(device)
+    assert None not in list(bench.times_ns(BuiltProgram.from_source(device, text), tried))
+    return counts_of(bench)
+
+
+def counts_of(bench: Bench) -> list[int]:
+    import pyopencl as cl
+
+    memory, counts = bench._arena, np.zeros(2, np.int32)
+    assert memory is not None
+    cl.enqueue_copy(bench._queue, counts, memory, src_offset=trials._WORKSPACE, is_blocking=True)
+    return [int(each) for each in counts]
+
+
+def runs() -> Source:
+    """Returns a source that counts in its workspace how often it runs."""
+    return behind_a_workspace(
+        "  if (at >=",
+        "  if (group == 0 && lid == 0) ++((volatile __global int *)workspace)[0];\n  if (at >=",
+    )
+
+
+def test_slower_kernels_take_longer(opencl: DeviceContext) -> None:
+    """By so much that the load of the machine does not matter."""
+    fast, slow = times_of(opencl, [good(), slowed(50000)])
     assert fast is not None
     assert slow is not None
     assert 0 <= fast < slow < math.inf
+
+
+def test_the_time_of_a_phase_is_the_difference_that_repetitions_make(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of launches that take 7 units of time, and 3 for each time that the phase runs."""
+    device = as_gpu(opencl)
+    bench = Bench(device)
+    counted = [0]
+
+    class Commands(CommandList):
+        def profile(self, queue: "cl.CommandQueue") -> tuple[LaunchTime, ...]:
+            measured = super().profile(queue)
+            counted.append(counts_of(bench)[0])
+            phases, rest = divmod(counted[-1] - counted[-2], len(measured))
+            assert rest == 0
+            return tuple(replace(each, duration_ns=7 + 3 * phases) for each in measured)
+
+    # Runtimes on CPUs take long to compile more phases.
+    monkeypatch.setattr(trials, "_PHASES", 2)
+    text, tried = trials_of([runs()], device.facts, is_resident=True)
+    monkeypatch.setattr(trials, "CommandList", Commands)
+    assert list(bench.times_ns(BuiltProgram.from_source(device, text), tried)) == [3]
+    launches = 1 + trials._RUNS
+    assert counted == [0, launches, 3 * launches]
 
 
 def test_sources_that_cannot_run(opencl: DeviceContext) -> None:
@@ -79,10 +118,9 @@ def test_memory_grows(opencl: DeviceContext) -> None:
 
 def test_workspaces_are_zero(opencl: DeviceContext) -> None:
     """The output of the previous source lies where this one has its counters."""
-    _, before, _, after = times_of(opencl, [good(), counting(), ones(), counting()])
-    assert before is not None
-    assert after is not None
-    assert after < 10 * before + 1e6
+    launches = 1 + trials._RUNS
+    for before in ([], [ones()], [good(), ones()]):
+        assert counts_after(opencl, [*before, runs()])[0] == launches
 
 
 def test_a_lost_device_is_reported(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,12 +147,10 @@ def test_inputs_are_zero(opencl: DeviceContext) -> None:
     writing = behind_a_workspace("a0[at] = (", "a0[at + 64] = 1.0f + (")
     reading = behind_a_workspace(
         "  if (at >=",
-        "  int more = 1;\n"
-        "  for (int i = 0; i < 64; ++i) more += a1[i] != 0 ? 100000 : 0;\n"
-        "  for (int i = 0; i < more; ++i) ((__local volatile uchar *)scratch)[0] = i;\n"
+        "  if (lid == 0 && group == 0) {\n"
+        "    ++((volatile __global int *)workspace)[0];\n"
+        "    for (int i = 0; i < 64; ++i) ((volatile __global int *)workspace)[1] += a1[i] != 0;\n"
+        "  }\n"
         "  if (at >=",
     )
-    before, _, after = times_of(opencl, [reading, writing, reading])
-    assert before is not None
-    assert after is not None
-    assert after < max(100 * before, 1e6)
+    assert counts_after(opencl, [reading, writing, reading]) == [1 + trials._RUNS, 0]

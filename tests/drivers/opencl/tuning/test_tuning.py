@@ -2,7 +2,8 @@
 selected.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from support.opencl.trials import broken, good, slowed
@@ -13,6 +14,7 @@ from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import trials, tuning
+from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
@@ -35,6 +37,41 @@ def text_of(tuner: Tuner, *sources: Source) -> str:
     return found.text
 
 
+class Times:
+    """Known times of sources, which stand for those that were measured on a busy machine.
+
+    Attributes:
+        resident: whether sources were measured as phases, for each time that sources were measured.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resident: list[bool] = []
+        self._known: dict[str, float] = {}
+        monkeypatch.setattr(tuning, "times_ns", self._times_ns)
+
+    def set(self, source: Source, time_ns: float) -> None:
+        self._known[source.name] = time_ns
+
+    def _times_ns(
+        self,
+        device: DeviceContext,
+        sources: Sequence[Source],
+        *,
+        is_resident: bool,
+        require_wanted: Callable[[str], None],
+    ) -> dict[str, float]:
+        self.resident.append(is_resident)
+        found = times_ns(device, sources, is_resident=is_resident, require_wanted=require_wanted)
+        assert all(0 <= each < math.inf for each in found.values())
+        return {name: self._known[name] for name in found}
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> Times:
+    """Measures sources, but replaces the times that were measured."""
+    return Times(monkeypatch)
+
+
 def test_extent_of_measurements(opencl: DeviceContext) -> None:
     class Gpu:
         is_cpu = False
@@ -54,9 +91,12 @@ def test_without_measurements_the_first_is_selected(opencl: DeviceContext) -> No
     assert tuner.choose([[first, second], [second]]) == [first, second]
 
 
-def test_the_fastest_is_selected(opencl: DeviceContext) -> None:
+def test_the_fastest_is_selected(opencl: DeviceContext, times: Times) -> None:
+    sources = [slowed(1), good(), slowed(2)]
+    for source, time_ns in zip(sources, (3, 1, 2), strict=True):
+        times.set(source, time_ns)
     tuner = Tuner(opencl, Tuning.EXHAUSTIVE)
-    assert texts(tuner.choose([[slowed(20000), good()]])) == [good().text]
+    assert texts(tuner.choose([sources])) == [good().text]
 
 
 @sweep("how", [Tuning.FAST, Tuning.BRIEF])
@@ -117,9 +157,11 @@ def test_sources_that_do_not_build_are_not_selected(opencl: DeviceContext) -> No
 
 
 @sweep("how", Tuning)
-def test_pairs_are_selected_if_faster(opencl: DeviceContext, how: Tuning) -> None:
+def test_pairs_are_selected_if_faster(opencl: DeviceContext, times: Times, how: Tuning) -> None:
     """Without measurements, they are selected if that is likely."""
-    single, double = replace(good(), label="single"), slowed(20000)
+    single, double = replace(good(), label="single"), slowed(1)
+    times.set(single, 1)
+    times.set(double, 3)
     is_measured = how is not Tuning.FAST
     for first, pair, is_likely in ((double, single, not is_measured), (single, double, is_measured)):
         offered = KernelChain(members=(0, 2), sources=(pair,), is_likely=is_likely)
@@ -128,11 +170,16 @@ def test_pairs_are_selected_if_faster(opencl: DeviceContext, how: Tuning) -> Non
         assert found == ([None, single, pair] if is_taken else [first, single, first])
 
 
-def test_phases_are_measured_as_phases(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phases_are_measured_as_phases(
+    opencl: DeviceContext, times: Times, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a single work-group, which is resident on every device."""
+    times.set(slowed(1), 2)
+    times.set(good(), 1)
     monkeypatch.setattr(tuning, "is_supported", lambda facts: True)
     # Runtimes on CPUs take long to compile more phases.
     monkeypatch.setattr(trials, "_PHASES", 2)
     alone = DeviceContext(replace(opencl.facts, compute_units=1))
     tuner = Tuner(alone, Tuning.EXHAUSTIVE)
-    assert texts(tuner.choose([[slowed(20000), broken(), good()]])) == [good().text]
+    assert texts(tuner.choose([[slowed(1), broken(), good()]])) == [good().text]
+    assert times.resident == [True]

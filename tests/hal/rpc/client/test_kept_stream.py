@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import grpc
@@ -121,6 +122,23 @@ def test_a_reply_that_nobody_waited_for_is_given_to_no_other_request(daemon: Dae
         daemon.stream.exchange(b"ab")
     assert daemon.calls[0].was_cancelled
     assert daemon.stream.exchange(b"cd") == b"dc"
+
+
+def test_an_interruption_while_a_request_is_sent_ends_the_call(daemon: Daemon) -> None:
+    """Otherwise its reply would be given to the next request."""
+
+    class Interrupted(SimpleQueue[bytes | None]):
+        def put(self, item: bytes | None, block: bool = True, timeout: float | None = None) -> None:
+            super().put(item, block, timeout)
+            if item is not None:
+                raise KeyboardInterrupt
+
+    assert daemon.stream.exchange(b"ab") == b"ba"
+    daemon.stream._requests = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        daemon.stream.exchange(b"cd")
+    assert daemon.calls[0].was_cancelled
+    assert daemon.stream.exchange(b"ef") == b"fe"
 
 
 def test_a_child_leaves_the_call_to_its_parent(daemon: Daemon) -> None:

@@ -41,3 +41,12 @@ def test_threads_leave_nothing_behind() -> None:
     for thread in threads:
         thread.join()
     assert use.end(use.begin())
+
+
+def test_a_child_has_no_runs_of_other_threads() -> None:
+    use = DeviceUse()
+    own = use.begin()
+    use.begin()  # in another thread, which never ends in the child
+    use.forked()
+    assert not use.end(own)
+    assert use.end(use.begin())

@@ -11,13 +11,14 @@ import pytest
 from support.devices.simulated import SimulatedDevice
 from support.models.plans import request_for
 from support.models.small import add_model
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.model.types import Request
 from neurald.runtime.costs import store
 from neurald.runtime.costs.slowness import slowness_of
-from neurald.runtime.execution.recovery import retry
+from neurald.runtime.execution.recovery import recovering_step, retry, step_health
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.recovery.retry import RetryPolicy
@@ -159,27 +160,53 @@ def recovering(device: nd.Device) -> tuple[Recovery, ExecutionStep]:
     return Recovery(MODEL, (step,), preparer, may_fall_back=True, watches_drift=True), step
 
 
-@pytest.mark.timed
+class Clock:
+    """Stands for the module `time`, in which only devices take any."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def perf_counter(self) -> float:
+        return self.now_s
+
+    monotonic = perf_counter
+
+
+class ClockedDevice(SimulatedDevice):
+    """A device that takes exactly the time of its model on a clock."""
+
+    def __init__(self, name: str, *, clock: Clock, default_s: float) -> None:
+        super().__init__(name, default_s=default_s)
+        self._clock = clock
+
+    def run(
+        self, model: nd.Model, request: Request, compute: Callable[[], ExecutionResult]
+    ) -> ExecutionResult:
+        self.executions += 1
+        self._clock.now_s += self.duration_s(model, request)
+        return compute()
+
+
 def test_the_cpu_device_stands_in_within_a_second_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    for module in (recovering_step, step_health):
+        monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(retry, "SLOW_RETRY", RetryPolicy(first_pause_s=0.3, max_pause_s=1.0))
-    device = SimulatedDevice("throttling", default_s=0.02)
+    device = ClockedDevice("throttling", clock=clock, default_s=0.02)
     recovery, step = recovering(device)
     request = request_for([ONES, ONES], [np.empty_like(ONES)])
 
-    def run() -> float:
-        started = time.perf_counter()
+    def run() -> None:
         recovery.run(step, request, ExecuteOptions())
-        return time.perf_counter() - started
 
     for _ in range(10):
         run()
     device.slowness = 3.0
-    slow_s, begun = 0.0, device.executions
-    while not recovery.fallbacks:
-        slow_s += run()
-        assert slow_s < 5
-    assert slow_s <= 1.0
-    assert device.executions > begun
+    end_s = clock.now_s + 1.0
+    while slowness_of("throttling") == 1.0:
+        run()
+        assert clock.now_s <= end_s
+    wait_until(lambda: recovery.fallbacks)  # until the CPU device has prepared the step
     (found,) = recovery.fallbacks
     assert "it has become slow" in found.reason
     executions = device.executions
@@ -187,12 +214,12 @@ def test_the_cpu_device_stands_in_within_a_second_of_work(monkeypatch: pytest.Mo
         run()
     assert device.executions == executions
     # It is tried again, and passed over for longer.
-    time.sleep(0.35)
+    clock.now_s += 0.35
     run()
     assert device.executions == executions + 1
     assert recovery.fallbacks[0].failures == 2
     device.slowness = 1.0
-    time.sleep(0.7)
+    clock.now_s += 0.7
     run()
     assert recovery.fallbacks == ()
     run()

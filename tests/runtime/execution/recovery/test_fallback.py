@@ -40,7 +40,7 @@ from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.execution.background.event import Event
 from neurald.runtime.execution.recovery import retry
 from neurald.runtime.execution.recovery.retry import DEAD_RETRY, FAILING_RETRY, UNREACHABLE_RETRY, RetryPolicy
-from neurald.runtime.plan import preparer
+from neurald.runtime.plan import cached_preparation, compiling, preparer
 from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.preparer import Preparer
 
@@ -206,14 +206,15 @@ def test_a_failure_is_remembered_and_the_device_retried(
 
 def test_the_call_that_finds_a_failure_waits_for_no_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     may_compile = threading.Event()
-    compiled = preparer._compiled
+    compiled = compiling.compiled
 
     def slow(device: nd.Device, *arguments: Any, **options: Any) -> PreparedModel:
         if device is cpu_device():
             assert may_compile.wait(60)
         return compiled(device, *arguments, **options)
 
-    monkeypatch.setattr(preparer, "_compiled", slow)
+    for module in (preparer, cached_preparation):
+        monkeypatch.setattr(module, "compiled", slow)
     monkeypatch.setattr(retry, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
     device = FailingDevice()
     monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu_device(), device))

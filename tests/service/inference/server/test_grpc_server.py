@@ -1,12 +1,15 @@
 """The gRPC server: kinds of calls, ends of calls, limits, and its own end."""
 
 import asyncio
+import logging
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
 import pytest
+from support.inference.silent_client import begin_call
 from support.waiting import wait_until
 
 from neurald.service.inference.server.grpc_server import GrpcServer, ServerCall
@@ -45,6 +48,14 @@ class Echo:
         for each in data:
             yield bytes((each,))
 
+    async def pour(self, data: bytes, call: ServerCall) -> AsyncIterator[bytes]:
+        self.begun += 1
+        try:
+            while True:
+                yield data
+        finally:
+            self.ended += 1
+
     async def write(self, data: bytes, call: ServerCall) -> None:
         await call.write(data)
         await call.write(data)
@@ -66,6 +77,13 @@ class Echo:
                 "Say": grpc.unary_unary_rpc_method_handler(self.say),
                 "Hold": grpc.unary_unary_rpc_method_handler(self.hold),
                 "Spell": grpc.unary_stream_rpc_method_handler(self.spell),
+                "Pour": grpc.unary_stream_rpc_method_handler(self.pour),
+                "Text": grpc.unary_unary_rpc_method_handler(
+                    self.hold, request_deserializer=lambda data: data.decode()
+                ),
+                "Texts": grpc.stream_unary_rpc_method_handler(
+                    self.count, request_deserializer=lambda data: data.decode()
+                ),
                 "Write": grpc.unary_stream_rpc_method_handler(self.write),
                 "Talk": grpc.stream_stream_rpc_method_handler(self.talk),
                 "Count": grpc.stream_unary_rpc_method_handler(self.count),
@@ -148,6 +166,50 @@ def test_errors_of_handlers(channel: Any, data: bytes, code: grpc.StatusCode, de
         channel.unary_unary("/test.Echo/Say")(data)
     assert isinstance(caught.value, grpc.Call)
     assert (caught.value.code(), caught.value.details()) == (code, details)
+
+
+def test_messages_that_are_not_understood(
+    channel: Any, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients get an error, and cannot fill the log."""
+    with caplog.at_level(logging.INFO):
+        for call, sent in (
+            (channel.unary_unary("/test.Echo/Text"), b"\xff"),
+            (channel.stream_unary("/test.Echo/Texts"), iter([b"a", b"\xff"])),
+        ):
+            with pytest.raises(grpc.RpcError) as caught:
+                call(sent)
+            assert isinstance(caught.value, grpc.Call)
+            assert caught.value.code() is grpc.StatusCode.INTERNAL
+            assert caught.value.details() == "the message of the call is not understood"
+    assert served.echo.begun == 0
+    assert not caplog.records
+
+
+def test_a_client_that_does_not_read_is_given_no_more(served: Served) -> None:
+    with begin_call(served.port, "/test.Echo/Pour", b"x" * 1000):
+        wait_until(lambda: served.echo.begun == 1)
+        with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
+            say: Any = channel.unary_unary("/test.Echo/Say")
+            assert say(b"left") == b""
+        assert served.echo.ended == 0
+    wait_until(lambda: served.echo.ended == 1)
+
+
+def test_a_client_that_does_not_read_does_not_keep_the_server() -> None:
+    served = Served()
+    with begin_call(served.port, "/test.Echo/Pour", b"x" * 1000):
+        wait_until(lambda: served.echo.begun == 1)
+        served.stop(0.05)
+        assert served.join()
+    assert served.echo.ended == 1
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 10_000, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 10_000])
+def test_what_is_not_http_keeps_the_server_from_nothing(served: Served, channel: Any, data: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", served.port)) as caller:
+        caller.sendall(data)
+        assert channel.unary_unary("/test.Echo/Say")(b"left") == b""
 
 
 def test_an_unknown_method_is_unimplemented(channel: Any) -> None:

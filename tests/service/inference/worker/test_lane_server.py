@@ -1,6 +1,7 @@
 """A worker's end of a lane, whose caller is not trusted."""
 
 import os
+import select
 import socket
 from collections.abc import Iterator
 
@@ -246,6 +247,17 @@ def test_rings_of_other_sizes_end_the_lane(same: LoadedModel, size: int) -> None
     memory = SharedMemory.create(size if size < 1 << 20 else 4096)
     socket_end.send(caller.end, encode(RingMemory(size=size)), memory.fd)
     assert caller.is_cut()
+
+
+def test_descriptors_that_come_with_a_wake_are_closed(same: LoadedModel) -> None:
+    caller = Repeater(same)
+    until_closed, sent = os.pipe()
+    socket_end.send(caller.end, bytes((WAKE, 0, 0, 0, 0)), sent)
+    os.close(sent)
+    assert select.select([until_closed], [], [], 60)[0], "the descriptor is still open"
+    assert isinstance(caller.run(X)[0], RunAnswer)
+    os.close(until_closed)
+    caller.end.close()
 
 
 def test_a_lane_has_one_ring(same: LoadedModel) -> None:

@@ -1,12 +1,13 @@
 """Windows along one dimension: the taps on the image, and the division of positions into tiles."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.extent import Extent
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
-from neurald.drivers.compiler.ir.extent_terms import AtomKind
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
+from neurald.drivers.compiler.ir.extent_terms import AtomKind, Relation
 from neurald.drivers.cpu.kernels.common.window import WindowDimension, tap_segments, tile_runs
 
 SIDES = [
@@ -96,13 +97,49 @@ def test_tiles_of_open_images_have_the_taps_of_every_size(kernel: int, stride: i
         padding_before=total // 2,
         padding_after=total - total // 2,
     )
+    check_open_tiles(side, longest, range(2 * kernel * stride, 90))
+
+
+@sweep("kernel", [1, 2, 3, 7])
+@sweep("stride", [1, 2, 3, 4])
+@sweep("dilation", [1, 2])
+@sweep("padding", [(1, 0), (0, 1), (1, 1), (3, 0), (5, 2), (0, 5)])
+def test_tiles_of_open_images_with_any_padding(
+    kernel: int, stride: int, dilation: int, padding: tuple[int, int]
+) -> None:
+    """How far the last window is from the end of the image depends on the size."""
+    scope = ExtentScope([67])
+    (length,) = scope.symbols
+    side = WindowDimension(
+        length=length,
+        positions=(length + sum(padding) - (kernel - 1) * dilation - 1) // stride + 1,
+        taps=kernel,
+        stride=stride,
+        dilation=dilation,
+        padding_before=padding[0],
+        padding_after=padding[1],
+    )
+    tile_runs(side, 14)
+    sizes = [size for size in range(60, 90) if all(holds(guard, size) for guard in scope.guards.values())]
+    assert 67 in sizes
+    check_open_tiles(side, 14, sizes)
+
+
+def holds(guard: Guard, length: int) -> bool:
+    number = number_at(guard.extent, length)
+    return (number < 0 if guard.relation is Relation.NEGATIVE else number == 0) is guard.holds
+
+
+def check_open_tiles(side: WindowDimension, longest: int, sizes: Iterable[int]) -> None:
+    """Compares the taps of all tiles with those of images of known size."""
     runs = tile_runs(side, longest)
-    for size in range(2 * kernel * stride, 90):
+    for size in sizes:
         known = WindowDimension(
             length=size,
-            positions=-(-size // stride),
-            taps=kernel,
-            stride=stride,
+            positions=number_at(side.positions, size),
+            taps=side.taps,
+            stride=side.stride,
+            dilation=side.dilation,
             padding_before=number_at(side.padding_before, size),
         )
         covered: set[int] = set()
@@ -116,7 +153,7 @@ def test_tiles_of_open_images_have_the_taps_of_every_size(kernel: int, stride: i
         assert covered == set(range(known.positions)), size
 
 
-def number_at(number: int, length: int) -> int:
+def number_at(number: int | Extent, length: int) -> int:
     """Evaluates an extent of one open length."""
     if not isinstance(number, Extent):
         return number

@@ -8,10 +8,11 @@ from support.opencl.sources import Bench
 from support.tiers import one_in
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.ir.expression import Expression, apply, axis, load, reduce
+from neurald.drivers.compiler.ir.expression import Axis, Expression, apply, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm import gemv_stream
@@ -141,6 +142,36 @@ def test_rows_that_others_read_or_that_are_many_are_stored(opencl: DeviceContext
     # Vectors of the matrix would extend beyond the row.
     assert not chains(normalised_product(1, 68, 8, kind=Scalar.FLOAT16), facts)
     assert not chains(normalised_product(1, 64, 8), replace(facts, kind=DeviceKind.CPU))
+
+
+def test_windows_of_one_position_are_no_rows_if_they_are_shifted(opencl: DeviceContext) -> None:
+    """With padding and strides, as many positions are read as there are, but others."""
+    for padding, stride in ((0, 1), (1, 2)):
+        builder, generator = GraphBuilder(), np.random.default_rng(1)
+        source = builder.input(1, 2, 2, 64)
+        along = axis(64, "along")
+
+        def mean(*at: Expression, source: Value = source, along: Axis = along) -> Expression:
+            return reduce(ReductionOp.SUM, (along,), load(source, (*at, along))) * (1 / 64)
+
+        means = builder.compute((1, 2, 2), mean)
+        normal = builder.compute(
+            (1, 2, 2, 64),
+            lambda *at, source=source, means=means: load(source, at) - load(means, at[:-1]),
+        )
+        weights = builder.constant(random_array(generator, (8, 1, 1, 64), Scalar.FLOAT32))
+        sums = builder.convolution(
+            normal,
+            weights,
+            output=(1, 2, 2, 8),
+            type=Scalar.FLOAT32,
+            stride=(stride, stride),
+            padding=((padding, 0), (padding, 0)),
+        )
+        found = [
+            source.label for chain in chains(builder.finish(sums), gpu(opencl)) for source in chain.sources
+        ]
+        assert bool(found) is (padding == 0)
 
 
 def test_the_first_candidate_fills_the_device(opencl: DeviceContext) -> None:

@@ -1,0 +1,67 @@
+"""Has a device compile a model."""
+
+import logging
+import sys
+import time
+
+from neurald.hal.compiling.contract import compiles_apart
+from neurald.hal.device import Device, PreparedModel, PrepareOptions
+from neurald.hal.model.types import Model
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
+from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
+
+logger = logging.getLogger(__name__)
+
+
+def compiled(device: Device, model: Model, options: PrepareOptions, *, is_background: bool) -> PreparedModel:
+    """Has a device compile a model, in a process of its own if that is possible.
+
+    Args:
+        device, model, options: see `Device.prepare_model`.
+        is_background: whether nobody waits for the result.
+    """
+    if compiles_in_process_of_its_own(device):
+        from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
+
+        compiler = BackgroundCompiler(
+            device.name, device, model, options.shared, is_awaited=not is_background
+        )
+        options = replace(options, compiler=compiler)
+    with convert_driver_faults(device.name):
+        return checked_model(device.prepare_model(model, options), device)
+
+
+def compiles_in_process_of_its_own(device: Device) -> bool:
+    """Returns True if models of a device are compiled in another process."""
+    # Without the path of an interpreter, as in an application that embeds one, no process can start.
+    return device is cpu_device() and compiles_apart(device) and bool(sys.executable)
+
+
+def checked_model(answer: PreparedModel, device: Device) -> PreparedModel:
+    """Returns what a device answered to a preparation; raises an error if that is no prepared model."""
+    return checked_executable(answer, "PreparedModel", device.name, "preparing")
+
+
+def has_known_inputs(model: Model) -> bool:
+    """Returns True if the shapes of all inputs are known before an execution."""
+    return all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
+
+
+def milliseconds_since(started: float) -> float:
+    """Returns the time since `started`, which is on the clock of `time.perf_counter()`."""
+    return (time.perf_counter() - started) * 1000
+
+
+_warned: set[str] = set()
+_warned_lock = forkable_lock()
+
+
+def warn_once(message: str) -> None:
+    """Logs a warning once per process."""
+    with _warned_lock:
+        if message in _warned:
+            return
+        _warned.add(message)
+    logger.warning("%s", message)
