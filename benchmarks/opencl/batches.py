@@ -10,8 +10,9 @@ with inputs and outputs in host memory. PyTorch runs networks of the same shape 
 inputs and outputs on the GPU, and then as `torch.compile` with `max-autotune` makes them. "Relaxed"
 means float16 there.
 
-All of this takes `--minutes` at most. Compiling with PyTorch takes longer the first time, but what is
-compiled is kept in a folder: later runs continue. What was not measured in time is reported.
+No measurement begins after `--minutes`, and compiling with PyTorch ends then. It takes longer the
+first time, but the results are kept in a folder, and later runs continue from there. What was not
+measured in time is reported.
 
 `--choices` measures the candidates for kernels, also on a known GPU, and adds what was fastest to a
 file. Such a file belongs into `drivers/opencl/tuning`, from where it saves these measurements.
@@ -239,7 +240,7 @@ class Comparison:
                     limit_s=self._remaining_s(),
                 )
             except RuntimeError as error:
-                self._note(str(error))
+                self._note(f"{row[0]}: {error}")
                 return
         if found is None:
             self._note(f"{row[0]}: there was no time to compile it with PyTorch")

@@ -5,7 +5,7 @@ program text.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -250,26 +250,29 @@ def _with_values_of_neighbours(
     between them, unless one writes to where another reads. If they use little memory, none of their
     values shares it.
     """
-
-    def owner(value: Value) -> Value:
-        return graph.aliases.get(value, value)
-
     found = list(reserved)
+    for positions in _independent_kernels(graph, sources):
+        used = (each for position in positions for each in sources[position].arguments)
+        values = dict.fromkeys(graph.aliases.get(each, each) for each in used)
+        own = tuple(each for each in values if each.constant is None)
+        if len(positions) > 1 and sum(each.size_bytes for each in own) <= _MAX_RESERVED_BYTES:
+            for position in positions:
+                found[position] += own
+    return found
+
+
+def _independent_kernels(graph: FusedGraph, sources: Sequence[Source]) -> Iterator[range]:
+    """Yields the positions of successive kernels that do not read what another of them writes."""
     start = 0
     written: set[Value] = set()
-    for position in range(len(sources) + 1):
-        read = set(map(owner, sources[position].arguments[1:])) if position < len(sources) else written
-        if position < len(sources) and not read & written:
-            written.add(owner(sources[position].arguments[0]))
-            continue
-        values = dict.fromkeys(owner(each) for source in sources[start:position] for each in source.arguments)
-        own = tuple(each for each in values if each.constant is None)
-        if position - start > 1 and sum(each.size_bytes for each in own) <= _MAX_RESERVED_BYTES:
-            for number in range(start, position):
-                found[number] += own
-        if position < len(sources):
-            start, written = position, {owner(sources[position].arguments[0])}
-    return found
+    for position, source in enumerate(sources):
+        output, *read = (graph.aliases.get(each, each) for each in source.arguments)
+        if not written.isdisjoint(read):
+            yield range(start, position)
+            start = position
+            written.clear()
+        written.add(output)
+    yield range(start, len(sources))
 
 
 def _unsupported_reason(executable: Executable, facts: DeviceFacts) -> str:

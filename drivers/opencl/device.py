@@ -80,7 +80,7 @@ _TYPES = {
     DeviceKind.CPU: DeviceType.CPU,
     DeviceKind.ACCELERATOR: DeviceType.ACCELERATOR,
 }
-#: Modules that others import when a model is prepared.
+#: Modules that pyopencl imports only when the first model is prepared.
 _NEEDED_AT_FIRST = ("pyopencl.characterize", "pyopencl.invoker")
 #: Kernels compute indices in 32 bits.
 _MAX_ELEMENTS = 2**31 - 1

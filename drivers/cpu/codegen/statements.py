@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 
-from msgspec import Struct, field
-
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -32,6 +30,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
@@ -64,36 +63,6 @@ _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
 #: Maximum distance of elements that are loaded with those between them, instead of gathered.
 _MAX_LOADED_STRIDE = 2
-
-
-class _Lanes(Struct, eq=False):
-    """Elements that are computed together.
-
-    Attributes:
-        v: instructions of that width.
-        along: the axis of the lanes; None for a single element.
-        mask: i1 per lane, true if the element exists; None if all do.
-    """
-
-    v: Vector
-    along: Axis | None = None
-    mask: str | None = None
-    varying: dict[Expression, bool] = field(default_factory=dict)
-    known: dict[Expression, str] = field(default_factory=dict)
-
-    def varies(self, expression: Expression) -> bool:
-        """Returns True if an expression differs between lanes."""
-        if self.along is None:
-            return False
-        if expression not in self.varying:
-            for each in walk(expression):
-                if each not in self.varying:
-                    self.varying[each] = (
-                        each is self.along
-                        or isinstance(each, AccumulatorRef)
-                        or any(self.varying[operand] for operand in each.operands)
-                    )
-        return self.varying[expression]
 
 
 class Statements:
@@ -138,7 +107,9 @@ class Statements:
         self._row = row
         self._nesting = BoundedRecursion[str](self._parts)
         vector = Vector(code, target, lanes)
-        self._lanes = _Lanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
+        self._lanes = VectorLanes(
+            vector, along if lanes > 1 else None, mask, {} if varying is None else varying
+        )
         for expression, name in names.items():
             if isinstance(expression, AccumulatorRef) and lanes > 1:
                 self._lanes.known[expression] = name
@@ -491,12 +462,12 @@ class Statements:
         with self._code.outside(self._code.depth(*leaves)):
             along = reduction_axis(expression, self._target)
             if along is None:
-                with self._with_lanes(_Lanes(self._single)):
+                with self._with_lanes(VectorLanes(self._single)):
                     return self._reduce_per_lane(expression)
             return self._reduce_along(expression, along)
 
     @contextmanager
-    def _with_lanes(self, lanes: _Lanes) -> Iterator[None]:
+    def _with_lanes(self, lanes: VectorLanes) -> Iterator[None]:
         kept, self._lanes = self._lanes, lanes
         yield
         self._lanes = kept
@@ -554,7 +525,7 @@ class Statements:
         same: dict[Expression, bool] = {
             each: False for each in self._names if isinstance(each, AccumulatorRef)
         }
-        lanes = _Lanes(v, along, varying=same)
+        lanes = VectorLanes(v, along, varying=same)
         element = computed(expression, count)
         with self._with_lanes(lanes):
             others = [axis for axis in expression.axes if axis is not along]

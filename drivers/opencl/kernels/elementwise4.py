@@ -18,6 +18,7 @@ from neurald.drivers.opencl.codegen.dialect import memory_type, register_type, t
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
+from neurald.drivers.opencl.kernels.epilogue.epilogue import stored4_text
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import is_multiple_of_4
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -138,7 +139,7 @@ def _source(kernel: Kernel, plan: _VectorPlan, images: frozenset[Value] | None) 
         statements = Statements(values.by_value, known, prefix=f"e{number}_")
         elements.append(statements.value(plan.body))
         lines += statements.lines
-    lines.append(stored4_text(elements, f"row * {length} + column", kernel.output.type))
+    lines.append(stored_elements_text(elements, f"row * {length} + column", kernel.output.type))
     return Source(
         text="\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", "")),
         arguments=values.values,
@@ -181,10 +182,11 @@ def _vector(kind: Scalar) -> str:
     return "float4" if kind.is_float and kind is not Scalar.FLOAT64 else f"{memory_type(kind)}4"
 
 
-def stored4_text(elements: Sequence[str], place: str, kind: Scalar) -> str:
-    """Returns the statement that stores four elements."""
+def stored_elements_text(elements: Sequence[str], place: str, kind: Scalar) -> str:
+    """Returns the statement that stores four elements that were computed one by one."""
     if kind is Scalar.FLOAT16:
-        return f"  vstorea_half4_rte((float4)({', '.join(elements)}), ({place}) >> 2, a0);"
-    memory = memory_type(kind)
-    vector = ", ".join(f"({memory})({each})" for each in elements)
-    return f"  *(__global {memory}4 *)(a0 + {place}) = ({memory}4)({vector});"
+        vector = f"(float4)({', '.join(elements)})"
+    else:
+        memory = memory_type(kind)
+        vector = f"({memory}4)({', '.join(f'({memory})({each})' for each in elements)})"
+    return f"  {stored4_text(vector, place, kind)}"

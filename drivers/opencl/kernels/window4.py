@@ -16,7 +16,7 @@ from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text, 
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
-from neurald.drivers.opencl.kernels.elementwise4 import is_side_by_side, stored4_text, vector_reads
+from neurald.drivers.opencl.kernels.elementwise4 import is_side_by_side, stored_elements_text, vector_reads
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Larger windows are left to other kernels, which distribute one over a work-group.
@@ -95,7 +95,7 @@ def _source(
         statements = Statements(values.by_value, known[number], prefix=f"e{number}_")
         elements.append(statements.value(body))
         lines += statements.lines
-    lines.append(stored4_text(elements, f"row * {length} + column", kernel.output.type))
+    lines.append(stored_elements_text(elements, f"row * {length} + column", kernel.output.type))
     return Source(
         text="\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", "")),
         arguments=values.values,

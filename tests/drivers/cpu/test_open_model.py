@@ -390,8 +390,9 @@ LABELS = {
     "attention_of_open_queries": "attention",
     "attention_to_open_keys": "attention",
     "attention_of_open_batches_and_sequences": "attention",
-    "quantized_matrices": "int8",
-    "quantized_rows": "int8",
+    # Bytes, or 16-bit integers if the target does not multiply bytes.
+    "quantized_matrices": "int",
+    "quantized_rows": "int",
 }
 
 

@@ -93,10 +93,10 @@ def sign_of(operand: Operand) -> str:
 
 
 def integer_of(operand: Operand) -> str:
-    """Returns how functions for quantised integers of this type are called.
+    """Returns the part of kernels' names that stands for the quantised integers of an operand.
 
     Raises:
-        NotBound: it has no kernels; so do 16-bit types with a zero point.
+        NotBound: no kernels have its type, or it has 16 bits and a zero point.
     """
     if operand.type is SHORT and not operand.zero_point:
         return "short"

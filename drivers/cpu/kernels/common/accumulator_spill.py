@@ -60,7 +60,7 @@ def each_spilled_position(
         write(first, [code.fresh(f"load {kind}, ptr {each}, align {size}") for each in at])
 
     if isinstance(count, Extent) and together > 1:
-        # There may be less than are written together.
+        # There may be fewer than are written together.
         whole = count // together * together
         with code.loop("0", str(whole), step=together, may_be_empty=True) as loop:
             write_some(loop.index, together)

@@ -1,11 +1,12 @@
 """Packs operands into thread-local scratch memory in the layout that the register tiles read."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, is_one
+from neurald.drivers.compiler.ir.extent import Extent, is_one, is_zero
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
@@ -50,82 +51,126 @@ class OutputRange(Struct, frozen=True, kw_only=True):
     are_rows: bool
 
 
-class SourceCopy:
-    """Copies the inputs of a product to scratch memory, in parts: as they are needed, as FLOAT32.
+class SourceCopy(ABC):
+    """Copies the inputs of a product to scratch memory as FLOAT32, in parts: when they are needed.
 
-    A thread that computes a few of the work items thus copies what these read only.
+    A thread that computes a few of the work items thus copies only what these read.
+
+    Args:
+        target: the target of the code.
+        given: the product.
+        source: name of the input's memory.
+        memory: address of the copy.
 
     Attributes:
         product: the product that reads the copy.
         size_bytes: the size of the copy.
-        is_whole: True if positions do not depend on parts of the input that are contiguous, so that
-            all of it is copied at once.
-
-    Args:
-        target: the target of the code.
-        product: the product.
-        source: name of the input's memory.
-        memory: address of the copy.
+        is_whole: True if the inputs of a position are not contiguous, so that all inputs are copied at
+            once.
     """
 
-    def __init__(self, target: Target, product: WindowedProduct, source: str, memory: str) -> None:
-        self._target, self._given, self._source, self._memory = target, product, source, memory
-        self._is_padded = product.type is Scalar.FLOAT32
-        rows, columns = product.rows, product.columns
-        has_pixels = product.pixel_bytes >= product.depth * product.type.size_bytes
-        has_rows = is_one(rows.length) or product.row_bytes >= columns.length * product.pixel_bytes
-        is_dense = product.element_bytes == product.type.size_bytes and has_pixels and has_rows
-        self.is_whole = not self._is_padded and not is_dense
-        if self._is_padded:
-            # The distance of pixels is no longer a multiple of `_ALIASED_BYTES`.
-            pixel, positions = product.depth * _FLOAT_BYTES + LINE_BYTES, product.positions
-            self.size_bytes = positions * pixel
-            self.product = replace(
-                product,
-                images=1,
-                rows=WindowDimension(length=1, positions=1),
-                columns=WindowDimension(length=positions, positions=positions),
-                pixel_bytes=pixel,
-                element_bytes=_FLOAT_BYTES,
-            )
-            return
-        factor = _FLOAT_BYTES // product.type.size_bytes
-        self.size_bytes = product.source.count * _FLOAT_BYTES
-        self.product = replace(
-            product,
-            batches=tuple(replace(each, source_bytes=each.source_bytes * factor) for each in product.batches),
-            image_bytes=product.image_bytes * factor,
-            row_bytes=product.row_bytes * factor,
-            pixel_bytes=product.pixel_bytes * factor,
-            element_bytes=product.element_bytes * factor,
-            type=Scalar.FLOAT32,
-        )
+    product: WindowedProduct
+    size_bytes: int
+    is_whole = False
 
-    def write_all(self, code: Instructions) -> None:
-        """Copies everything."""
-        given = self._given
-        _write_floats(code, self._target, given.type, given.source.count, self._source, self._memory)
+    def __init__(self, target: Target, given: WindowedProduct, source: str, memory: str) -> None:
+        self._target, self._given, self._source, self._memory = target, given, source, memory
 
+    @abstractmethod
     def write(
         self, code: Instructions, at: tuple[Sequence[str], str], positions: OutputRange, continues: str
     ) -> None:
-        """Copies what some positions depend on.
+        """Copies the inputs of some positions.
 
         Args:
             code: receives the instructions.
             at: the index along each batch dimension, and the image.
             positions: the positions.
-            continues: an i1 that is true if what the positions before these depend on is copied.
+            continues: an i1 that is true if the inputs of the positions before these are copied.
         """
-        if self._is_padded:
-            self._copy_pixels(code, positions)
-            return
+
+    def write_all(self, code: Instructions) -> None:
+        """Copies all inputs."""
+        given = self._given
+        _write_floats(code, self._target, given.type, given.source.count, self._source, self._memory)
+
+
+class SpacedCopy(SourceCopy):
+    """Copies single pixels of FLOAT32 to distances that are no multiple of `_ALIASED_BYTES`.
+
+    The positions of all images become the columns of one row.
+    """
+
+    def __init__(self, target: Target, given: WindowedProduct, source: str, memory: str) -> None:
+        super().__init__(target, given, source, memory)
+        pixel, positions = given.depth * _FLOAT_BYTES + LINE_BYTES, given.positions
+        self.size_bytes = positions * pixel
+        self.product = replace(
+            given,
+            images=1,
+            rows=WindowDimension(length=1, positions=1),
+            columns=WindowDimension(length=positions, positions=positions),
+            pixel_bytes=pixel,
+            element_bytes=_FLOAT_BYTES,
+        )
+
+    def write(
+        self, code: Instructions, at: tuple[Sequence[str], str], positions: OutputRange, continues: str
+    ) -> None:
+        """See `SourceCopy.write`. Positions share no pixels, and there are no batches."""
+        del at, continues
+        given = self._given
+        rows, columns = given.rows, given.columns
+        with code.loop("0", str(positions.count)) as loop:
+            position = total(code, positions.first, loop.index)
+            line = code.value(f"udiv i64 {position}, {columns.positions}")
+            column = code.value(f"urem i64 {position}, {columns.positions}")
+            image = code.value(f"udiv i64 {line}, {rows.positions}")
+            row = code.value(f"urem i64 {line}, {rows.positions}")
+            pixel = address(
+                code,
+                self._source,
+                multiple(code, image, given.image_bytes),
+                multiple(code, row, rows.stride * given.row_bytes),
+                multiple(code, column, columns.stride * given.pixel_bytes),
+            )
+            to = address(code, self._memory, multiple(code, position, self.product.pixel_bytes))
+            _write_floats(code, self._target, given.type, given.depth, pixel, to)
+
+
+class WideningCopy(SourceCopy):
+    """Converts narrower elements to FLOAT32, in the same order."""
+
+    def __init__(self, target: Target, given: WindowedProduct, source: str, memory: str) -> None:
+        super().__init__(target, given, source, memory)
+        has_pixels = given.pixel_bytes >= given.depth * given.type.size_bytes
+        row_bytes = given.columns.length * given.pixel_bytes
+        has_rows = is_one(given.rows.length) or given.row_bytes >= row_bytes
+        is_dense = given.element_bytes == given.type.size_bytes
+        self.is_whole = not (is_dense and has_pixels and has_rows)
+        factor = _FLOAT_BYTES // given.type.size_bytes
+        self.size_bytes = given.source.count * _FLOAT_BYTES
+        self.product = replace(
+            given,
+            batches=tuple(replace(each, source_bytes=each.source_bytes * factor) for each in given.batches),
+            image_bytes=given.image_bytes * factor,
+            row_bytes=given.row_bytes * factor,
+            pixel_bytes=given.pixel_bytes * factor,
+            element_bytes=given.element_bytes * factor,
+            type=Scalar.FLOAT32,
+        )
+
+    def write(
+        self, code: Instructions, at: tuple[Sequence[str], str], positions: OutputRange, continues: str
+    ) -> None:
+        """See `SourceCopy.write`. Copies whole rows, or pixels of the only row."""
         given, first = self._given, positions.first
         side = given.rows if positions.are_rows else given.columns
         step = given.row_bytes if positions.are_rows else given.pixel_bytes
         single = Vector(code, self._target, 1)
         start = total(code, multiple(code, first, side.stride), str(-side.padding_before))
         reach = (side.taps - 1) * side.dilation + 1
+        # The windows before these end here, if there are any.
         known = total(code, start, str(reach - side.stride))
         begin = single.call("llvm.smax", "i64", start, known)
         begin = code.value(f"select i1 {continues}, i64 {begin}, i64 {start}")
@@ -151,31 +196,14 @@ class SourceCopy:
                 address(code, self._memory, to),
             )
 
-    def _copy_pixels(self, code: Instructions, positions: OutputRange) -> None:
-        """Copies the single pixels that positions of all images depend on."""
-        given = self._given
-        rows, columns = given.rows, given.columns
-        with code.loop("0", str(positions.count)) as loop:
-            position = total(code, positions.first, loop.index)
-            line = code.value(f"udiv i64 {position}, {columns.positions}")
-            column = code.value(f"urem i64 {position}, {columns.positions}")
-            image = code.value(f"udiv i64 {line}, {rows.positions}")
-            row = code.value(f"urem i64 {line}, {rows.positions}")
-            at = address(
-                code,
-                self._source,
-                multiple(code, image, given.image_bytes),
-                multiple(code, row, rows.stride * given.row_bytes),
-                multiple(code, column, columns.stride * given.pixel_bytes),
-            )
-            to = address(code, self._memory, multiple(code, position, self.product.pixel_bytes))
-            _write_floats(code, self._target, given.type, given.depth, at, to)
-
 
 def _write_floats(
     code: Instructions, target: Target, kind: Scalar, count: int, source: str, memory: str
 ) -> None:
     """Converts consecutive elements to FLOAT32. The last vector overlaps the one before."""
+    if is_zero(count):
+        # The rows of an image without width, whose windows are all on its padding.
+        return
     lanes = lanes_for(count, target)
     v = Vector(code, target, lanes)
     with code.loop("0", str(count), step=lanes) as loop:

@@ -24,6 +24,8 @@ from neurald.drivers.cpu.kernels.gemm.gemm import GemmWriter, PackPanel
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import WeightLayout
 from neurald.drivers.cpu.kernels.gemm.operand_packing import (
     SourceCopy,
+    SpacedCopy,
+    WideningCopy,
     is_aliased,
     pack_panel_at_run_time,
 )
@@ -100,8 +102,11 @@ def _new_routine(
     weights = _weights(product, tile, names[weights_value], weights_value.type)
     source, seen, scratch_bytes, cycles = names[product.source], product, 0, tile.cycles
     copy: SourceCopy | None = None
-    if product.type is not Scalar.FLOAT32 or (weights.is_panel_major and is_aliased(product)):
-        copy = SourceCopy(target, product, source, "%scratch")
+    if product.type is not Scalar.FLOAT32:
+        copy = WideningCopy(target, product, source, "%scratch")
+    elif weights.is_panel_major and is_aliased(product):
+        copy = SpacedCopy(target, product, source, "%scratch")
+    if copy is not None:
         seen, scratch_bytes, source = copy.product, copy.size_bytes, "%scratch"
     cycles += estimate(scratch_bytes) / _COPIED_BYTES_PER_CYCLE
     pack_panel: PackPanel | None = None

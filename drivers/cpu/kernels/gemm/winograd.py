@@ -79,7 +79,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         part: tiles of a work item.
         parts: number of parts of a block.
         capacity: the largest number of tiles of a block, for which there is memory.
-        product: one of the 16 products of a part.
+        product: the product of a part of a block at one of the 16 points.
         register_tile: the register tile of the product.
     """
 
@@ -269,22 +269,19 @@ class _WinogradWriter:
         first_part = code.value(f"sub i64 %begin, {multiple(code, first_group, parts)}")
         with code.loop(first_group, last_group, may_be_empty=True) as loop:
             group = loop.index
-            block, panel = (
-                code.value(f"udiv i64 {group}, {panels}"),
-                code.value(f"urem i64 {group}, {panels}"),
-            )
+            block = code.value(f"udiv i64 {group}, {panels}")
+            panel = code.value(f"urem i64 {group}, {panels}")
             before = multiple(code, group, parts)
             begin = single.call("llvm.smax", "i64", code.value(f"sub i64 %begin, {before}"), "0")
             end = single.call("llvm.smin", "i64", code.value(f"sub i64 %end, {before}"), str(parts))
-            # The second group only lacks the parts before those of the first one.
+            # Pixels are transformed once for all panels of a block. After the first group, only the parts
+            # before its first one are missing, which the second group transforms.
             number = code.value(f"sub i64 {group}, {first_group}")
             is_second = code.value(f"icmp eq i64 {number}, 1")
             missing = single.call("llvm.smin", "i64", first_part, end)
             missing = code.value(f"select i1 {is_second}, i64 {missing}, i64 0")
-            is_first, is_new = (
-                code.value(f"icmp eq i64 {number}, 0"),
-                code.value(f"icmp eq i64 {panel}, 0"),
-            )
+            is_first = code.value(f"icmp eq i64 {number}, 0")
+            is_new = code.value(f"icmp eq i64 {panel}, 0")
             all_missing = code.value(f"or i1 {is_first}, {is_new}")
             missing = code.value(f"select i1 {all_missing}, i64 {end}, i64 {missing}")
             start = multiple(code, block, plan.block)
@@ -389,12 +386,8 @@ class _WinogradWriter:
 
     def _write_products(self, panel: str, parts: tuple[str, str]) -> None:
         """Computes the sums of parts of a block for a panel at all 16 points."""
-        code, plan, product, register_tile = (
-            self.code,
-            self._plan,
-            self._plan.product,
-            self._plan.register_tile,
-        )
+        code, plan = self.code, self._plan
+        product, register_tile = plan.product, plan.register_tile
         column_runs = tile_runs(product.columns, register_tile.positions)
         panel_bytes = product.depth * register_tile.width * _FLOAT_BYTES
         weights = WeightLayout(

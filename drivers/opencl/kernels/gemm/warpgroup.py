@@ -198,7 +198,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     if is_packed:
         base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
     items, chunks = tiling.items, STEP_BYTES // 16
-    after, storing, sizes_of_epilogue = _storing(kernel, product, values)
+    after, stored, sizes_of_epilogue = storing(kernel, product, values, _TEMPLATES, "found[i]")
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
         "BM": tiling.rows,
@@ -216,7 +216,8 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "COUNT": tiling.columns // 2,
         "BLOCKS": tiling.blocks,
         "SLAB_PITCH": tiling.slab_pitch,
-        **storing,
+        "UNROLLED": _UNROLLED,
+        **stored,
         "BLOCK_BYTES": BLOCK * STEP_BYTES,
         "RIGHT": memory_type(right.type),
         "DESCRIPTOR": f"{DESCRIPTOR:#x}UL",
@@ -261,17 +262,24 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     )
 
 
-def _storing(
-    kernel: Kernel, product: GemmView, values: KernelArguments
+def storing(
+    kernel: Kernel, product: GemmView, values: KernelArguments, ways: Mapping[str, str], found: str
 ) -> tuple[str, dict[str, object], Mapping[str, int]]:
-    """Returns the functions that compute the output from sums, and the placeholders and sizes for them."""
+    """Returns the functions that compute the output from sums, and the placeholders and sizes for them.
+
+    Args:
+        kernel, product: what is computed.
+        values: the arguments of the function.
+        ways: the templates `store_each`, and `store_together` for vectors of the output.
+        found: the text of a vector that is stored together with others.
+    """
     length = kernel.shape[-1]
     is_vector = product.column_step == 0 or product.columns % 4 == 0
     four = value4_function(kernel, values) if is_vector else None
     if four is None:
         after = epilogue(kernel, values, is_vector=is_vector)
         names: dict[str, object] = {
-            "STORE_ALL": _TEMPLATES["store_each"],
+            "STORE_ALL": ways["store_each"],
             "STORE": store_text(product, after),
         }
         return after.text, names, after.sizes
@@ -285,10 +293,9 @@ def _storing(
     return (
         four.text,
         {
-            "STORE_ALL": _TEMPLATES["store_together"],
-            "STORE_VALUE": stored4_text("found[i]", f"({row}) * {length} + {column}", stored),
+            "STORE_ALL": ways["store_together"],
+            "STORE_VALUE": stored4_text(found, f"({row}) * {length} + {column}", stored),
             "VALUE": "float4" if is_float else f"{memory_type(stored)}4",
-            "UNROLLED": _UNROLLED,
             "ROW": row,
             "COLUMN": column,
             "ARGUMENTS": values.call_arguments,

@@ -96,7 +96,7 @@ $FUNCTION {
       position += $TEAMS * $steps;
       const int at = n0 + (lane & 1) * 8 + (lane >> 1 & 1) * 4;
 #define NEURALD_SUM(block, place) (${T}4)(sums[block][place], sums[block][place + 1], sums[block][place + 4], sums[block][place + 5])
-$MACROS
+$STORE_ALL
 $STORING
 #undef NEURALD_SUM
 #undef NEURALD_VALUE

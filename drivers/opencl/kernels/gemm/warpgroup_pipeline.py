@@ -11,23 +11,16 @@ neighbouring work-items until each has four columns, and go from registers to th
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import (
-    epilogue,
-    stored4_text,
-    used_values,
-    value4_function,
-)
-from neurald.drivers.opencl.kernels.gemm.accumulate import share_text, store_text
+from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values
+from neurald.drivers.opencl.kernels.gemm.accumulate import share_text
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.kernels.gemm.tensor_core import by_column
@@ -40,6 +33,7 @@ from neurald.drivers.opencl.kernels.gemm.warpgroup import (
     UNIT_BYTES,
     fits,
     packed_blocks,
+    storing,
 )
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.retargeting import HIDDEN
@@ -144,7 +138,7 @@ def _source(
     block_pitch = steps * BLOCK * STEP_BYTES // size
     tiles = tiling.tiles(product)
     groups = min(tiles * product.batches, facts.compute_units)
-    after, storing, sizes_of_epilogue = _storing(kernel, product, values)
+    after, stored, sizes_of_epilogue = storing(kernel, product, values, _TEMPLATES, "found##i")
     fewer, more = _REGISTERS[tiling.sharing * tiling.teams]
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
@@ -170,7 +164,7 @@ def _source(
         "INSTRUCTIONS": _instructions(product, tiling, steps),
         "OPERANDS": _operands(product, tiling),
         "STORING": _statements(tiling),
-        **storing,
+        **stored,
     }
     sizes = {
         **product.sizes,
@@ -195,41 +189,6 @@ def _source(
         is_retargeted=True,
         label=f"warpgroups, pipeline, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages, {way}",
         operations=kernel.operations,
-    )
-
-
-def _storing(
-    kernel: Kernel, product: GemmView, values: KernelArguments
-) -> tuple[str, dict[str, object], Mapping[str, int]]:
-    """Returns the functions that compute the output from sums, and the placeholders and sizes for them."""
-    length = kernel.shape[-1]
-    is_vector = product.column_step == 0 or product.columns % 4 == 0
-    four = value4_function(kernel, values) if is_vector else None
-    if four is None:
-        after = epilogue(kernel, values, is_vector=is_vector)
-        names: dict[str, object] = {
-            "MACROS": _TEMPLATES["store_each"],
-            "STORE": store_text(product, after),
-        }
-        return after.text, names, after.sizes
-    row, column = (
-        ("row", "column")
-        if product.batches == 1
-        else (f"batch * {product.row_step} + row", f"batch * {product.column_step} + column")
-    )
-    stored = kernel.output.type
-    is_float = product.sum_type is Scalar.FLOAT32
-    return (
-        four.text,
-        {
-            "MACROS": _TEMPLATES["store_together"],
-            "STORE_VALUE": stored4_text("found##i", f"({row}) * {length} + {column}", stored),
-            "VALUE": "float4" if is_float else f"{memory_type(stored)}4",
-            "ROW": row,
-            "COLUMN": column,
-            "ARGUMENTS": values.call_arguments,
-        },
-        {"length": length, **four.sizes},
     )
 
 

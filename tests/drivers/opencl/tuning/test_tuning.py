@@ -14,6 +14,7 @@ from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import trials, tuning
+from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
@@ -46,7 +47,6 @@ class Times:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.resident: list[bool] = []
         self._known: dict[str, float] = {}
-        self._measure = tuning.times_ns
         monkeypatch.setattr(tuning, "times_ns", self._times_ns)
 
     def set(self, source: Source, time_ns: float) -> None:
@@ -61,7 +61,7 @@ class Times:
         require_wanted: Callable[[str], None],
     ) -> dict[str, float]:
         self.resident.append(is_resident)
-        found = self._measure(device, sources, is_resident=is_resident, require_wanted=require_wanted)
+        found = times_ns(device, sources, is_resident=is_resident, require_wanted=require_wanted)
         assert all(0 <= each < math.inf for each in found.values())
         return {name: self._known[name] for name in found}
 

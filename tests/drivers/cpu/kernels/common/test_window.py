@@ -153,7 +153,7 @@ def check_open_tiles(side: WindowDimension, longest: int, sizes: Iterable[int]) 
         assert covered == set(range(known.positions)), size
 
 
-def number_at(number: int, length: int) -> int:
+def number_at(number: int | Extent, length: int) -> int:
     """Evaluates an extent of one open length."""
     if not isinstance(number, Extent):
         return number

@@ -111,6 +111,20 @@ def narrow_windows(source: Shape, weights: Shape, *, pad: int = 0) -> Case:
     return finished(builder, sums, f"float16 {source} * {weights}, {pad=}")
 
 
+def test_images_without_height_or_width(target: Target) -> None:
+    """All windows are on their padding."""
+    for source, weights in (
+        ((1, 0, 5, 8), (70, 3, 3, 8)),
+        ((2, 3, 0, 8), (70, 3, 3, 8)),
+        ((1, 1, 0, 8), (70, 1, 3, 8)),
+    ):
+        case = narrow_windows(source, weights, pad=2)
+        routine = routine_for(case.kernel, target)
+        assert routine is not None
+        result, _ = run(routine, case.arrays, target)
+        case.assert_equal(result, routine.label)
+
+
 def test_results_do_not_depend_on_the_division(target: Target) -> None:
     """Threads order work items in another way, and copy the inputs of their own ones only."""
     cases = [
