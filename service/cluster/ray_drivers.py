@@ -4,6 +4,7 @@ Ray places the actors and starts them again, also on other nodes, and the actors
 again. Ray carries no requests: clients connect to the addresses of the daemons.
 """
 
+import logging
 import os
 import socket
 import subprocess
@@ -16,6 +17,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from neurald.hal.errors import MissedDeadlineTransient, UnavailableDevice
+
+logger = logging.getLogger(__name__)
 
 #: How long a daemon has to begin to serve.
 _START_S: Final = 60.0
@@ -152,8 +155,10 @@ class DriverActor:
         pause_s = _PAUSE_S
         while True:
             began_s = time.monotonic()
-            process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)  # noqa: S603 - our own program
-            process.wait()
+            try:
+                subprocess.run(self._command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - our own
+            except OSError as error:  # such as too little memory, which may pass
+                logger.warning("the driver daemon cannot be started now: %s", error)
             if time.monotonic() - began_s > _MAX_PAUSE_S:
                 pause_s = _PAUSE_S
             time.sleep(pause_s)

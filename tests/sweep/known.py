@@ -80,13 +80,6 @@ REFUSED: tuple[Known, ...] = (
         why="The shape is known when the file is loaded, so no operation remains that reads the input.",
     ),
     Known(
-        operators=("MAXIMUM", "MINIMUM"),
-        forms=r"bool \(",
-        message="has type TENSOR_BOOL8",
-        what="empty BOOL tensors",
-        why="LiteRT does not check the type of an empty tensor, and refuses BOOL otherwise.",
-    ),
-    Known(
         operators=("SELECT",),
         forms=r"f32 (row of|scalar for) \(0, 2\)",
         message="of the condition",

@@ -156,10 +156,10 @@ def level(call: Call) -> FeatureLevel:
     return FeatureLevel.LEVEL_3 if is_fine else FeatureLevel.LEVEL_1
 
 
-def expect_bias(call: Call, channels: int) -> None:
-    """Raises BadData unless the bias has one element for each of at least one output channel."""
-    if channels < 1:
-        raise BadData(f"{call.name('filter')} has {channels} output channels; at least 1 is expected")
+def expect_bias(call: Call, channels: int, least: int = 1) -> None:
+    """Raises BadData unless the bias has one element for each of enough output channels."""
+    if channels < least:
+        raise BadData(f"{call.name('filter')} has {channels} output channels; at least {least} is expected")
     if call.has("bias") and call.shape("bias") != (channels,):
         raise BadData(
             f"{call.name('bias')} has shape {list(call.shape('bias'))}; {[channels]}, one element for each "

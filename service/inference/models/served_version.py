@@ -14,17 +14,16 @@ import numpy as np
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import BYTES, aligned, type_named
 from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import InferenceJob, JobInput, JobOutput, RunRecord
+from neurald.service.inference.models.job import InferenceJob, JobOutput, RunRecord
 from neurald.service.inference.models.job_queue import JobQueue
+from neurald.service.inference.models.request_inputs import checked_inputs, raw_input
 from neurald.service.inference.models.statistics import Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import (
-    Bytes,
     InferenceAnswer,
     InferenceRequest,
-    InputTensor,
     OutputTensor,
     Parameter,
     WantedOutput,
@@ -48,17 +47,8 @@ _REFUSED: Final = ("sequence_id", "sequence_start", "sequence_end")
 _RESERVED: Final = "triton_"
 _FINAL_RESPONSE: Final = "triton_enable_empty_final_response"
 _MAX_TIMEOUT_S: Final = 86_400.0
-#: How many names of inputs an error lists.
-_MAX_NAMED: Final = 32
 #: The most elements of an output of which classes are wanted.
 _MAX_CLASSIFIED: Final = 1_000_000
-
-#: What errors about shapes say of models with batches, as Triton's do.
-_BATCH_NOTE: Final = (
-    ". NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended "
-    "to each input shape. If you want to specify the full shape including the batch dim in your input dims "
-    "config, try setting max_batch_size to zero."
-)
 
 Encode = Callable[[InferenceAnswer], object]
 
@@ -109,7 +99,6 @@ class ServedVersion:
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._loaded: ModelDescription | None = None
-        self._inputs: dict[str, int] = {}
         self._outputs: dict[str, int] = {}
         self._is_closing = False
         self._drained: asyncio.Future[None] | None = None
@@ -191,7 +180,6 @@ class ServedVersion:
         first, *others = self._instances
         loaded = await first.start()
         self.config = completed(self.config, self.name, loaded)
-        self._inputs = {each.name: n for n, each in enumerate(loaded.inputs)}
         self._outputs = {each.name: n for n, each in enumerate(loaded.outputs)}
         self._loaded = loaded
         await asyncio.gather(*(each.start() for each in others))
@@ -295,7 +283,7 @@ class ServedVersion:
                     f"the parameter {quoted(name)} is reserved for Triton usage: names that begin with "
                     f"'{_RESERVED}', other than {_FINAL_RESPONSE}",
                 )
-        inputs = self._checked_inputs(request, loaded)
+        inputs = checked_inputs(request.inputs, loaded.inputs, self.name, self.settings.max_batch_size)
         rows = inputs[0].shape[0] if self.settings.max_batch_size and inputs else 1
         wanted = request.outputs
         positions: list[int] = []
@@ -345,48 +333,12 @@ class ServedVersion:
         Raises:
             ServiceError: the model has other inputs, or the shape does not follow from the bytes.
         """
-        inputs = self.loaded.inputs
-        if len(inputs) != 1:
-            raise ServiceError(
-                Status.INVALID,
-                f"Raw request must only have 1 input (found 1) to be deduced but got {len(inputs)} inputs in "
-                f"{quoted(self.name)} model configuration",
-            )
-        (described,) = inputs
-        shape = list(described.shape or ())
-        if self.settings.max_batch_size:
-            shape[0] = 1
-        is_text = described.kind == BYTES
-        if is_text and (described.shape is None or any(length not in (-1, 1) for length in shape)):
-            raise ServiceError(
-                Status.INVALID,
-                f"For BYTE datatype raw input {quoted(described.name)}, the model must have input shape [1]",
-            )
-        unknown = [n for n, length in enumerate(shape) if length < 0]
-        if described.shape is None or len(unknown) > 1:
-            raise ServiceError(
-                Status.INVALID,
-                f"The shape of the raw input {quoted(described.name)} can not be deduced because there are more "
-                "than one variable-sized dimension",
-            )
-        if is_text:
-            shape = [1] * len(shape)
-            content = memoryview(b"".join((content.nbytes.to_bytes(4, "little"), content)))
-        elif unknown:
-            known = math.prod(length for length in shape if length >= 0) * type_named(described.kind).itemsize
-            shape[unknown[0]] = content.nbytes // known if known else 0
-        tensor = InputTensor(
-            name=described.name,
-            datatype=datatype_of(described.kind),
-            shape=tuple(shape),
-            source=Bytes(content),
-        )
         return InferenceRequest(
             model=self.name,
             version=str(self.version),
             id="",
             parameters={"binary_data_output": True},
-            inputs=(tensor,),
+            inputs=(raw_input(content, self.loaded.inputs, self.name, self.settings.max_batch_size),),
             outputs=(),
         )
 
@@ -404,71 +356,6 @@ class ServedVersion:
         elif self.settings.timeout_s:
             limits.append(self.settings.timeout_s)
         return self._loop.time() + min(*limits, _MAX_TIMEOUT_S) if limits else None
-
-    def _checked_inputs(self, request: InferenceRequest, loaded: ModelDescription) -> list[JobInput]:
-        found: list[JobInput | None] = [None] * len(loaded.inputs)
-        if len(request.inputs) != len(loaded.inputs):
-            given_names = {each.name for each in request.inputs}
-            missing = [quoted(name) for name in self._inputs if name not in given_names]
-            raise ServiceError(
-                Status.INVALID,
-                f"expected {len(loaded.inputs)} inputs but got {len(request.inputs)} inputs for model "
-                f"{quoted(self.name)}. Got input(s) [{','.join(map(quoted, sorted(given_names)[:_MAX_NAMED]))}], "
-                f"but missing required input(s) [{','.join(missing[:_MAX_NAMED])}]. Please provide all required "
-                "input(s).",
-            )
-        rows: int | None = None
-        for given in request.inputs:
-            position = self._inputs.get(given.name)
-            if position is None:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"unexpected inference input {quoted(given.name)} for model {quoted(self.name)}; its "
-                    f"inputs are {', '.join(map(quoted, self._inputs))}",
-                )
-            if found[position] is not None:
-                raise ServiceError(Status.INVALID, f"input {quoted(given.name)} already exists in request")
-            described = loaded.inputs[position]
-            datatype = datatype_of(described.kind)
-            if given.datatype != datatype:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"inference input {quoted(given.name)} data-type is {quoted(given.datatype)}, but model "
-                    f"{quoted(self.name)} expects '{datatype}'",
-                )
-            if not _fits(given.shape, described.shape):
-                raise ServiceError(
-                    Status.INVALID,
-                    f"unexpected shape for input {quoted(given.name)} for model {quoted(self.name)}. Expected "
-                    f"{_lengths(described.shape or ())}, got {_lengths(given.shape)}{self._batch_note()}",
-                )
-            if described.kind != BYTES:
-                size = math.prod(given.shape) * type_named(described.kind).itemsize
-                if given.source.size != size:
-                    raise ServiceError(
-                        Status.INVALID,
-                        f"input byte size mismatch for input {quoted(given.name)} for model "
-                        f"{quoted(self.name)}. Expected {size}, got {given.source.size}",
-                    )
-            if self.settings.max_batch_size:
-                if not 1 <= given.shape[0] <= self.settings.max_batch_size:
-                    raise ServiceError(
-                        Status.INVALID,
-                        f"inference request batch-size must be <= {self.settings.max_batch_size} for "
-                        f"{quoted(self.name)}, and at least 1; it is {given.shape[0]}",
-                    )
-                if rows is not None and rows != given.shape[0]:
-                    raise ServiceError(
-                        Status.INVALID,
-                        f"input {quoted(given.name)} batch size does not match other inputs for model "
-                        f"{quoted(self.name)}",
-                    )
-                rows = given.shape[0]
-            found[position] = JobInput(kind=described.kind, shape=given.shape, source=given.source)
-        return [each for each in found if each is not None]
-
-    def _batch_note(self) -> str:
-        return _BATCH_NOTE if self.settings.max_batch_size else ""
 
     def _output(self, output: JobOutput, wanted: WantedOutput | None) -> OutputTensor:
         described = self.loaded.outputs[output.position]
@@ -546,18 +433,6 @@ class ServedVersion:
         for each in self._instances:
             each.cancel(job)
         self._queue.drop_ended()
-
-
-def _lengths(shape: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, shape))}]"
-
-
-def _fits(shape: tuple[int, ...], described: tuple[int, ...] | None) -> bool:
-    if described is None:
-        return True
-    return len(shape) == len(described) and all(
-        length in (-1, given) for length, given in zip(described, shape, strict=True)
-    )
 
 
 def _receipt_text(record: RunRecord) -> str:

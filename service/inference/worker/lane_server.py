@@ -100,6 +100,7 @@ class LaneServer:
             self._end.close()
             self._runner.forget_arena()
             self._orders.clear()
+            self._told.clear()
             self._ring = None
             if self._arena is not None:
                 self._arena.close()

@@ -1,8 +1,12 @@
 """Driver daemons in a Ray cluster of two nodes."""
 
 import contextlib
+import errno
 import os
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +18,13 @@ from support.inference import zoo
 from support.waiting import wait_until
 
 import neurald as nd
-from neurald.hal.errors import Error
-from neurald.service.cluster.ray_drivers import RayDrivers
-
-ray = pytest.importorskip("ray", reason="the extra [ray] is not installed")
+from neurald.hal.errors import Error, UnavailableDevice
+from neurald.service.cluster.ray_drivers import DriverActor, RayDrivers
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason="the extra [ray] is not installed")
     from ray.cluster_utils import Cluster
 
     os.environ["PYTHONPATH"] = python_path()
@@ -63,6 +66,8 @@ def test_daemons_are_on_all_nodes_and_come_again(cluster: Any, tmp_path: Path) -
         wait_until(lambda: daemon_at(addresses[0]) not in ("", first))
         assert drivers.addresses(120) == addresses
         assert run(addresses[0], path) == [0, 1, 2, 3]
+        import ray
+
         # An actor that dies is started again, and its daemon at another address.
         ray.kill(drivers._actors[1], no_restart=False)
         again = drivers.addresses(120)
@@ -77,3 +82,29 @@ def test_daemons_are_on_all_nodes_and_come_again(cluster: Any, tmp_path: Path) -
         return False
 
     wait_until(is_gone)
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UnavailableDevice, match=r"pip install 'neurald\[ray\]'"):
+        RayDrivers()
+
+
+def test_a_daemon_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = threading.Event()
+    attempts = []
+
+    def run(command: list[str], **_: object) -> None:
+        attempts.append(command)
+        if len(attempts) == 1:
+            raise OSError(errno.ENOMEM, "no memory")
+        started.set()
+        threading.Event().wait()
+
+    monkeypatch.setattr(subprocess, "run", run)
+    actor = DriverActor("cpu", None)
+    assert started.wait(30)
+    assert attempts[0] == attempts[1]
+    assert "--until-exit-of" in attempts[0]
+    # Nothing listens yet.
+    assert actor.address() == ""

@@ -13,7 +13,9 @@ from neurald.hal.operations.machinery.call import Call
 def rows(call: Call, builder: Builder) -> Value:
     """Reshapes the input to rows of the units' depth."""
     source, (_, depth) = builder.value(call, "input"), call.shape("filter")
-    return builder.reshape(source, (math.prod(source.shape) // depth, depth))
+    # The number of rows of no elements does not follow from the elements.
+    count = math.prod(source.shape) // depth if depth else math.prod(source.shape[:-1])
+    return builder.reshape(source, (count, depth))
 
 
 def exact_products(call: Call, builder: Builder) -> Value:

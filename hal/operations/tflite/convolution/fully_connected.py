@@ -2,7 +2,7 @@
 
 In addition to Android's types it accepts per-channel weights, 16-bit activations (also as output of
 8-bit ones), and float activations with 8-bit weights. Such weights may have a scale for each block
-of a row, as in language models.
+of a row, as in language models. They may have no rows: then the output has no elements.
 """
 
 import math
@@ -71,7 +71,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     Unless dimensions are kept, the input is read as rows of the filter's depth.
     """
     shape, (units, depth) = call.shape("input"), call.shape("filter")
-    expect_bias(call, units)
+    expect_bias(call, units, least=0)
     if call.scalar("keep_dimensions"):
         if shape[-1:] != (depth,):
             raise BadData(
@@ -160,6 +160,8 @@ def rounding(call: Call) -> Rounding:
 def _reference(call: Call) -> tuple[Array, ...]:
     (shape,) = _shape(call)
     output = np.empty(shape, call.operand("output").type.dtype)
+    if not output.size:
+        return (output,)
     flat = output.reshape(math.prod(shape[:-1]), shape[-1])
     if hybrid.is_hybrid(call):
         _hybrid(call, flat)

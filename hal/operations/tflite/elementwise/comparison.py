@@ -40,6 +40,8 @@ _CHOSEN = Form(
     outputs=(tensor("output", rank=ANY_RANK),),
 )
 _ANY = (*REALS, OperandType.TENSOR_BOOL8)
+#: Numbers without an order, of which empty tensors have maxima and minima, as in TFLite.
+_COMPLEX = OperandType.TENSOR_COMPLEX64
 #: Types that can be compared for equality.
 _EQUATED = (*_ANY, OperandType.TENSOR_STRING)
 #: The comparisons that use the scales of int16.
@@ -82,6 +84,18 @@ def _compare(
     )
 
 
+def _has_order(call: Call) -> None:
+    """Checks that the output is empty if its numbers have no order."""
+    if call.operand("output").type is not _COMPLEX:
+        return
+    (shape,) = binary_shape(call)
+    if 0 not in shape:
+        raise BadData(
+            f"{call.name('output')} has type {_COMPLEX.name} and shape {list(shape)}; complex numbers have "
+            "no order, so a shape with a 0 is expected"
+        )
+
+
 def _extreme(
     operation_type: OperationType, widened: OperationType, is_first: Callable[[Array, Array], Array]
 ) -> Definition:
@@ -94,7 +108,8 @@ def _extreme(
     return Definition(
         type=operation_type,
         forms=(binary_form(),),
-        rows=typed_rows(*REALS, zero_points16=True),
+        rows=typed_rows(*_ANY, _COMPLEX, zero_points16=True),
+        checks=(_has_order,),
         shape=binary_shape,
         reference=reference,
         widens=widened,
@@ -146,7 +161,7 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_SELECT,
         forms=(_CHOSEN,),
-        rows=typed_rows(*_ANY, OperandType.TENSOR_COMPLEX64, zero_points16=True),
+        rows=typed_rows(*_ANY, _COMPLEX, zero_points16=True),
         shape=_select_shape,
         reference=_select,
         widens=OperationType.SELECT,
@@ -154,7 +169,7 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_SELECT_V2,
         forms=(_CHOSEN,),
-        rows=typed_rows(*_ANY, OperandType.TENSOR_COMPLEX64, zero_points16=True),
+        rows=typed_rows(*_ANY, _COMPLEX, zero_points16=True),
         shape=_select_broadcast_shape,
         reference=_select_broadcast,
     ),

@@ -184,3 +184,21 @@ def test_the_first_candidate_fills_the_device(opencl: DeviceContext) -> None:
         )
         (kernel,) = fuse(builder.finish(sums)).kernels
         assert candidates(kernel, facts, relaxed=True)[0].groups == groups
+
+
+@pytest.mark.parametrize(
+    "lacking", [{"local_memory_bytes": 4096}, {"max_work_group_size": 128}, {"kind": DeviceKind.CPU}], ids=str
+)
+def test_devices_that_cannot_stream_have_other_candidates(
+    lacking: dict[str, object], opencl: DeviceContext
+) -> None:
+    builder = GraphBuilder()
+    right = builder.constant(np.zeros((64, 1024), np.float32))
+    (kernel,) = fuse(builder.finish(builder.matrix_product(builder.input(1, 1024), right))).kernels
+    able = gpu(opencl)
+    facts = replace(able, **lacking)
+    assert "streams" in candidates(kernel, able, relaxed=False)[0].label
+    first = candidates(kernel, facts, relaxed=False)[0]
+    assert "streams" not in first.label
+    assert first.scratch_bytes <= facts.local_memory_bytes
+    assert first.local_size <= facts.max_work_group_size

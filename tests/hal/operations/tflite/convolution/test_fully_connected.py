@@ -66,6 +66,28 @@ def test_shapes(shape: tuple[int, ...], expected: tuple[int, ...], *, keep: bool
     np.testing.assert_allclose(result, (x.reshape(-1, 6) @ weights.T).reshape(expected), rtol=1e-5, atol=1e-5)
 
 
+@sweep(
+    ("shape", "depth", "keep", "expected"),
+    [
+        ((5, 6), 6, False, (5, 0)),
+        ((2, 3, 6), 6, True, (2, 3, 0)),
+        ((4, 3), 6, False, (2, 0)),
+        ((0, 6), 6, False, (0, 0)),
+        ((2, 0), 0, False, (2, 0)),
+        ((3, 2**18), 2**18, False, (3, 0)),
+    ],
+)
+@sweep("kind", [FLOAT32, SIGNED])
+def test_filters_without_rows(
+    shape: tuple[int, ...], depth: int, kind: OperandType, expected: tuple[int, ...], *, keep: bool
+) -> None:
+    scale = 0.5 if kind is SIGNED else 0.0
+    inputs = given(kind, np.zeros(shape), scale), given(kind, np.zeros((0, depth)), scale)
+    for bias in (omitted(FLOAT32), given(FLOAT32, [])) if kind is FLOAT32 else (given(INT32, [], scale**2),):
+        result = evaluate(FULLY_CONNECTED, (*inputs, bias, *scalars(0, keep)), wanted(kind, scale))
+        assert result.shape == expected
+
+
 @sweep("asymmetric", [False, True])
 @sweep("per_channel", [False, True])
 @sweep("has_bias", [False, True])

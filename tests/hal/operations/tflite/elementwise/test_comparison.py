@@ -10,7 +10,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 
-BOOL = OperandType.TENSOR_BOOL8
+BOOL, COMPLEX = OperandType.TENSOR_BOOL8, OperandType.TENSOR_COMPLEX64
 INT8, INT16 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM
 PLAIN = (
     OperandType.TENSOR_FLOAT32,
@@ -75,13 +75,27 @@ def test_extremes(operand_type: OperandType, first: Any, second: Any) -> None:
         np.testing.assert_array_equal(result, function(value(x), value(y)))
 
 
+@sweep("operation", [OperationType.TFLITE_MAXIMUM, OperationType.TFLITE_MINIMUM])
+def test_extremes_of_truth_values_and_of_no_complex_numbers(operation: OperationType) -> None:
+    pairs = given(BOOL, [False, False, True, True]), given(BOOL, [False, True, False, True])
+    is_largest = operation is OperationType.TFLITE_MAXIMUM
+    expected = np.logical_or if is_largest else np.logical_and
+    np.testing.assert_array_equal(evaluate(operation, pairs, wanted(BOOL)), expected(*map(value, pairs)))
+    for shapes in (((0,), (0,)), ((2, 0, 3), (1, 3)), ((0, 1), ())):
+        result = evaluate(operation, [small(COMPLEX, *shape) for shape in shapes], wanted(COMPLEX))
+        assert result.dtype == np.complex64
+        assert result.shape == np.broadcast_shapes(*shapes)
+    with pytest.raises(BadData, match=r"shape \[2, 3\]; complex numbers have no order"):
+        evaluate(operation, [small(COMPLEX, 2, 3), small(COMPLEX, 3)], wanted(COMPLEX))
+
+
 def test_extremes_compare_raw_values() -> None:
     x, y = given(INT8, [1, -3], 0.5, 7), given(INT8, [0, 5], 2.0)
     result = evaluate(OperationType.TFLITE_MAXIMUM, (x, y), wanted(INT8, 0.25, 1))
     assert result.tolist() == [1, 5]
 
 
-@sweep("operand_type", [*PLAIN, BOOL, OperandType.TENSOR_COMPLEX64])
+@sweep("operand_type", [*PLAIN, BOOL, COMPLEX])
 @sweep("shape", [(), (5,), (2, 3, 1, 2, 1), (0, 3)])
 def test_selection(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     x, y = small(operand_type, *shape), small(operand_type, *shape, seed=1)

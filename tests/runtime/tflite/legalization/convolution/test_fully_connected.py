@@ -3,6 +3,7 @@
 Expected results are exact sums, rounded like LiteRT's.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -248,6 +249,29 @@ def test_fully_connected(load: Load, shape: tuple[int, ...], activation: int, *,
     expected = ACTIVATIONS[activation](x @ weights.T + bias)
     assert result.shape == ((*shape[:-1], 3) if keep else (x.size // 4, 3))
     np.testing.assert_allclose(result, expected.reshape(result.shape), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("shape", [(2, 4), (2, 3, 4), (0, 4), (2, 0)])
+def test_fully_connected_without_units(
+    load: Load, shape: tuple[int, ...], *, keep: bool, has_bias: bool
+) -> None:
+    expected = (*shape[:-1], 0) if keep else (math.prod(shape[:-1]), 0)
+    model = load(
+        "FULLY_CONNECTED",
+        (
+            shaped(*shape, shape_signature=shape),
+            fixed(np.zeros((0, shape[-1]), np.float32)),
+            fixed(np.zeros(0, np.float32)) if has_bias else None,
+        ),
+        shaped(*expected, shape_signature=expected),
+        "FullyConnectedOptions",
+        KeepNumDims=keep,
+    )
+    (result,) = CompilationBuilder(model).finish().run(np.ones(shape, np.float32))
+    assert result.dtype == np.float32
+    assert result.shape == expected
 
 
 @pytest.mark.parametrize("keep", [False, True])

@@ -1,7 +1,12 @@
+from typing import Any
+
+import numpy as np
 import pytest
 from support.models.whole_model import run_references
 from support.tflite.operator import Load, shaped
 from support.tflite.results import FIRST_VALUES, INT16_FIRST, INT16_SECOND, SECOND_VALUES, run_on_cpu
+
+from neurald.runtime.compilation_builder import CompilationBuilder
 
 
 def test_logic(load: Load) -> None:
@@ -10,6 +15,18 @@ def test_logic(load: Load) -> None:
     assert run_references(load("LOGICAL_AND", (truth, truth), truth), x, y)[0].tolist() == [True, False]
     assert run_references(load("LOGICAL_OR", (truth, truth), truth), x, y)[0].tolist() == [True, True]
     assert run_references(load("LOGICAL_NOT", (truth,), truth), y)[0].tolist() == [False, True]
+
+
+@pytest.mark.parametrize("code", ["MAXIMUM", "MINIMUM"])
+@pytest.mark.parametrize("type_", ["BOOL", "COMPLEX64"])
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3)])
+def test_extremes_of_nothing(load: Load, code: str, type_: str, shape: tuple[int, ...]) -> None:
+    operand = shaped(*shape, type_=type_, shape_signature=shape)
+    kind = np.dtype(type_.lower())
+    nothing: Any = np.zeros(shape, kind)
+    (result,) = CompilationBuilder(load(code, (operand, operand), operand)).finish().run(nothing, nothing)
+    assert result.dtype == kind
+    assert result.shape == shape
 
 
 def test_select(load: Load) -> None:

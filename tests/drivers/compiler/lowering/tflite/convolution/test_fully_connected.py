@@ -51,6 +51,19 @@ def test_shapes(shape: tuple[int, ...], *, keep: bool) -> None:
     assert_same((given(FLOAT32, values), weights_of(4, 6, per_channel=True), *inputs[2:]), wanted(FLOAT32), 0)
 
 
+@sweep(("shape", "depth"), [((2, 6), 6), ((2, 3, 6), 6), ((0, 6), 6), ((2, 0), 0), ((2, 3, 0), 0)])
+@sweep("units", [0, 3])
+@sweep("keep", [False, True])
+def test_products_of_no_elements(shape: tuple[int, ...], depth: int, units: int, *, keep: bool) -> None:
+    values, weights = given(FLOAT32, np.ones(shape)), given(FLOAT32, np.ones((units, depth)))
+    bias = given(FLOAT32, np.arange(units))
+    assert_same((values, weights, bias, *scalars(0, keep)), wanted(FLOAT32), 0)
+    bytes_ = given(SIGNED, np.ones((units, depth)), 0.5)
+    assert_same((values, bytes_, bias, *scalars(0, keep)), wanted(FLOAT32), 0)
+    inputs = given(SIGNED, np.ones(shape), 0.5), bytes_, given(INT32, np.arange(units), 0.25)
+    assert_same((*inputs, *scalars(0, keep)), wanted(SIGNED, 0.5), 0)
+
+
 @sweep("asymmetric", [False, True])
 @sweep("per_channel", [False, True])
 @sweep("has_bias", [False, True])

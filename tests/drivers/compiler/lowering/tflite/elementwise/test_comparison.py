@@ -29,6 +29,8 @@ def test_comparisons(operation: OperationType, types: dict[str, OperandType], sh
 @sweep("shapes", PAIRS_OF_SHAPES)
 @sweep(("operation", "types"), rows(EXTREMES), ids=label)
 def test_extremes(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
+    if types["T"] is OperandType.TENSOR_COMPLEX64:
+        return  # Only empty tensors are accepted, and references return these.
     inputs = [numbers(types["T"], shapes[0]), numbers(types["T"], shapes[1], seed=1)]
     expect_same(operation, inputs, result(types["T"]), data=(0, 1))
 

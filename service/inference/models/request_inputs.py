@@ -1,0 +1,162 @@
+"""The inputs of a request, compared with those of its model. Errors are worded as Triton's."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from neurald.hal.lanes.opening import TensorDescription
+from neurald.hal.lanes.packets import BYTES, type_named
+from neurald.service.inference.models.job import JobInput
+from neurald.service.inference.protocol.element_types import datatype_of
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.tensors import Bytes, InputTensor, quoted
+
+#: How many names of inputs an error lists.
+_MAX_NAMED: Final = 32
+#: What errors about shapes say of models with batches, as Triton's do.
+_BATCH_NOTE: Final = (
+    ". NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended "
+    "to each input shape. If you want to specify the full shape including the batch dim in your input dims "
+    "config, try setting max_batch_size to zero."
+)
+
+
+def checked_inputs(
+    given_inputs: Sequence[InputTensor], inputs: Sequence[TensorDescription], model: str, max_batch_size: int
+) -> list[JobInput]:
+    """Returns the inputs of a request in the order of the model, after checking that they are its inputs.
+
+    Args:
+        given_inputs: of the request.
+        inputs: of the model.
+        model: its name, for errors.
+        max_batch_size: zero if the first dimension is not that of a batch.
+
+    Raises:
+        ServiceError: they are not.
+    """
+    positions = {each.name: n for n, each in enumerate(inputs)}
+    found: list[JobInput | None] = [None] * len(inputs)
+    if len(given_inputs) != len(inputs):
+        given_names = {each.name for each in given_inputs}
+        missing = [quoted(name) for name in positions if name not in given_names]
+        raise ServiceError(
+            Status.INVALID,
+            f"expected {len(inputs)} inputs but got {len(given_inputs)} inputs for model "
+            f"{quoted(model)}. Got input(s) [{','.join(map(quoted, sorted(given_names)[:_MAX_NAMED]))}], "
+            f"but missing required input(s) [{','.join(missing[:_MAX_NAMED])}]. Please provide all required "
+            "input(s).",
+        )
+    rows: int | None = None
+    for given in given_inputs:
+        position = positions.get(given.name)
+        if position is None:
+            raise ServiceError(
+                Status.INVALID,
+                f"unexpected inference input {quoted(given.name)} for model {quoted(model)}; its "
+                f"inputs are {', '.join(map(quoted, positions))}",
+            )
+        if found[position] is not None:
+            raise ServiceError(Status.INVALID, f"input {quoted(given.name)} already exists in request")
+        described = inputs[position]
+        datatype = datatype_of(described.kind)
+        if given.datatype != datatype:
+            raise ServiceError(
+                Status.INVALID,
+                f"inference input {quoted(given.name)} data-type is {quoted(given.datatype)}, but model "
+                f"{quoted(model)} expects '{datatype}'",
+            )
+        if not _fits(given.shape, described.shape):
+            raise ServiceError(
+                Status.INVALID,
+                f"unexpected shape for input {quoted(given.name)} for model {quoted(model)}. Expected "
+                f"{_lengths(described.shape or ())}, got {_lengths(given.shape)}"
+                f"{_BATCH_NOTE if max_batch_size else ''}",
+            )
+        if described.kind != BYTES:
+            size = math.prod(given.shape) * type_named(described.kind).itemsize
+            if given.source.size != size:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"input byte size mismatch for input {quoted(given.name)} for model "
+                    f"{quoted(model)}. Expected {size}, got {given.source.size}",
+                )
+        if max_batch_size:
+            if not 1 <= given.shape[0] <= max_batch_size:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"inference request batch-size must be <= {max_batch_size} for "
+                    f"{quoted(model)}, and at least 1; it is {given.shape[0]}",
+                )
+            if rows is not None and rows != given.shape[0]:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"input {quoted(given.name)} batch size does not match other inputs for model "
+                    f"{quoted(model)}",
+                )
+            rows = given.shape[0]
+        found[position] = JobInput(kind=described.kind, shape=given.shape, source=given.source)
+    return [each for each in found if each is not None]
+
+
+def raw_input(
+    content: memoryview, inputs: Sequence[TensorDescription], model: str, max_batch_size: int
+) -> InputTensor:
+    """Returns the only input of a model, whose bytes are given without a description.
+
+    Args:
+        content: the bytes.
+        inputs: of the model.
+        model: its name, for errors.
+        max_batch_size: zero if the first dimension is not that of a batch.
+
+    Raises:
+        ServiceError: the model has other inputs, or the shape does not follow from the bytes.
+    """
+    if len(inputs) != 1:
+        raise ServiceError(
+            Status.INVALID,
+            f"Raw request must only have 1 input (found 1) to be deduced but got {len(inputs)} inputs in "
+            f"{quoted(model)} model configuration",
+        )
+    (described,) = inputs
+    shape = list(described.shape or ())
+    if max_batch_size:
+        shape[0] = 1
+    is_text = described.kind == BYTES
+    if is_text and (described.shape is None or any(length not in (-1, 1) for length in shape)):
+        raise ServiceError(
+            Status.INVALID,
+            f"For BYTE datatype raw input {quoted(described.name)}, the model must have input shape [1]",
+        )
+    unknown = [n for n, length in enumerate(shape) if length < 0]
+    if described.shape is None or len(unknown) > 1:
+        raise ServiceError(
+            Status.INVALID,
+            f"The shape of the raw input {quoted(described.name)} can not be deduced because there are more "
+            "than one variable-sized dimension",
+        )
+    if is_text:
+        shape = [1] * len(shape)
+        content = memoryview(b"".join((content.nbytes.to_bytes(4, "little"), content)))
+    elif unknown:
+        known = math.prod(length for length in shape if length >= 0) * type_named(described.kind).itemsize
+        shape[unknown[0]] = content.nbytes // known if known else 0
+    return InputTensor(
+        name=described.name,
+        datatype=datatype_of(described.kind),
+        shape=tuple(shape),
+        source=Bytes(content),
+    )
+
+
+def _lengths(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def _fits(shape: tuple[int, ...], described: tuple[int, ...] | None) -> bool:
+    if described is None:
+        return True
+    return len(shape) == len(described) and all(
+        length in (-1, given) for length, given in zip(described, shape, strict=True)
+    )
