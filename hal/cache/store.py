@@ -139,8 +139,8 @@ class Cache:
     def load(self, key: bytes, needed: CacheFilesNeeded) -> Loaded | Miss:
         """Loads and verifies the artifact of a key.
 
-        All of it is in memory that nobody else can change. Files that affect only values are not hashed again if they
-        are unchanged since they were verified.
+        All of it is in memory that nobody else can change. Files that affect only values are not
+        hashed again if they are unchanged since they were verified.
 
         Args:
             key: see `neurald.hal.cache.key`.

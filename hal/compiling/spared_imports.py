@@ -1,8 +1,8 @@
 """Spares a process that only compiles imports of which it uses nothing.
 
 NumPy, llvmlite and msgspec import modules that only document them, describe their types, or serve
-functions that compiling does not call. They take over a tenth of the time of a process that compiles one
-small model.
+functions that compiling does not call. They take over a tenth of the time of a process that compiles
+one small model.
 """
 
 import sys

@@ -2,8 +2,8 @@
 
 The worker keeps the last orders of a lane, each in a slot. A caller that wants the same again, with
 inputs and outputs at the same places of the arena, puts the slot into a ring (`RingEnd`), and the
-worker puts there that the answer was the same again, apart from its durations. If it was another one,
-such as an error, its packet follows.
+worker replies there that the answer was the same again, apart from its durations. If the answer was
+another one, such as an error, its packet follows.
 """
 
 import socket

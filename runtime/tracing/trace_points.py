@@ -233,7 +233,7 @@ def _add_exchange(
 
 
 def _unused(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces a method by one that says that there is another way, whose calls are recorded."""
+    """Replaces a method by one that returns None, so that its caller takes a way that is recorded."""
     del recorder, method
     return lambda *_: None
 
@@ -259,7 +259,7 @@ def _invoked(recorder: Recorder, invoke: Callable[..., Any]) -> Callable[..., An
 
 
 def _streamed(recorder: Recorder, replies: Callable[..., Any]) -> Callable[..., Any]:
-    """Does the same for calls with many replies."""
+    """Asks the daemon for the times of each call with many replies."""
 
     @wraps(replies)
     def call(connection: Any, method: str, stub: Any, *arguments: Any) -> Iterator[bytes]:

@@ -142,7 +142,7 @@ class ConnectionLife:
         own_error = error_of_status(failure)
         details = failure.details() or ""
         if isinstance(own_error, Withdrawn):
-            # The session had ended before the daemon knew that it is watched.
+            # The session had ended before the daemon knew that this client watches it.
             self.was_stopped = True
             self.end("has ended the session", is_innocent=True)
         elif own_error is not None:

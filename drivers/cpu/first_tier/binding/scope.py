@@ -82,7 +82,7 @@ class BindingScope:
 
 
 def sign_of(operand: Operand) -> str:
-    """Returns how functions for bytes of this type are called.
+    """Returns the part of kernels' names that stands for the bytes of an operand.
 
     Raises:
         NotBound: it is no quantised type of 8 bits.

@@ -21,8 +21,8 @@ def each_work_item(
         code: receives the instructions.
         extents: extents of the dimensions of work items, slowest first; their product is the number
             of work items.
-        shared_order: the dimensions, slowest first, if the range is not all work items: threads
-            that share a kernel read less of each other's results if all kernels are divided alike.
+        shared_order: the order of the dimensions, slowest first, for a range that is not all work
+            items. If all kernels are divided alike, threads read less of each other's results.
 
     Yields:
         The index of the work item in each dimension, and its number in the range.

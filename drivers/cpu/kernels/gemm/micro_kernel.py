@@ -51,8 +51,8 @@ class WeightLayout(Struct, frozen=True, kw_only=True):
         vectors: offsets of the vectors of a term, in bytes.
         align: alignment of each vector.
         is_panel_major: True if a panel should be used for all positions before the next one.
-        shares_positions: True if threads should rather have positions of their own and use all
-            panels for each.
+        shares_positions: True if threads should have positions of their own, each with all panels,
+            rather than panels of their own.
         scale_bytes: size of the FLOAT32 scales of a panel's lanes, which precede its INT8 weights;
             0 if there are none. Sums are multiplied by them.
     """

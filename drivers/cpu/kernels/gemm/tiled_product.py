@@ -44,8 +44,8 @@ _MAX_NEAR_BYTES, _MAX_RESIDENT_INPUT_BYTES = 24 << 10, 256 << 10
 #: With at most this many positions, and at least this many bytes of weights, reading weights takes
 #: longer than multiplying them.
 _MAX_STREAMED_POSITIONS, _MIN_STREAMED_BYTES = 4, 64 << 10
-#: Threads that share a product read all weights rather than all inputs if weights are this many
-#: times as large at most, since inputs are in other threads' caches.
+#: Threads that share a product read all weights rather than all inputs if weights are at most this
+#: many times as large as inputs, which are in other threads' caches.
 _MAX_REREAD_RATIO = 4
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64
